@@ -1,0 +1,56 @@
+# make test   every check: format, lint, types, import rules, tests, coverage of the durable core
+# make demo   a real model, killed half-way and resumed
+# make bench  our figures beside the floor's, as ratios
+# make soak   the long campaigns
+# Each target installs what it needs into .venv; only Python 3.11+, pip and make have to be there.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: test lint types imports unit coverage demo bench soak fix tools clean
+
+test: lint types imports coverage
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+# strace, zstd and jq serve a few tests, which skip with a message where they cannot be had.
+tools:
+	@.ci/tools strace zstd jq
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports --no-cache
+
+unit: $(STAMP) tools
+	$(BIN)/python -m pytest -m 'not soak' -n 2
+
+# The tests once, measured; the durable core must be covered to 95 % of its branches.
+coverage: $(STAMP) tools
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m coverage run -m pytest -m 'not soak' -n 2
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --fail-under=95 --include='src/holdfast/journal/*,src/holdfast/storage/*,src/holdfast/run/*'
+
+bench: $(STAMP) tools
+	$(BIN)/python -m bench
+
+soak: $(STAMP) tools
+	$(BIN)/python -m pytest -m soak --timeout=7200
+
+fix: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

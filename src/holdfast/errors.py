@@ -1,0 +1,81 @@
+"""Every error a caller can meet, by who must act.
+
+HoldfastError                the base of all; carries a hint (the way out) and an exit code
+├── UsageError               2   the command or the call is wrong; nothing was written
+│   └── ConfigurationError   2   an eval file, a dataset or a task is wrong
+│       └── NotARun          2   the path holds no run, or nothing was recorded in it
+├── ResumeAborted            3   the run may not go on as asked (also a RuntimeError)
+│   └── NewerFormat          3   written by a newer version
+├── RunHeld                  4   another session is executing the run
+├── StorageFailure           5   the disk or the store failed; acknowledged records are intact
+└── RunDamaged               1   bytes of the run are lost; named one by one
+"""
+
+from __future__ import annotations
+
+
+class HoldfastError(Exception):
+    """Something went wrong that a person can act on."""
+
+    exit_code = 2
+    kind = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class UsageError(HoldfastError):
+    """The command or the call is wrong; nothing was written."""
+
+    kind = "usage"
+
+
+class ConfigurationError(UsageError):
+    """An eval file, a dataset or a task is wrong."""
+
+    kind = "configuration"
+
+
+class NotARun(ConfigurationError):  # noqa: N818 - reads as a sentence where it is raised
+    """The path holds no run, or a run in which nothing was recorded."""
+
+    kind = "not_a_run"
+
+
+class ResumeAborted(HoldfastError, RuntimeError):  # noqa: N818 - the name is a contract
+    """The run may not go on as asked; nothing on disk was changed."""
+
+    exit_code = 3
+    kind = "resume_aborted"
+
+
+class NewerFormat(ResumeAborted):
+    """The run was written by a newer version."""
+
+    kind = "newer_format"
+
+
+class RunHeld(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
+    """Another session is executing the run."""
+
+    exit_code = 4
+    kind = "held"
+
+
+class StorageFailure(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
+    """The disk or the store failed; what was acknowledged is intact."""
+
+    exit_code = 5
+    kind = "storage"
+
+
+class RunDamaged(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
+    """Bytes of the run are lost; each loss is named."""
+
+    exit_code = 1
+    kind = "damaged"
