@@ -1,0 +1,29 @@
+"""The kinds of value a field may hold, each with its bounds.
+
+Bounds are wide enough for any sensible eval, and narrow enough that a slip (10^12 for a limit, a negative
+time) is refused at the door with the bounds in the message.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+
+Seed = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)]
+Count = Annotated[int, Meta(ge=1, le=10**6)]
+LargeCount = Annotated[int, Meta(ge=1, le=10**9)]
+Start = Annotated[int, Meta(ge=0, le=10**9)]
+Retries = Annotated[int, Meta(ge=0, le=1000)]
+Seconds = Annotated[float, Meta(gt=0, le=10**7)]
+GraceSeconds = Annotated[float, Meta(ge=0, le=86_400)]
+Cost = Annotated[float, Meta(gt=0, le=10**9)]
+PricePerMillion = Annotated[float, Meta(ge=0, le=10**6)]
+Temperature = Annotated[float, Meta(ge=0, le=100)]
+Probability = Annotated[float, Meta(ge=0, le=1)]
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+Ranks = Annotated[int, Meta(ge=0, le=1000)]
+Words = Annotated[str, Meta(min_length=1)]
