@@ -1,0 +1,87 @@
+"""Why a model gave no reply, by what the caller may do about it.
+
+ModelError            the base; `status` of HTTP where there was one, `detail` a short excerpt of the answer
+├── PassingError      waiting may cure it; `retry_after` in seconds where the server named a time
+│   ├── RateLimited   wait and try again; never counts as a try of the trial
+│   └── Unavailable   try again: server error, no connection, timeout, broken or unreadable answer
+├── Rejected          trying again is no use: the request itself was refused
+└── Blocked           a content policy stepped in; `usage` where the server reported what it cost
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+from holdfast.models.redact import known
+
+if TYPE_CHECKING:
+    from holdfast.models.message import Usage
+
+DETAIL_LIMIT = 500
+_WINDOW = 65536
+
+
+class ModelError(HoldfastError):
+    """A model gave no reply."""
+
+    exit_code = 1
+    kind = "model"
+
+    def __init__(self, message: str, *, status: int | None = None, detail: str = "", hint: str = "") -> None:
+        super().__init__(known.redact(message), hint=hint)
+        self.status = status
+        self.detail = excerpt(detail)
+
+
+class PassingError(ModelError):
+    """A failure that waiting may cure; `retry_after` in seconds is the server's own wish."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        detail: str = "",
+        hint: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, status=status, detail=detail, hint=hint)
+        self.retry_after = retry_after
+
+
+class RateLimited(PassingError):  # noqa: N818 - reads as a sentence where it is raised
+    """The server asked for a slower pace."""
+
+    kind = "rate_limited"
+
+
+class Unavailable(PassingError):  # noqa: N818 - as above
+    """The server did not deliver a usable answer this time."""
+
+    kind = "unavailable"
+
+
+class Rejected(ModelError):  # noqa: N818 - as above
+    """The server refused the request; trying again is no use."""
+
+    kind = "rejected"
+
+
+class Blocked(ModelError):  # noqa: N818 - as above
+    """A content policy stepped in."""
+
+    kind = "blocked"
+    usage: Usage | None = None
+
+
+def excerpt(text: str, limit: int = DETAIL_LIMIT) -> str:
+    """The beginning of a foreign text: one line, no known secret, nothing that acts on a terminal."""
+    line = " ".join(text[:_WINDOW].split())
+    if not line.isprintable():
+        line = "".join(character for character in line if character.isprintable())
+    line = known.redact(line)
+    if len(text) >= _WINDOW:
+        # The cut may have gone through a secret, which is then no longer recognised.
+        line = line[: -known.longest or None]
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -1,0 +1,174 @@
+"""An answer that is no reply becomes the one ModelError that says what to do about it, in one sentence.
+
+The status decides; where a server hides an error behind status 200, the code inside the body does.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.models.errors import Blocked, ModelError, RateLimited, Rejected, Unavailable, excerpt
+
+_POLICY_CODES = frozenset({"content_filter", "content_policy_violation", "content_policy", "safety"})
+_TRY_AGAIN = frozenset({408, 409, 425})
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_PARSED = 1 << 20
+_DECODED = 1 << 18
+
+
+class Complaint(msgspec.Struct, frozen=True):
+    """What a server said about an error: its words and its code, either of them possibly empty."""
+
+    words: str
+    code: str = ""
+
+
+def from_status(name: str, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
+    """The error for an answer whose status is not a success."""
+    complaint = read_complaint(body)
+    if 300 <= status < 400:
+        target = excerpt(headers.get("Location", ""), 200) or "nowhere"
+        return Rejected(
+            f"{name} redirects to {target} ({_phrase(status)}).",
+            status=status,
+            detail=complaint.words,
+            hint="Set base_url to the address it names.",
+        )
+    return _by_status(name, status, complaint, retry_after(headers))
+
+
+def from_error_field(name: str, error: Any) -> ModelError:
+    """The error for an answer with status 200 whose body is an error all the same."""
+    complaint = _complaint_in({"error": error})
+    code = complaint.code
+    status = int(code) if code.isdecimal() and 400 <= int(code[:4]) < 600 else None
+    if status is None and code not in _POLICY_CODES:
+        return Unavailable(f"{name} answered 200 with an error: {_quoted(complaint)}.", detail=complaint.words)
+    return _by_status(name, status or 400, complaint, None)
+
+
+def unreadable(name: str, status: int, body: bytes, reason: str) -> Unavailable:
+    """The error for an answer with a successful status that holds no reply."""
+    text = body[:_DECODED].decode("utf-8", "replace")
+    start = text.lstrip()[:200].lower()
+    if not body.strip():
+        reason = "an empty body"
+    elif start.startswith(("<!doctype", "<html", "<head", "<body")):
+        reason = f"an HTML page{_title(text)} instead of JSON"
+    return Unavailable(f"{name} answered {status} with {reason}.", status=status, detail=text)
+
+
+def too_large(name: str, size: int, cap: int) -> Rejected:
+    """The error for a reply larger than what may be read; asking again would only cost as much again."""
+    return Rejected(
+        f"{name} answered with at least {size:,} bytes, and a reply may have {cap:,}.",
+        hint="Lower max_tokens, or raise max_reply_bytes in the model's args.",
+    )
+
+
+def read_complaint(body: bytes) -> Complaint:
+    """The server's own words, from whatever shape they come in."""
+    text = body[:_DECODED].decode("utf-8", "replace")
+    if len(body) > _PARSED:
+        return Complaint(text)
+    try:
+        found = _complaint_in(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        title = _TITLE.search(text)
+        return Complaint(title.group(1) if title else text)
+    return found if found.words else Complaint(text, found.code)
+
+
+def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
+    """Seconds the server wants us to wait (`retry-after-ms`, `Retry-After`); None where it names none."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("Retry-After")
+    seconds = _number(value)
+    if seconds is not None or value is None:
+        return seconds
+    until = _timestamp(value)
+    if until is None:
+        return None
+    # Measured on the server's own clock where it tells the time, for ours may differ.
+    sent = _timestamp(headers.get("Date", ""))
+    return max(0.0, until - (sent if sent is not None else now()))
+
+
+def _by_status(name: str, status: int, complaint: Complaint, wait: float | None) -> ModelError:
+    said = f"{name} answered {_phrase(status)}: {_quoted(complaint)}."
+    detail = complaint.words
+    if status == http.HTTPStatus.TOO_MANY_REQUESTS:
+        return RateLimited(said, status=status, detail=detail, retry_after=wait)
+    if status >= 500 or status in _TRY_AGAIN or status < 400:
+        return Unavailable(said, status=status, detail=detail, retry_after=wait)
+    if complaint.code in _POLICY_CODES:
+        return Blocked(said, status=status, detail=detail)
+    return Rejected(said, status=status, detail=detail)
+
+
+def _complaint_in(data: Any) -> Complaint:
+    if isinstance(data, list) and data:
+        data = data[0]
+    if not isinstance(data, dict):
+        return Complaint(data if isinstance(data, str) else "")
+    inner = data.get("error", data)
+    if isinstance(inner, str):
+        return Complaint(inner, _text(data.get("code")))
+    if not isinstance(inner, dict):
+        return Complaint("")
+    words = inner.get("message") or inner.get("detail") or inner.get("msg") or ""
+    return Complaint(words if isinstance(words, str) else str(words), _code(inner))
+
+
+def _code(error: dict[str, Any]) -> str:
+    candidates = [error.get("code"), error.get("type")]
+    inner = error.get("innererror")
+    if isinstance(inner, dict) and inner.get("code") == "ResponsibleAIPolicyViolation":
+        return "content_filter"
+    texts = [_text(candidate) for candidate in candidates]
+    return next((text for text in texts if text in _POLICY_CODES), texts[0])
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, str | int) else ""
+
+
+def _quoted(complaint: Complaint) -> str:
+    return excerpt(complaint.words, 200).rstrip(".") or "no explanation"
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f"{status} {http.HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _title(text: str) -> str:
+    found = _TITLE.search(text)
+    return f' ("{excerpt(found.group(1), 80)}")' if found else ""
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _timestamp(value: str) -> float | None:
+    try:
+        return email.utils.parsedate_to_datetime(value).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,57 @@
+"""No known secret passes: its value is replaced wherever a reply or an error would carry it on.
+
+Known are the values that a provider read from the environment. Each is found as it stands, JSON-escaped and
+URL-escaped. A value of fewer than twelve characters is left alone, for it would also hit innocent text.
+"""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote, quote_plus
+
+SHORTEST = 12
+
+
+class Secrets:
+    """The secrets of this process, each under the name of the variable that holds it."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._needles: tuple[tuple[str, str], ...] = ()
+
+    def remember(self, name: str, value: str) -> None:
+        """From now on, replace `value` by its name, so that a reader knows what was there."""
+        if len(value) < SHORTEST or self._names.get(value) == name:
+            return
+        self._names[value] = name
+        pairs = {form: f"[{held}]" for secret, held in self._names.items() for form in _forms(secret)}
+        # A secret that contains another one must go first, or half of it would stay.
+        self._needles = tuple(sorted(pairs.items(), key=lambda pair: -len(pair[0])))
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest form that is looked for; 0 where nothing is known."""
+        return len(self._needles[0][0]) if self._needles else 0
+
+    def redact(self, text: str) -> str:
+        """The text without any known value; the same object where there is none."""
+        for needle, mark in self._needles:
+            if needle in text:
+                text = text.replace(needle, mark)
+        return text
+
+
+def _forms(value: str) -> set[str]:
+    plain = json.dumps(value, ensure_ascii=False)[1:-1]
+    escaped = json.dumps(value)[1:-1]
+    urls = {quote(value), quote(value, safe=""), quote_plus(value)}
+    return {value, plain, escaped, plain.replace("/", "\\/"), *urls, *map(_lower_escapes, urls)}
+
+
+def _lower_escapes(url: str) -> str:
+    head, *rest = url.split("%")
+    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
+
+
+known = Secrets()
+"""One for the process, as the environment is: a key of one model is also redacted from another's replies."""
