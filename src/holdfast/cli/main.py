@@ -1,0 +1,76 @@
+"""The program `holdfast`: finds the verb, loads it, and turns every error into a sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from holdfast import __version__
+from holdfast.errors import HoldfastError
+
+VERBS = {
+    "verify": "Check every frame, digest and count of a run.",
+    "cat": "Print the records of a run as JSON lines.",
+}
+
+
+class Verbs(click.Group):
+    """A group whose commands are loaded by name; listing them loads none."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"holdfast.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="holdfast")
+def program() -> None:
+    """Run evaluations of language models; never lose a finished result."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command line and ends the process with its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = program.main(words, prog_name="holdfast", standalone_mode=False)
+    except HoldfastError as error:
+        code = _tell(error, as_json="--json" in words)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        code = 130
+    except BrokenPipeError:
+        # The reader of our output has gone; there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: HoldfastError, *, as_json: bool) -> int:
+    if as_json:
+        print_json({"error": error.message, "kind": error.kind, "hint": error.hint})
+    else:
+        click.echo(f"holdfast: {error}", err=True)
+    return error.exit_code
+
+
+def print_json(value: Any) -> None:
+    """Prints one JSON document to standard output."""
+    import msgspec  # noqa: PLC0415 - not needed for --help
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))

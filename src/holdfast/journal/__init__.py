@@ -1,0 +1,31 @@
+"""The append-only journal: frames, segments, group commit, tolerant reading and the index. It knows nothing of
+language models.
+"""
+
+from holdfast.journal.blobs import BLOB_BYTES, BlobStore
+from holdfast.journal.damage import Damage, Kind
+from holdfast.journal.directory import Journal, SegmentFile, SegmentState, cross_check, state_of
+from holdfast.journal.frame import FORMAT, RecordId
+from holdfast.journal.index import Entry, Index, Row
+from holdfast.journal.segment import SegmentId
+from holdfast.journal.writer import JournalWriter, SegmentPin
+
+__all__ = [
+    "BLOB_BYTES",
+    "FORMAT",
+    "BlobStore",
+    "Damage",
+    "Entry",
+    "Index",
+    "Journal",
+    "JournalWriter",
+    "Kind",
+    "RecordId",
+    "Row",
+    "SegmentFile",
+    "SegmentId",
+    "SegmentPin",
+    "SegmentState",
+    "cross_check",
+    "state_of",
+]

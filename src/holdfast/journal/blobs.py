@@ -1,0 +1,73 @@
+"""Blobs: payloads too large for a record, each in a file named by the digest of its content.
+
+A blob is durable before the record that cites it is handed to the journal; the same content is stored once.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import blake2b
+from pathlib import Path
+
+from holdfast.journal.damage import Damage, Kind
+from holdfast.storage import crashpoints
+from holdfast.storage.filesystem import FileSystem
+
+BLOB_BYTES = 8 << 20
+"""A record larger than this is stored as a blob and cited."""
+_CHUNK = 1 << 20
+
+
+class BlobStore:
+    """The directory `blobs` (or `inputs`) of a run."""
+
+    def __init__(self, fs: FileSystem, directory: Path) -> None:
+        self._fs, self._directory = fs, directory
+
+    def path(self, digest: str) -> Path:
+        return self._directory / digest
+
+    def put(self, data: bytes) -> str:
+        """Stores `data` durably; its digest.
+
+        Raises:
+            OSError: it could not be stored.
+        """
+        digest = blake2b(data, digest_size=16).hexdigest()
+        if self.check(digest, len(data)) is not None:
+            self._store(data, digest)
+        return digest
+
+    def _store(self, data: bytes, digest: str) -> None:
+        temporary = self._directory / f".{digest}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+        file = self._fs.create(temporary)
+        try:
+            file.write(data)
+            file.sync()
+        finally:
+            file.close()
+        crashpoints.reach("blob.written")
+        self._fs.rename(temporary, self.path(digest))
+        crashpoints.reach("blob.renamed")
+        self._fs.sync_directory(self._directory)
+
+    def check(self, digest: str, size: int) -> Damage | None:
+        """What is wrong with a blob that a record cites, if anything is."""
+        where = f"{self._directory.name}/{digest}"
+        try:
+            file = self._fs.open(self.path(digest))
+        except OSError:
+            return Damage(Kind.MISSING, where, "a record cites it, and it is not there")
+        try:
+            found = blake2b(digest_size=16)
+            offset = 0
+            while part := file.read_at(offset, _CHUNK):
+                found.update(part)
+                offset += len(part)
+        except OSError as error:
+            return Damage(Kind.UNREADABLE, where, f"it cannot be read: {error.strerror}")
+        finally:
+            file.close()
+        if offset != size or found.hexdigest() != digest:
+            return Damage(Kind.CHANGED, where, f"its content is not what was stored ({offset} of {size} bytes)")
+        return None

@@ -1,0 +1,216 @@
+"""The journal of a run as it lies on disk: its segments, in order, and what they say of one another.
+
+The order of a run is (session, writer, sequence number, index), never a clock. Segments vouch for one another: a footer
+for the successor its writer had created, numbers and sequence numbers for what stands between, pins for
+everything that a later session saw. What is vouched for and not there is damage, not an ordinary crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import zstandard
+
+from holdfast.journal.damage import Damage, Kind
+from holdfast.journal.frame import COPY, HEADER_SIZE, Origin, RecordId, decode_header, digest_of
+from holdfast.journal.scan import Frame, SegmentScan, where_of
+from holdfast.journal.segment import SegmentId, parse_name
+from holdfast.journal.writer import SegmentPin
+from holdfast.storage.filesystem import FileSystem
+
+
+class SegmentFile(NamedTuple):
+    """A segment's file, and whether its name says that it is sealed."""
+
+    ident: SegmentId
+    named_sealed: bool
+    path: Path
+
+    @property
+    def where(self) -> str:
+        return where_of(self.path)
+
+
+class SegmentState(NamedTuple):
+    """What one segment was found to hold."""
+
+    ident: SegmentId
+    where: str
+    named_sealed: bool
+    sealed: bool
+    successor: bool
+    frames: int
+    records: int
+    first_seq: int
+    last_seq: int
+    last_digest: bytes
+    lost: bool
+
+    def pin(self) -> SegmentPin:
+        return SegmentPin(*self.ident, self.frames, self.last_digest.hex(), self.sealed)
+
+
+class Journal:
+    """The directory `journal` of a run, for reading."""
+
+    def __init__(self, fs: FileSystem, directory: Path, run: bytes) -> None:
+        self.fs, self.directory, self.run = fs, directory, run
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def segments(self) -> list[SegmentFile]:
+        """All segment files, in the order of the run."""
+        found: dict[SegmentId, SegmentFile] = {}
+        for name in self.fs.list(self.directory):
+            if parsed := parse_name(name):
+                ident, sealed = parsed
+                if sealed or ident not in found:
+                    found[ident] = SegmentFile(ident, sealed, self.directory / name)
+        return [found[ident] for ident in sorted(found)]
+
+    @contextlib.contextmanager
+    def scan(
+        self, segment: SegmentFile, *, start: int = 0, next_seq: int = 0, settle: bool = False
+    ) -> Iterator[SegmentScan]:
+        """A scan of one segment.
+
+        With `settle`, the file is synced first, and only bytes that were there before are read: what the scan then
+        gives is on stable storage. Where that sync fails, the last frame is left out, because nobody can vouch for
+        it.
+        """
+        file = self.fs.open(segment.path)
+        try:
+            size = file.size()
+            if settle and not segment.named_sealed:
+                with contextlib.suppress(OSError):
+                    file.sync()
+                    settle = False
+            else:
+                settle = False
+            if settle:
+                size = last_frame_offset(SegmentScan(file, self.run, segment.ident, segment.where, size=size))
+            yield SegmentScan(file, self.run, segment.ident, segment.where, start=start, next_seq=next_seq, size=size)
+        finally:
+            file.close()
+
+    def records(self, frame: Frame) -> list[bytes]:
+        """The lines of a frame."""
+        return frame.lines(self._decompressor)
+
+    def stream(self, found: list[Damage]) -> Iterator[tuple[RecordId, bytes]]:
+        """Every record once, in the order of the run; what is wrong on the way is added to `found`."""
+        ends: set[Origin] = set()
+        for segment in self.segments():
+            with self.scan(segment, settle=True) as scan:
+                for frame in scan.frames():
+                    # Only the last frame of an unsealed segment is ever written again.
+                    if frame.header.kind != COPY or frame.origin not in ends:
+                        yield from ((frame.record_id(place), line) for place, line in enumerate(self.records(frame)))
+                    if frame.header.kind == COPY:
+                        ends.add(frame.origin)
+            if scan.last_frame and not scan.sealed:
+                ends.add(scan.last_frame.origin)
+            found += scan.damage
+
+    def read_frame(self, segment: SegmentFile, offset: int) -> Frame | None:
+        """The frame at `offset`, or None if no sound one stands there."""
+        file = self.fs.open(segment.path)
+        try:
+            header = decode_header(file.read_at(offset, HEADER_SIZE))
+            if header is None or header.run != self.run or header[3:6] != segment.ident:
+                return None
+            payload = file.read_at(offset + HEADER_SIZE, header.stored)
+        except OSError:
+            return None
+        finally:
+            file.close()
+        return Frame(header, offset, payload) if digest_of(payload) == header.digest else None
+
+
+def last_frame_offset(scan: SegmentScan) -> int:
+    """Where the last whole frame of a segment begins; its end if there is none."""
+    for _ in scan.frames():
+        pass
+    return scan.last_frame.offset if scan.last_frame else scan.end
+
+
+def state_of(segment: SegmentFile, scan: SegmentScan) -> SegmentState:
+    """The result of a finished scan."""
+    return SegmentState(
+        segment.ident,
+        segment.where,
+        segment.named_sealed,
+        scan.sealed,
+        scan.footer.successor if scan.footer else False,
+        scan.frame_count,
+        scan.record_count,
+        scan.first_seq,
+        scan.last_seq,
+        scan.last_digest,
+        any(damage.is_loss for damage in scan.damage),
+    )
+
+
+def cross_check(states: Iterable[SegmentState], pins: Iterable[SegmentPin]) -> list[Damage]:
+    """What the segments and the pins say that is not so."""
+    known = {state.ident: state for state in sorted(states)}
+    damage = [_truncated(state) for state in known.values() if state.named_sealed and not state.sealed]
+    missing: dict[SegmentId, str] = {}
+    for state in known.values():
+        _note_missing(state, known, missing)
+    for pin in pins:
+        ident = SegmentId(*pin[:3])
+        if ident in known:
+            damage += _check_pin(known[ident], pin)
+        else:
+            missing.setdefault(ident, f"a later record saw {pin.frames} frames in it")
+    damage += [_missing(ident, reason) for ident, reason in sorted(missing.items())]
+    damage += _sequence_gaps(known.values())
+    return list(dict.fromkeys(damage))
+
+
+def _truncated(state: SegmentState) -> Damage:
+    return Damage(Kind.TRUNCATED, state.where, "it was sealed, and its footer is gone")
+
+
+def _missing(ident: SegmentId, reason: str) -> Damage:
+    return Damage(Kind.MISSING, f"journal/{ident.filename(sealed=True)}", f"the segment is gone; {reason}")
+
+
+def _note_missing(state: SegmentState, known: dict[SegmentId, SegmentState], missing: dict[SegmentId, str]) -> None:
+    for number in range(state.ident.number - 1, 0, -1):
+        before = state.ident._replace(number=number)
+        if before in known:
+            break
+        missing[before] = f"segment {state.ident} came after it"
+    after = state.ident._replace(number=state.ident.number + 1)
+    if state.successor and after not in known:
+        missing[after] = f"the footer of {state.ident} vouches for it"
+
+
+def _check_pin(state: SegmentState, pin: SegmentPin) -> list[Damage]:
+    if pin.sealed and not state.sealed and not state.named_sealed:
+        return [Damage(Kind.TRUNCATED, state.where, "a later record saw it sealed, and its footer is gone")]
+    if state.frames < pin.frames and not state.lost:
+        detail = f"a later record saw {pin.frames} frames, {state.frames} are there"
+        lost = (state.last_seq + 1, state.last_seq + pin.frames - state.frames)
+        return [Damage(Kind.TRUNCATED, state.where, detail, lost=lost)]
+    if state.frames == pin.frames and state.last_digest.hex() != pin.last_digest:
+        return [Damage(Kind.CHANGED, state.where, "its last frame is not the one that a later record saw")]
+    return []
+
+
+def _sequence_gaps(states: Iterable[SegmentState]) -> list[Damage]:
+    damage: list[Damage] = []
+    for before, after in pairwise(states):
+        adjacent = before.ident._replace(number=before.ident.number + 1) == after.ident
+        if not adjacent or before.lost or after.lost or not before.frames or not after.frames:
+            continue
+        if after.first_seq > before.last_seq + 1:
+            lost = (before.last_seq + 1, after.first_seq - 1)
+            detail = f"frames {lost[0]} to {lost[1]} between it and its successor are missing"
+            damage.append(Damage(Kind.GAP, before.where, detail, lost=lost))
+    return damage

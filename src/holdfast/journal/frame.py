@@ -1,0 +1,100 @@
+"""The frame: the smallest unit that is whole or lost.
+
+A frame is a header and a payload. The header is a zstd *skippable* frame, which every zstd tool passes over; the
+payload of a data frame is an ordinary zstd frame of JSON lines. So a segment is at once our format and plain zstd:
+
+    skippable magic, size │ "HDFT", format, kind │ run │ session, writer, segment │ records, seq │ lengths │ digest │
+    origin │ CRC zstd frame: one JSON object per line
+
+The payload of a footer lies inside the skippable frame, so that tools do not see it. The digest covers the stored
+bytes of the payload, so a frame can be checked without being decompressed; the CRC covers the header. A header that
+does not check out, or that names another run or segment, is no header.
+"""
+
+from __future__ import annotations
+
+import struct
+from hashlib import blake2b
+from typing import NamedTuple
+from zlib import crc32
+
+FORMAT = 1
+DATA, COPY, FOOTER = 1, 2, 3
+DIGEST_SIZE = 16
+
+_LAYOUT = struct.Struct("<II4sHBB16sIIIIQII16sIIQI")
+HEADER_SIZE = _LAYOUT.size
+_SKIPPABLE = 0x184D2A58
+_TAG = b"HDFT"
+MAGIC = struct.pack("<I", _SKIPPABLE)
+_INSIDE = HEADER_SIZE - 8
+
+
+class RecordId(NamedTuple):
+    """Where a record was first written; its identity for ever, and its place in the order of a run."""
+
+    session: int
+    writer: int
+    seq: int
+    place: int
+
+
+class Origin(NamedTuple):
+    """The frame that a copy repeats."""
+
+    session: int
+    writer: int
+    seq: int
+
+
+class Header(NamedTuple):
+    """A decoded header that checked out."""
+
+    format: int
+    kind: int
+    run: bytes
+    session: int
+    writer: int
+    segment: int
+    records: int
+    seq: int
+    stored: int
+    raw: int
+    digest: bytes
+    origin: Origin
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole frame in the file."""
+        return HEADER_SIZE + self.stored
+
+
+NO_ORIGIN = Origin(0, 0, 0)
+
+
+def digest_of(payload: bytes | memoryview) -> bytes:
+    """The digest that a header holds of its payload."""
+    return blake2b(payload, digest_size=DIGEST_SIZE).digest()
+
+
+def encode_header(header: Header) -> bytes:
+    """The header's bytes, with its CRC."""
+    inside = _INSIDE + (header.stored if header.kind == FOOTER else 0)
+    fields = (_SKIPPABLE, inside, _TAG, header.format, header.kind, 0, *header[2:11], *header.origin)
+    body = _LAYOUT.pack(*fields, 0)[:-4]
+    return body + struct.pack("<I", crc32(body))
+
+
+def decode_header(data: bytes, offset: int = 0) -> Header | None:
+    """The header at `offset`, or None if no sound header stands there."""
+    if len(data) - offset < HEADER_SIZE or not data.startswith(MAGIC, offset):
+        return None
+    fields = _LAYOUT.unpack_from(data, offset)
+    if fields[2] != _TAG or crc32(data[offset : offset + HEADER_SIZE - 4]) != fields[-1]:
+        return None
+    return Header._make((*fields[3:5], *fields[6:15], Origin._make(fields[15:18])))
+
+
+def may_begin_header(data: bytes) -> bool:
+    """Whether these few bytes are the beginning of a header that was cut off."""
+    return MAGIC.startswith(data[:4]) and len(data) < HEADER_SIZE and _TAG.startswith(data[8:12])

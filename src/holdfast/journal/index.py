@@ -1,0 +1,375 @@
+"""The index: which records a run holds and where, so that nobody has to read them all to find one.
+
+It is a fold over the journal kept in SQLite, and nothing but a cache: it may be deleted, cut or come from another run
+at any time, and is then built again with the same answers. Its rows count only while the bytes they were read from
+are unchanged: every `refresh` hashes all indexed bytes again (without decompressing them), reads what is new, and
+throws away and reads again whatever does not match.
+
+The index knows nothing of what records mean. `classify` tells it, for one encoded record, the kind, the key it
+belongs to, and a flag and a few bytes of the caller's own to keep beside the place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.journal.damage import Damage
+from holdfast.journal.directory import Journal, SegmentFile, SegmentState, cross_check, state_of
+from holdfast.journal.frame import COPY, RecordId
+from holdfast.journal.scan import Frame, SegmentScan
+from holdfast.journal.segment import SegmentId
+from holdfast.journal.writer import SegmentPin
+from holdfast.storage import crashpoints
+
+_SCHEMA_VERSION = 1
+_CHUNK = 1 << 20
+_SCHEMA = """ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID; CREATE TABLE segments (
+  id INTEGER PRIMARY KEY, session INTEGER, writer INTEGER, number INTEGER, where_ TEXT,
+  named_sealed INTEGER, sealed INTEGER, successor INTEGER, frames INTEGER, records INTEGER,
+  first_seq INTEGER, last_seq INTEGER, last_digest BLOB, lost INTEGER,
+  length INTEGER, hash BLOB, last_offset INTEGER, last_origin TEXT, newer_format INTEGER, damage BLOB, gone INTEGER
+  DEFAULT 0, UNIQUE (session, writer, number));
+CREATE TABLE records (
+  kind TEXT, key TEXT, session INTEGER, writer INTEGER, seq INTEGER, idx INTEGER,
+  segment INTEGER, offset INTEGER, flag INTEGER, data BLOB,
+  PRIMARY KEY (kind, key, session, writer, seq, idx, segment)) WITHOUT ROWID;
+CREATE TABLE copies (session INTEGER, writer INTEGER, seq INTEGER, by_session INTEGER, segment INTEGER,
+  PRIMARY KEY (session, writer, seq, segment)) WITHOUT ROWID;
+"""
+_STATE = (
+    "session, writer, number, where_, named_sealed, sealed, successor,"
+    " frames, records, first_seq, last_seq, last_digest, lost"
+)
+_damage_encoder, _damage_decoder = msgspec.json.Encoder(), msgspec.json.Decoder(list[Damage])
+
+
+class Entry(NamedTuple):
+    """What is kept of one record."""
+
+    kind: str
+    key: str
+    flag: int
+    data: bytes | None
+
+
+class Row(NamedTuple):
+    """One record in the index: its identity, and where to read it."""
+
+    kind: str
+    key: str
+    ident: RecordId
+    segment: SegmentId
+    offset: int
+    flag: int
+    data: bytes | None
+
+
+class Doubtful(NamedTuple):
+    """The last whole frame of an unsealed segment: written, perhaps never synced, and not yet written again."""
+
+    segment: SegmentFile
+    frame: Frame
+    keys: list[str]
+
+
+Classify = Callable[[bytes], Entry | None]
+
+
+class Index:
+    """The index of one run. Not for use from two threads at once."""
+
+    def __init__(self, journal: Journal, classify: Classify, path: Path | None) -> None:
+        """Opens the index at `path`, or begins a new one there; None keeps it in a temporary file of this process."""
+        self._journal, self._classify, self._path = journal, classify, path
+        self.note = ""
+        """Why the index was built anew, if it was."""
+        self._db = self._open()
+
+    def close(self) -> None:
+        self._db.close()
+
+    # Opening.
+
+    def _open(self) -> sqlite3.Connection:
+        existed = self._path is not None and self._path.exists()
+        try:
+            db = self._connect()
+            if self._is_ours(db):
+                return db
+            db.close()
+            if existed:
+                self.note = "it belonged to another run or version"
+        except sqlite3.DatabaseError as error:
+            self.note = f"it could not be read ({error})"
+        return self._begin()
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self._path or "", isolation_level=None, check_same_thread=False)
+        db.execute("PRAGMA cache_size = -16000")
+        db.execute("PRAGMA cell_size_check = ON")
+        return db
+
+    def _is_ours(self, db: sqlite3.Connection) -> bool:
+        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
+            return False
+        about = dict(db.execute("SELECT name, value FROM about"))
+        return about == self._about()
+
+    def _about(self) -> dict[str, str]:
+        return {"run": self._journal.run.hex(), "schema": str(_SCHEMA_VERSION)}
+
+    def _begin(self) -> sqlite3.Connection:
+        """An empty index; in a temporary file where its own place cannot be written."""
+        try:
+            return self._create()
+        except (sqlite3.Error, OSError) as error:
+            self.note = f"it cannot be written ({error})"
+            self._path = None
+            return self._create()
+
+    def _create(self) -> sqlite3.Connection:
+        if self._path is not None:
+            for name in (self._path, self._path.with_name(self._path.name + "-journal")):
+                name.unlink(missing_ok=True)
+        db = self._connect()
+        db.executescript("BEGIN;" + _SCHEMA)
+        db.executemany("INSERT INTO about VALUES (?, ?)", self._about().items())
+        db.execute("COMMIT")
+        return db
+
+    # Keeping up with the journal.
+
+    def refresh(self, *, settle: bool = True) -> None:
+        """Brings the rows up to the journal as it is now; reads only what is new, and anew what has changed."""
+        try:
+            self._refresh(settle=settle)
+        except sqlite3.DatabaseError as error:
+            # Whatever is wrong with a cache, the journal has the answer.
+            self._db.close()
+            self.note = f"it could not be used ({error})"
+            self._db = self._begin()
+            self._refresh(settle=settle)
+
+    def _refresh(self, *, settle: bool) -> None:
+        found = self._journal.segments()
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._note_gone({segment.ident for segment in found})
+            for segment in found:
+                self._refresh_segment(segment, settle=settle)
+            crashpoints.reach("index.rows-written")
+            self._db.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.DatabaseError):
+                self._db.execute("ROLLBACK")
+            raise
+        crashpoints.reach("index.committed")
+
+    def _note_gone(self, found: set[SegmentId]) -> None:
+        for number, *ident in self._db.execute("SELECT id, session, writer, number FROM segments").fetchall():
+            gone = SegmentId(*ident) not in found
+            if gone:
+                self._drop_rows(number)
+            self._db.execute("UPDATE segments SET gone = ? WHERE id = ?", (gone, number))
+
+    def _drop_rows(self, number: int) -> None:
+        self._db.execute("DELETE FROM records WHERE segment = ?", (number,))
+        self._db.execute("DELETE FROM copies WHERE segment = ?", (number,))
+        self._db.execute("UPDATE segments SET length = 0 WHERE id = ?", (number,))
+
+    def _refresh_segment(self, segment: SegmentFile, *, settle: bool) -> None:
+        number, length, expected, sealed, next_seq = self._known(segment.ident)
+        size, hash_ = hash_prefix(self._journal, segment, length)
+        unchanged = length and hash_ == expected
+        if unchanged and size == length and sealed == segment.named_sealed:
+            return
+        if length and not unchanged:
+            self._drop_rows(number)
+            length = next_seq = 0
+        with self._journal.scan(segment, start=length, next_seq=next_seq, settle=settle) as scan:
+            self._read(number, scan)
+        self._save(number, segment, scan, start=length)
+
+    def _known(self, ident: SegmentId) -> tuple[int, int, bytes, bool, int]:
+        query = (
+            "SELECT id, length, hash, named_sealed, last_seq FROM segments WHERE (session, writer, number) = (?, ?, ?)"
+        )
+        if row := self._db.execute(query, ident).fetchone():
+            return row[0], row[1], row[2], bool(row[3]), row[4] + 1 if row[1] else 0
+        cursor = self._db.execute("INSERT INTO segments (session, writer, number, length) VALUES (?, ?, ?, 0)", ident)
+        return cursor.lastrowid or 0, 0, b"", False, 0
+
+    def _read(self, number: int, scan: SegmentScan) -> None:
+        for frame in scan.frames():
+            self._db.executemany(
+                "INSERT OR REPLACE INTO records VALUES (?,?,?,?,?,?,?,?,?,?)", self._rows(number, frame)
+            )
+            if frame.header.kind == COPY:
+                self._db.execute(
+                    "INSERT OR REPLACE INTO copies VALUES (?,?,?,?,?)",
+                    (*frame.origin, frame.header.session, number),
+                )
+
+    def _rows(self, number: int, frame: Frame) -> Iterator[tuple[object, ...]]:
+        session, writer, seq = frame.origin
+        classify, offset = self._classify, frame.offset
+        for place, line in enumerate(self._journal.records(frame)):
+            if entry := classify(line):
+                yield (
+                    entry.kind,
+                    entry.key,
+                    session,
+                    writer,
+                    seq,
+                    place,
+                    number,
+                    offset,
+                    entry.flag,
+                    entry.data,
+                )
+
+    def _save(self, number: int, segment: SegmentFile, scan: SegmentScan, *, start: int) -> None:
+        state = state_of(segment, scan)
+        damage = list(scan.damage)
+        if start:
+            before, old_damage = self._state(number)
+            # What lay behind the bytes that were indexed has just been read again.
+            damage = [item for item in old_damage if item.offset < start] + damage
+            state = _joined(before, state)
+        last = (scan.last_frame.offset, ",".join(map(str, scan.last_frame.origin))) if scan.last_frame else (None, None)
+        _, hash_ = hash_prefix(self._journal, segment, scan.end)
+        self._db.execute(
+            "UPDATE segments SET where_=?, named_sealed=?, sealed=?, successor=?, frames=?, records=?,"
+            " first_seq=?, last_seq=?, last_digest=?, lost=?, length=?, hash=?,"
+            " last_offset=coalesce(?, last_offset), last_origin=coalesce(?, last_origin),"
+            " newer_format=max(coalesce(newer_format, 0), ?), damage=?"
+            " WHERE id=?",
+            (*state[1:], scan.end, hash_, *last, scan.newer_format, _damage_encoder.encode(damage), number),
+        )
+
+    def _state(self, number: int) -> tuple[SegmentState, list[Damage]]:
+        row = self._db.execute(f"SELECT {_STATE}, damage FROM segments WHERE id = ?", (number,)).fetchone()  # noqa: S608
+        return _state_from(row), _damage_decoder.decode(row[13])
+
+    # Asking.
+
+    def states(self) -> list[SegmentState]:
+        """Every segment that is there, in order."""
+        query = f"SELECT {_STATE} FROM segments WHERE NOT gone ORDER BY session, writer, number"  # noqa: S608
+        return [_state_from(row) for row in self._db.execute(query)]
+
+    def gone(self) -> list[SegmentPin]:
+        """Segments that were indexed once and are there no more."""
+        query = "SELECT session, writer, number, frames, lower(hex(last_digest)), sealed FROM segments WHERE gone"
+        return [SegmentPin._make((*row[:5], bool(row[5]))) for row in self._db.execute(query)]
+
+    def damage(self, pins: Iterable[SegmentPin]) -> list[Damage]:
+        """Everything that is wrong with the journal, given the pins that its records hold."""
+        found: list[Damage] = []
+        for (blob,) in self._db.execute("SELECT damage FROM segments WHERE NOT gone ORDER BY session, writer, number"):
+            found += _damage_decoder.decode(blob)
+        return found + cross_check(self.states(), [*pins, *self.gone()])
+
+    def newer_format(self) -> int:
+        """The newest format met that this version cannot read; 0 if it can read all."""
+        return int(self._db.execute("SELECT coalesce(max(newer_format), 0) FROM segments").fetchone()[0])
+
+    def rows(self, kind: str, key: str | None = None) -> Iterator[Row]:
+        """The records of a kind (and key) in the order of the run; each record once, wherever it was written again."""
+        where, values = ("kind = ?", [kind]) if key is None else ("kind = ? AND key = ?", [kind, key])
+        order = "r.session, r.writer, r.seq, r.idx" if key is not None else "r.key, r.session, r.writer, r.seq, r.idx"
+        query = (
+            "SELECT r.kind, r.key, r.session, r.writer, r.seq, r.idx,"  # noqa: S608 - no value is put into the text
+            " s.session, s.writer, s.number, r.offset, r.flag, r.data"
+            f" FROM records r JOIN segments s ON s.id = r.segment WHERE {where} ORDER BY {order}"
+        )
+        last: RecordId | None = None
+        for row in self._db.execute(query, values):
+            ident = RecordId(*row[2:6])
+            if ident != last:
+                yield Row(row[0], row[1], ident, SegmentId(*row[6:9]), *row[9:])
+            last = ident
+
+    def keys(self, kind: str, flag: int) -> Iterator[str]:
+        """The keys that have a record of this kind with this flag, sorted; each once."""
+        query = "SELECT DISTINCT key FROM records WHERE kind = ? AND flag = ? ORDER BY key"
+        return (key for (key,) in self._db.execute(query, (kind, flag)))
+
+    def counts(self) -> dict[str, int]:
+        """How many records of each kind, each counted once."""
+        query = (
+            "SELECT kind, count(*) FROM (SELECT DISTINCT kind, session, writer, seq, idx FROM records) GROUP BY kind"
+        )
+        return dict(self._db.execute(query))
+
+    def keys_in(self, session: int, writer: int, seq: int) -> list[str]:
+        """The keys that have records in one frame."""
+        query = "SELECT DISTINCT key FROM records WHERE (session, writer, seq) = (?, ?, ?) AND key != ''"
+        return [key for (key,) in self._db.execute(query, (session, writer, seq))]
+
+    def doubtful(self) -> list[Doubtful]:
+        """The frames that an executing session must write again before it may count them."""
+        files = {segment.ident: segment for segment in self._journal.segments()}
+        query = (
+            "SELECT session, writer, number, last_offset, last_origin FROM segments"
+            " WHERE NOT gone AND NOT sealed AND last_offset IS NOT NULL ORDER BY session, writer, number"
+        )
+        found: list[Doubtful] = []
+        for *ident, offset, origin in self._db.execute(query).fetchall():
+            key = tuple(int(part) for part in origin.split(","))
+            if self._is_copied(key, ident[0]):
+                continue
+            segment = files[SegmentId(*ident)]
+            if frame := self._journal.read_frame(segment, offset):
+                found.append(Doubtful(segment, frame, self._frame_keys(frame)))
+        return found
+
+    def _is_copied(self, origin: tuple[int, ...], session: int) -> bool:
+        query = "SELECT 1 FROM copies WHERE (session, writer, seq) = (?, ?, ?) AND by_session > ?"
+        return self._db.execute(query, (*origin, session)).fetchone() is not None
+
+    def _frame_keys(self, frame: Frame) -> list[str]:
+        entries = (self._classify(line) for line in self._journal.records(frame))
+        return [entry.key for entry in entries if entry and entry.key]
+
+
+def _state_from(row: tuple[object, ...]) -> SegmentState:
+    values = list(row[3:13])
+    for place in (1, 2, 3, 9):
+        values[place] = bool(values[place])
+    return SegmentState(SegmentId(*row[:3]), *values)  # type: ignore[arg-type]
+
+
+def _joined(before: SegmentState, after: SegmentState) -> SegmentState:
+    """The state of a segment read in two parts."""
+    return after._replace(
+        frames=before.frames + after.frames,
+        records=before.records + after.records,
+        first_seq=before.first_seq or after.first_seq,
+        last_seq=after.last_seq or before.last_seq,
+        last_digest=after.last_digest or before.last_digest,
+        lost=before.lost or after.lost,
+    )
+
+
+def hash_prefix(journal: Journal, segment: SegmentFile, length: int) -> tuple[int, bytes]:
+    """The size of a segment's file, and the hash of its first `length` bytes."""
+    file = journal.fs.open(segment.path)
+    hash_ = sha256()
+    try:
+        size, offset = file.size(), 0
+        while offset < length and (part := file.read_at(offset, min(_CHUNK, length - offset))):
+            hash_.update(part)
+            offset += len(part)
+    except OSError:
+        return size, b""
+    finally:
+        file.close()
+    return size, hash_.digest() if offset == length else b""

@@ -1,0 +1,129 @@
+"""Making a run: all of it is there, or nothing is.
+
+A run is built in a sibling directory, its first session record synced, then renamed to its name, then the parent
+directory synced. So a run's directory never exists without a session record. What a crash during that leaves behind
+has a name that begins with a dot; the next creation of the same run removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import HoldfastError, StorageFailure, UsageError
+from holdfast.journal import BlobStore, JournalWriter
+from holdfast.run.layout import Layout
+from holdfast.run.reading import RunReader
+from holdfast.run.records import Input, encode
+from holdfast.run.session import RunSession, session_record
+from holdfast.storage import RealFileSystem, crashpoints, take_lease
+from holdfast.storage.filesystem import FileSystem
+
+_CREATING = "creating"
+
+
+def create_run(
+    root: Path,
+    *,
+    name: str,
+    config: dict[str, Any],
+    inputs: Mapping[str, bytes] | None = None,
+    planned: int = 0,
+    fs: FileSystem | None = None,
+    **writer: Any,
+) -> RunSession:
+    """Makes the run `root` and opens its first session.
+
+    Raises:
+        UsageError: something is there already.
+        StorageFailure: it could not be written; nothing is left under its name.
+    """
+    fs = fs or RealFileSystem()
+    root = root.absolute()
+    refuse_existing(root)
+    try:
+        return _create(fs, root, name, config, inputs or {}, planned, writer)
+    except OSError as error:
+        raise StorageFailure(
+            f"The run {root} could not be created: {error.strerror or error}.",
+            hint="Nothing was left under its name.",
+        ) from error
+
+
+def refuse_existing(root: Path) -> None:
+    """Raises UsageError unless a run can be put at `root`: nothing is there, or an empty directory."""
+    if Layout(root).journal.exists():
+        raise UsageError(
+            f"{root} already holds a run.",
+            hint=f"Go on with `holdfast resume {root}`, or add `--or-resume` to the same command.",
+        )
+    if root.exists() and not (root.is_dir() and not any(root.iterdir())):
+        raise UsageError(f"{root} exists and is not an empty directory.", hint="Choose another directory for the run.")
+
+
+def _create(
+    fs: FileSystem,
+    root: Path,
+    name: str,
+    config: dict[str, Any],
+    inputs: Mapping[str, bytes],
+    planned: int,
+    writer: dict[str, Any],
+) -> RunSession:
+    make_directories(fs, root.parent)
+    _remove_leftovers(fs, root)
+    run = os.urandom(16)
+    building = Layout(root.with_name(f".{root.name}.{_CREATING}-{run.hex()[:12]}"))
+    for directory in (building.root, building.journal, building.blobs, building.inputs, building.artifacts):
+        fs.make_directory(directory)
+    crashpoints.reach("run.directory-made")
+    lease = take_lease(fs, building.root)
+    try:
+        copied = _copy_inputs(fs, building, inputs)
+        crashpoints.reach("run.inputs-written")
+        session = session_record(run.hex(), 1, [], name=name, config=config, inputs=copied, planned=planned)
+        journal = JournalWriter(fs, building.journal, run, 1, **writer)
+        journal.commit(encode(session))
+        fs.sync_directory(building.root)
+        crashpoints.reach("run.session-synced")
+        fs.rename(building.root, root)
+        crashpoints.reach("run.renamed")
+        fs.sync_directory(root.parent)
+        crashpoints.reach("run.parent-synced")
+        journal.moved_to(Layout(root).journal)
+        return RunSession(RunReader(root, fs, index=Layout(root).index), journal, lease, session)
+    except BaseException:
+        lease.release()
+        raise
+
+
+def make_directories(fs: FileSystem, path: Path) -> None:
+    """Makes a directory and its parents so that they survive a power loss."""
+    missing = [path, *path.parents]
+    missing = [directory for directory in missing if not directory.exists()]
+    for directory in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            fs.make_directory(directory)
+        fs.sync_directory(directory.parent)
+
+
+def _remove_leftovers(fs: FileSystem, root: Path) -> None:
+    """Removes what earlier creations of this run left when they were killed; never one that is still under way."""
+    prefix = f".{root.name}.{_CREATING}-"
+    for name in fs.list(root.parent):
+        if not name.startswith(prefix):
+            continue
+        try:
+            lease = take_lease(fs, root.parent / name)
+        except HoldfastError:
+            continue
+        fs.remove_tree(root.parent / name)
+        lease.release()
+
+
+def _copy_inputs(fs: FileSystem, building: Layout, inputs: Mapping[str, bytes]) -> dict[str, Input]:
+    store = BlobStore(fs, building.inputs)
+    return {name: Input(digest=store.put(data), size=len(data), source=name) for name, data in inputs.items()}

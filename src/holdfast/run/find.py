@@ -1,0 +1,43 @@
+"""Which run a person means: a path, or an unambiguous part of a run's name below `runs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.errors import NotARun, UsageError
+from holdfast.run.layout import Layout
+
+RUNS = Path("runs")
+
+
+def find_run(text: str, runs: Path = RUNS) -> Path:
+    """The directory of the run that `text` names.
+
+    Raises:
+        UsageError: more than one run fits; they are listed.
+        NotARun: none does.
+    """
+    path = Path(text)
+    if path.exists():
+        return path
+    found = sorted(item for item in _runs_in(runs) if text in item.name)
+    exact = [item for item in found if item.name == text]
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if found:
+        raise UsageError(
+            f"{text!r} fits {len(found)} runs: {', '.join(str(item) for item in found)}.",
+            hint="Give more of the name.",
+        )
+    raise NotARun(f"There is no run {text!r}, neither as a path nor below {runs}/.", hint=_offer(runs))
+
+
+def _runs_in(runs: Path) -> list[Path]:
+    if not runs.is_dir():
+        return []
+    return [item for item in runs.iterdir() if Layout(item).journal.is_dir() and not item.name.startswith(".")]
+
+
+def _offer(runs: Path) -> str:
+    names = sorted(item.name for item in _runs_in(runs))
+    return f"Runs there: {', '.join(names[-5:])}." if names else "Give the directory of a run."

@@ -1,0 +1,46 @@
+"""Where things are in a run's directory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of one run."""
+
+    root: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.root / "journal"
+
+    @property
+    def blobs(self) -> Path:
+        return self.root / "blobs"
+
+    @property
+    def inputs(self) -> Path:
+        return self.root / "inputs"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.root / "artifacts"
+
+    @property
+    def index(self) -> Path:
+        return self.root / "index.sqlite"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.yaml"
+
+
+def reader_cache(root: Path, run: bytes) -> Path:
+    """Where a process that does not hold the run keeps its own index of it: one for each copy of each run."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    place = blake2b(os.fsencode(root.resolve()), key=run, digest_size=10).hexdigest()
+    return base / "holdfast" / f"{place}.sqlite"

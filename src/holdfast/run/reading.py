@@ -1,0 +1,218 @@
+"""A run open for reading: beside its writer, after a crash, from whatever bytes are left.
+
+Opening is recovery. Nothing in the run is changed; the reader's index lies in the reader's own cache. What is given as
+finished has been synced: the reader syncs the tail of an unsealed segment itself before it counts it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from holdfast.errors import NewerFormat, NotARun
+from holdfast.journal import FORMAT, BlobStore, Damage, Index, Journal, RecordId, Row, SegmentFile, SegmentPin
+from holdfast.journal.frame import HEADER_SIZE, decode_header
+from holdfast.journal.segment import parse_name
+from holdfast.run.layout import Layout, reader_cache
+from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd, cited_blob, classify, decode
+from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
+
+_FIRST_BYTES = 1 << 20
+
+
+class RunReader:
+    """The state of a run, folded from its journal."""
+
+    def __init__(self, root: Path, fs: FileSystem | None = None, *, index: Path | None = None) -> None:
+        """Opens the run in `root`.
+
+        Raises:
+            NotARun: there is no run, or nothing was recorded in it.
+            NewerFormat: a newer version wrote it.
+        """
+        self.layout = Layout(root)
+        self.fs = fs or RealFileSystem()
+        self.run = find_run_id(self.fs, self.layout)
+        self.journal = Journal(self.fs, self.layout.journal, self.run)
+        self.blobs = BlobStore(self.fs, self.layout.blobs)
+        self.inputs = BlobStore(self.fs, self.layout.inputs)
+        self.index = Index(self.journal, classify, index or _own_cache(self.layout, self.run))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Takes in what was written since the last look.
+
+        Raises:
+            NewerFormat: a newer version wrote some of it.
+        """
+        self.index.refresh()
+        if newer := self.index.newer_format():
+            raise NewerFormat(
+                f"Resume aborted: {self.layout.root} was written in format {newer}; this version reads up to {FORMAT}.",
+                hint="Install a newer holdfast; the run is intact.",
+            )
+        for name in ("sessions", "ends"):
+            self.__dict__.pop(name, None)
+
+    def close(self) -> None:
+        self.index.close()
+
+    # Records.
+
+    def stream(self, found: list[Damage]) -> Iterator[tuple[RecordId, bytes]]:
+        """Every record as its line, in order, blobs put in; what is wrong is added to `found`."""
+        for ident, line in self.journal.stream(found):
+            if cited := cited_blob(line):
+                damage = self.blobs.check(*cited)
+                if damage is not None:
+                    found.append(damage)
+                else:
+                    yield ident, self.read_blob(cited[0])
+            else:
+                yield ident, line
+
+    def read_blob(self, digest: str) -> bytes:
+        return read_bytes(self.fs, self.blobs.path(digest))
+
+    def read(self, row: Row) -> AnyRecord | None:
+        """The record that an index row stands for, or None if its bytes are gone or of an unknown type."""
+        line = self.read_line(row)
+        return decode(line) if line is not None else None
+
+    def read_line(self, row: Row) -> bytes | None:
+        """The bytes of that record."""
+        segment = self._file(row)
+        frame = self.journal.read_frame(segment, row.offset) if segment else None
+        if frame is None:
+            return None
+        line = self.journal.records(frame)[row.ident.place]
+        cited = cited_blob(line)
+        if cited is None:
+            return line
+        return self.read_blob(cited[0]) if self.blobs.check(*cited) is None else None
+
+    def _file(self, row: Row) -> SegmentFile | None:
+        for sealed in (True, False):
+            path = self.layout.journal / row.segment.filename(sealed=sealed)
+            if path.exists():
+                return SegmentFile(row.segment, sealed, path)
+        return None
+
+    # State.
+
+    @cached_property
+    def sessions(self) -> list[Session]:
+        """Every session's record, in order."""
+        records = (self.read(row) for row in self.index.rows("session", ""))
+        return [record for record in records if isinstance(record, Session)]
+
+    @cached_property
+    def ends(self) -> list[SessionEnd]:
+        """The records of the sessions that ended in an orderly way."""
+        records = (self.read(row) for row in self.index.rows("session_end", ""))
+        return [record for record in records if isinstance(record, SessionEnd)]
+
+    def pins(self) -> list[SegmentPin]:
+        """What later records saw of earlier segments."""
+        return [pin for record in self.sessions for pin in record.pins] + [
+            pin for record in self.ends for pin in record.pins
+        ]
+
+    def damage(self) -> list[Damage]:
+        """Everything that is not as it was written, torn tails included."""
+        return self.index.damage(self.pins())
+
+    def finished(self) -> Iterator[str]:
+        """The keys of the trials that have a final record which is kept, sorted."""
+        return self.index.keys("trial", KEPT)
+
+    def notes(self) -> list[str]:
+        """What was found to differ between the index, the journal, the artifacts and the plan, and what was done
+        about it.
+        """
+        notes = [f"The index was built anew from the journal: {self.index.note}."] if self.index.note else []
+        losses = [damage for damage in self.damage() if damage.is_loss]
+        if losses:
+            kinds = Counter(damage.kind.value for damage in losses)
+            told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+            notes.append(f"The journal is damaged ({told}); what was lost is owed again. `holdfast verify` names it.")
+        return notes + self._plan_notes()
+
+    def _plan_notes(self) -> list[str]:
+        finished = sum(1 for _ in self.finished())
+        planned = self.sessions[-1].planned if self.sessions else 0
+        if planned and finished > planned:
+            return [
+                f"{finished} trials are finished, {planned} are planned; those beyond the plan are kept, not reported."
+            ]
+        return []
+
+
+def _own_cache(layout: Layout, run: bytes) -> Path | None:
+    """This reader's index file, begun from the run's own where there is one; None if there is no place for it."""
+    cache = reader_cache(layout.root, run)
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        if not cache.exists() and layout.index.exists():
+            _copy_index(layout.index, cache)
+    except (OSError, sqlite3.Error):
+        return cache if cache.parent.is_dir() else None
+    return cache
+
+
+def _copy_index(source: Path, target: Path) -> None:
+    temporary = target.with_suffix(".new")
+    origin = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
+    copy = sqlite3.connect(temporary)
+    try:
+        origin.backup(copy)
+    finally:
+        copy.close()
+        origin.close()
+    temporary.replace(target)
+
+
+def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
+    """The id that the run's segments carry.
+
+    Raises:
+        NotARun: there is no journal, or not one sound header in it.
+    """
+    if not layout.root.is_dir():
+        raise NotARun(f"{layout.root} does not exist or is no directory.", hint="Give the directory of a run.")
+    if not layout.journal.is_dir():
+        raise NotARun(f"{layout.root} is not a run: it has no journal.", hint="Give the directory of a run.")
+    votes: Counter[bytes] = Counter()
+    names = [name for name in fs.list(layout.journal) if parse_name(name)]
+    for name in names:
+        votes.update(_ids_in(fs, layout.journal / name))
+    if not votes:
+        state = "its journal is empty" if not names else "nothing legible is in its journal"
+        raise NotARun(f"Nothing was recorded in {layout.root}: {state}.", hint="`holdfast run` begins a run.")
+    return votes.most_common(1)[0][0]
+
+
+def _ids_in(fs: FileSystem, path: Path) -> list[bytes]:
+    """The run id of the first header in a segment that checks out; the file name must agree with it."""
+    file = fs.open(path)
+    try:
+        data = file.read_at(0, HEADER_SIZE)
+        if (header := decode_header(data)) is not None:
+            return [header.run]
+        data = file.read_at(0, _FIRST_BYTES)
+        offset = data.find(b"HDFT") - 8
+        while offset >= -8 and offset + 8 < len(data):
+            if offset >= 0 and (header := decode_header(data, offset)) is not None:
+                return [header.run]
+            following = data.find(b"HDFT", offset + 9)
+            if following < 0:
+                break
+            offset = following - 8
+    except OSError:
+        return []
+    finally:
+        file.close()
+    return []

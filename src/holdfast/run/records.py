@@ -1,0 +1,315 @@
+"""The records of a run: what is written about it, one JSON object each.
+
+Every record is a typed struct with a tag. A field that has its default is left out of the bytes; a field or a type
+that this version does not know is passed over by it and kept in the journal. `encode` and `decode` are
+inverses for every record; a value that JSON cannot hold (NaN, a lone surrogate) is refused when it is encoded.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import UsageError
+from holdfast.journal import BLOB_BYTES, BlobStore, Entry, SegmentPin
+
+
+class Status(enum.StrEnum):
+    """How a trial ended. The first three are kept on resume, FAILED is tried again, UNFINISHED goes on."""
+
+    VALID = "valid"
+    LIMITED = "limited"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+    UNFINISHED = "unfinished"
+
+    @property
+    def is_kept(self) -> bool:
+        return self in {Status.VALID, Status.LIMITED, Status.BLOCKED}
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tokens, as the provider counted them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(mine + theirs for mine, theirs in zip(_values(self), _values(other), strict=True)))
+
+
+def _values(usage: Usage) -> tuple[int, ...]:
+    return usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens
+
+
+class Input(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that the run depends on; `digest` names the copy in `inputs`."""
+
+    digest: str
+    size: int
+    source: str = ""
+    copied: bool = True
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A field of the configuration that differs from the session before."""
+
+    path: str
+    old: Any
+    new: Any
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What went wrong: its class, its message, and where."""
+
+    kind: str
+    message: str
+    traceback: str = ""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=str.lower):
+    """Anything that is written to the journal."""
+
+    v: int = 1
+    """The version of this record's layout."""
+
+
+class Session(Record, frozen=True):
+    """A process attached itself to the run. Holds everything that is needed to go on."""
+
+    number: int
+    run: str
+    name: str
+    at: str
+    version: str
+    config: dict[str, Any] = {}
+    inputs: dict[str, Input] = {}
+    environment: dict[str, str] = {}
+    invocation: list[str] = []
+    source: str = ""
+    planned: int = 0
+    pins: list[SegmentPin] = []
+    changes: list[Change] = []
+
+
+class Call(Record, frozen=True):
+    """A request to a model is about to be sent; not waited for."""
+
+    trial: str
+    attempt: int
+    step: str
+    model: str = ""
+
+
+class Step(Record, frozen=True):
+    """One durable action inside a trial, with its result."""
+
+    trial: str
+    attempt: int
+    step: str
+    """Scope path, name, fingerprint and occurrence: the identity under which it is replayed."""
+    name: str = ""
+    parent: str = ""
+    request: Any = None
+    """What was added since the parent's request and result."""
+    result: Any = None
+    model: str = ""
+    usage: Usage | None = None
+    cost: float = 0.0
+    tries: int = 0
+    at: float = 0.0
+    seconds: float = 0.0
+    source: str = ""
+    error: Failure | None = None
+
+
+class Answer(Record, frozen=True):
+    """The solver's outcome; journaled before scoring starts."""
+
+    trial: str
+    attempt: int
+    text: str = ""
+    value: Any = None
+
+
+class Score(Record, frozen=True):
+    """One scorer's judgement of an answer."""
+
+    trial: str
+    attempt: int
+    scorer: str
+    value: float | None = None
+    answer: str | None = None
+    explanation: str = ""
+    metadata: dict[str, Any] = {}
+    usage: Usage | None = None
+    cost: float = 0.0
+    error: Failure | None = None
+
+
+class Trial(Record, frozen=True):
+    """The end of an attempt at a trial; final or not is said by its status."""
+
+    trial: str
+    attempt: int
+    status: Status
+    task: str = ""
+    model: str = ""
+    sample: str = ""
+    epoch: int = 1
+    axes: dict[str, str] = {}
+    digest: str = ""
+    scores: int = 0
+    usage: Usage | None = None
+    cost: float = 0.0
+    calls: int = 0
+    replayed: int = 0
+    tries: int = 0
+    at: float = 0.0
+    seconds: float = 0.0
+    limit: str = ""
+    error: Failure | None = None
+    artifacts: dict[str, str] = {}
+
+
+class Note(Record, frozen=True):
+    """Something a person should know about the run."""
+
+    kind: str
+    text: str
+    trial: str = ""
+    data: Any = None
+
+
+class SessionEnd(Record, frozen=True, tag="session_end"):
+    """The session ended in an orderly way; vouches for all its segments."""
+
+    number: int
+    how: str
+    exit_code: int = 0
+    at: str = ""
+    finished: int = 0
+    failed: int = 0
+    planned: int = 0
+    ledger: dict[str, Any] = {}
+    pins: list[SegmentPin] = []
+
+
+AnyRecord = Session | Call | Step | Answer | Score | Trial | Note | SessionEnd
+RECORD_TYPES: tuple[type[Record], ...] = (Session, Call, Step, Answer, Score, Trial, Note, SessionEnd)
+
+
+class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the index needs of any record, and all that stands in the journal of one that is stored as a blob."""
+
+    type: str
+    trial: str = ""
+    status: str = ""
+    scorer: str = ""
+    usage: Usage | None = None
+    cost: float = 0.0
+    blob: str = ""
+    size: int = 0
+
+
+class Summary(msgspec.Struct, frozen=True, array_like=True):
+    """What the index keeps of a trial's end."""
+
+    status: str
+    usage: Usage | None
+    cost: float
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(AnyRecord)
+_envelope = msgspec.json.Decoder(Envelope)
+_summary_encoder, _summary_decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Summary)
+KEPT, NOT_KEPT = 1, 0
+
+
+def encode(record: Record) -> bytes:
+    """The record as one line of JSON, without the line's end.
+
+    Raises:
+        UsageError: the record holds something that JSON cannot.
+    """
+    try:
+        line = _encoder.encode(record)
+    except (TypeError, UnicodeEncodeError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise UsageError(f"A {_tag(record)} record cannot be written as JSON: {error}.") from error
+    if b"null" in line:
+        # The encoder writes null for NaN and infinity; what cannot be read back must not be written.
+        _refuse_non_finite(msgspec.to_builtins(record), _tag(record))
+    return line
+
+
+def _tag(record: Record) -> str:
+    return str(record.__struct_config__.tag)
+
+
+def _refuse_non_finite(value: Any, path: str) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{path} is {value}, which JSON cannot hold.", hint="Give a finite number, or leave it out.")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _refuse_non_finite(item, f"{path}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for place, item in enumerate(value):
+            _refuse_non_finite(item, f"{path}[{place}]")
+
+
+def decode(line: bytes) -> AnyRecord | None:
+    """The record in a line, or None for a type or a layout that this version does not know."""
+    try:
+        record: AnyRecord = _decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return record
+
+
+def classify(line: bytes) -> Entry | None:
+    """What the index keeps of a line; None for what is no record at all."""
+    try:
+        envelope = _envelope.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    if envelope.type != "trial":
+        return Entry(envelope.type, envelope.trial, 0, envelope.scorer.encode() or None)
+    kept = envelope.status in _KEPT_NAMES
+    summary = Summary(envelope.status, envelope.usage, envelope.cost)
+    return Entry("trial", envelope.trial, KEPT if kept else NOT_KEPT, _summary_encoder.encode(summary))
+
+
+_KEPT_NAMES = frozenset(status.value for status in Status if status.is_kept)
+
+
+def decode_summary(data: bytes) -> Summary:
+    return _summary_decoder.decode(data)
+
+
+def outsource(line: bytes, blobs: BlobStore) -> bytes:
+    """The line itself, or, if it is too large for the journal, a short one that cites a blob with its content.
+
+    Raises:
+        OSError: the blob could not be stored.
+    """
+    if len(line) <= BLOB_BYTES:
+        return line
+    envelope = _envelope.decode(line)
+    return _encoder.encode(msgspec.structs.replace(envelope, blob=blobs.put(line), size=len(line)))
+
+
+def cited_blob(line: bytes) -> tuple[str, int] | None:
+    """The digest and size of the blob that a line stands for, if it does."""
+    if b'"blob":"' not in line or len(line) > 1 << 16:
+        return None
+    try:
+        envelope = _envelope.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return (envelope.blob, envelope.size) if envelope.blob else None

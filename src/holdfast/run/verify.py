@@ -1,0 +1,155 @@
+"""Verification: everything in a run counted against everything else, from the bytes, without the index.
+
+Frames against their digests, segments against their footers, footers and pins against what is there, the ends of
+sessions against the trials, trials against the plan, and blobs, inputs and artifacts against the records that cite
+them. Every difference is named. A torn tail that a crash left is told, and is no damage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from holdfast.journal import Damage, Kind, SegmentPin, SegmentState, cross_check, state_of
+from holdfast.journal.frame import COPY, Origin
+from holdfast.run.reading import RunReader
+from holdfast.run.records import Session, SessionEnd, Trial, cited_blob, decode
+
+
+class Verification(msgspec.Struct):
+    """What was counted, and what does not agree."""
+
+    run: str
+    ok: bool
+    segments: int
+    frames: int
+    records: int
+    by_type: dict[str, int]
+    trials: int
+    planned: int
+    sessions: int
+    blobs: int
+    inputs: int
+    artifacts: int
+    torn_bytes: int
+    damage: list[Damage]
+    notes: list[str]
+
+
+class _Count:
+    """What one pass over the journal adds up."""
+
+    def __init__(self) -> None:
+        self.types: Counter[str] = Counter()
+        self.kept: dict[str, int] = {}
+        self.started: set[str] = set()
+        self.sessions: list[Session] = []
+        self.ends: list[SessionEnd] = []
+        self.blobs: dict[str, int] = {}
+        self.artifacts: dict[str, str] = {}
+
+    def take(self, line: bytes, session: int) -> None:
+        if cited := cited_blob(line):
+            self.blobs.__setitem__(*cited)
+        record = decode(line)
+        self.types[str(record.__struct_config__.tag) if record else "unknown"] += 1
+        if isinstance(record, Session):
+            self.sessions.append(record)
+        elif isinstance(record, SessionEnd):
+            self.ends.append(record)
+        elif trial := getattr(record, "trial", ""):
+            self.started.add(trial)
+            if isinstance(record, Trial):
+                self._take_trial(record, session)
+
+    def _take_trial(self, record: Trial, session: int) -> None:
+        if record.status.is_kept:
+            self.kept.setdefault(record.trial, session)
+        for name, digest in record.artifacts.items():
+            self.artifacts[f"{record.trial}/{name}"] = digest
+
+    def pins(self) -> list[SegmentPin]:
+        return [pin for record in self.sessions for pin in record.pins] + [
+            pin for record in self.ends for pin in record.pins
+        ]
+
+
+def verify_run(reader: RunReader) -> Verification:
+    """Counts everything in the run."""
+    count, states, damage = _Count(), [], []
+    seen: set[Origin] = set()
+    for segment in reader.journal.segments():
+        with reader.journal.scan(segment, settle=True) as scan:
+            for frame in scan.frames():
+                if frame.header.kind == COPY and frame.origin in seen:
+                    continue
+                seen.add(frame.origin)
+                for line in reader.journal.records(frame):
+                    count.take(line, frame.origin.session)
+        damage += scan.damage
+        states.append(state_of(segment, scan))
+    damage += cross_check(states, [*count.pins(), *reader.index.gone()])
+    damage += _check_files(reader, count)
+    losses = any(item.is_loss for item in damage)
+    damage += [] if losses else _check_counts(count, reader)
+    return _result(reader, count, states, damage)
+
+
+def _result(reader: RunReader, count: _Count, states: list[SegmentState], damage: list[Damage]) -> Verification:
+    return Verification(
+        run=str(reader.layout.root),
+        ok=not any(item.is_loss for item in damage),
+        segments=len(states),
+        frames=sum(state.frames for state in states),
+        records=sum(count.types.values()),
+        by_type=dict(sorted(count.types.items())),
+        trials=len(count.kept),
+        planned=count.sessions[-1].planned if count.sessions else 0,
+        sessions=len(count.sessions),
+        blobs=len(count.blobs),
+        inputs=len({item.digest for session in count.sessions for item in session.inputs.values() if item.copied}),
+        artifacts=len(count.artifacts),
+        torn_bytes=sum(item.length for item in damage if item.kind is Kind.TORN),
+        damage=damage,
+        notes=reader.notes(),
+    )
+
+
+def _check_files(reader: RunReader, count: _Count) -> list[Damage]:
+    found = [reader.blobs.check(digest, size) for digest, size in count.blobs.items()]
+    inputs = {item.digest: item.size for session in count.sessions for item in session.inputs.values() if item.copied}
+    found += [reader.inputs.check(digest, size) for digest, size in inputs.items()]
+    return [damage for damage in found if damage is not None] + _check_artifacts(reader.layout.artifacts, count)
+
+
+def _check_artifacts(directory: Path, count: _Count) -> list[Damage]:
+    missing = [name for name in count.artifacts if not (directory / name).is_file()]
+    damage = [
+        Damage(Kind.MISSING, f"artifacts/{name}", "a trial's record names it, and it is not there") for name in missing
+    ]
+    trials = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+    unknown = [name for name in trials if name not in count.started]
+    return damage + [
+        Damage(Kind.COUNT, f"artifacts/{name}", "no record of this trial is in the journal") for name in unknown
+    ]
+
+
+def _check_counts(count: _Count, reader: RunReader) -> list[Damage]:
+    """Counts that must agree in a journal from which nothing is lost."""
+    damage: list[Damage] = []
+    for end in count.ends:
+        finished = sum(1 for session in count.kept.values() if session <= end.number)
+        if finished != end.finished:
+            detail = f"session {end.number} ended with {end.finished} finished trials, the journal has {finished}"
+            damage.append(Damage(Kind.COUNT, "journal", detail))
+    planned = count.sessions[-1].planned if count.sessions else 0
+    if planned and len(count.kept) > planned:
+        damage.append(Damage(Kind.COUNT, "journal", f"{len(count.kept)} trials are finished, {planned} are planned"))
+    indexed = sum(1 for _ in reader.finished())
+    if indexed != len(count.kept):
+        damage.append(
+            Damage(Kind.COUNT, "index", f"the index has {indexed} finished trials, the journal {len(count.kept)}")
+        )
+    return damage

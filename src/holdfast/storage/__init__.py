@@ -1,0 +1,16 @@
+"""Where bytes live: one FileSystem object through which every durable byte goes, and leases."""
+
+from holdfast.storage.filesystem import AppendFile, FileSystem, ReadFile, RealFileSystem, write_atomically
+from holdfast.storage.holder import Holder
+from holdfast.storage.lease import Lease, take_lease
+
+__all__ = [
+    "AppendFile",
+    "FileSystem",
+    "Holder",
+    "Lease",
+    "ReadFile",
+    "RealFileSystem",
+    "take_lease",
+    "write_atomically",
+]

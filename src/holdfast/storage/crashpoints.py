@@ -1,0 +1,69 @@
+"""Named places at which a test may kill this process, exactly there.
+
+`reach(name)` stands at every boundary between two durable states. It does nothing unless the process was
+started with `HOLDFAST_CRASH_AT=name` or `HOLDFAST_CRASH_AT=name:n`: then the n-th arrival there ends the process
+with SIGKILL, as the machine would. The test suite kills at every point of POINTS in turn.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+POINTS = (
+    "run.directory-made",
+    "run.inputs-written",
+    "run.session-synced",
+    "run.renamed",
+    "run.parent-synced",
+    "session.settled",
+    "session.opened",
+    "session.ending",
+    "segment.created",
+    "segment.successor-created",
+    "segment.footer-synced",
+    "segment.renamed",
+    "frame.before-write",
+    "frame.half-written",
+    "frame.written",
+    "frame.synced",
+    "frame.acknowledged",
+    "blob.written",
+    "blob.renamed",
+    "index.rows-written",
+    "index.committed",
+)
+
+
+class _Armed:
+    """One point, and how many arrivals are still let through."""
+
+    def __init__(self, order: str) -> None:
+        name, _, count = order.partition(":")
+        if name not in POINTS:
+            raise ValueError(
+                f"HOLDFAST_CRASH_AT names {name!r}, which is no crash point; points are: {', '.join(POINTS)}"
+            )
+        self.name = name
+        self.left = int(count or 1)
+
+    def arrive(self, name: str) -> None:
+        if name != self.name:
+            return
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+_armed = _Armed(os.environ["HOLDFAST_CRASH_AT"]) if os.environ.get("HOLDFAST_CRASH_AT") else None
+
+
+def armed(name: str) -> bool:
+    """Whether a crash is ordered at `name`; a writer then splits what it otherwise does in one call."""
+    return _armed is not None and _armed.name == name
+
+
+def reach(name: str) -> None:
+    """Arrives at a crash point; returns at once unless a crash is ordered here."""
+    if _armed is not None:
+        _armed.arrive(name)

@@ -1,0 +1,163 @@
+"""The one door to the disk.
+
+Every byte of a run that must survive goes through a FileSystem: a test puts a recording or a failing one in its
+place and sees exactly what was written, synced and renamed, in which order. The derived index is the one
+exception: SQLite keeps its own file, and losing that costs time, never data.
+
+Contract, the same for every implementation:
+- `create` makes a file that did not exist, or raises FileExistsError; nothing is ever opened to be changed.
+- `write` writes all bytes or raises OSError; a part of them may then be in the file.
+- `sync` returns once the bytes are on stable storage, or raises; a failed sync is never tried again.
+- A name made by `create`, `rename` or `make_directory` survives a power loss only after `sync_directory` of its parent.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+
+class AppendFile(Protocol):
+    """A file that this process created and only appends to."""
+
+    def write(self, data: bytes) -> None: ...
+    def sync(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class ReadFile(Protocol):
+    """A file open for reading; others may be appending to it."""
+
+    def size(self) -> int: ...
+    def read_at(self, offset: int, size: int) -> bytes: ...
+    def sync(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """Everything that a run does to a disk."""
+
+    def create(self, path: Path) -> AppendFile: ...
+    def open(self, path: Path) -> ReadFile: ...
+    def rename(self, old: Path, new: Path) -> None: ...
+    def remove(self, path: Path) -> None: ...
+    def remove_tree(self, path: Path) -> None: ...
+    def make_directory(self, path: Path) -> None: ...
+    def sync_directory(self, path: Path) -> None: ...
+    def list(self, path: Path) -> list[str]: ...
+    def lock(self, path: Path) -> int | None: ...
+
+
+class _RealAppendFile:
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class _RealReadFile:
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return os.pread(self._fd, size, offset)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class RealFileSystem:
+    """The machine's own file system."""
+
+    def create(self, path: Path) -> AppendFile:
+        return _RealAppendFile(path)
+
+    def open(self, path: Path) -> ReadFile:
+        return _RealReadFile(path)
+
+    def rename(self, old: Path, new: Path) -> None:
+        old.rename(new)
+
+    def remove(self, path: Path) -> None:
+        path.unlink()
+
+    def remove_tree(self, path: Path) -> None:
+        shutil.rmtree(path)
+
+    def make_directory(self, path: Path) -> None:
+        path.mkdir(parents=True)
+
+    def sync_directory(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def list(self, path: Path) -> list[str]:
+        return sorted(item.name for item in path.iterdir())
+
+    def lock(self, path: Path) -> int | None:
+        """The descriptor that holds the lock on `path` while it is open, or None while another holds it.
+
+        Raises:
+            OSError: this filesystem has no locks, or the path cannot be opened.
+        """
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
+
+
+def write_atomically(fs: FileSystem, path: Path, data: bytes) -> None:
+    """Puts `data` at `path`: after a crash the old content is there or the new, never a mixture."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    if temporary.exists():
+        fs.remove(temporary)
+    file = fs.create(temporary)
+    try:
+        file.write(data)
+        file.sync()
+    finally:
+        file.close()
+    fs.rename(temporary, path)
+    fs.sync_directory(path.parent)
+
+
+def read_bytes(fs: FileSystem, path: Path) -> bytes:
+    """The whole content of a small file."""
+    file = fs.open(path)
+    try:
+        size = file.size()
+        parts: list[bytes] = []
+        offset = 0
+        while offset < size and (part := file.read_at(offset, min(size - offset, 1 << 24))):
+            parts.append(part)
+            offset += len(part)
+        return b"".join(parts)
+    finally:
+        file.close()

@@ -1,0 +1,190 @@
+"""One writer: at most one session executes a run.
+
+The authority is the kernel's lock (`flock`) on the file `lease` in the run: it ends with its process, whatever
+happens to it, and no process id is ever trusted. The text in the file only names the holder to people.
+
+On a filesystem without locks a file `lease-<generation>`, created exclusively, stands in. Its holder rewrites it
+every few seconds. A taker that can see the holder's process asks the kernel; one that cannot watches the file for a
+whole lifetime on its own clock, and takes over only if nothing moved. Taking over creates the next generation
+exclusively, so of many takers one wins; a holder that finds a newer generation than its own knows that it has been
+replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from holdfast.errors import RunHeld, StorageFailure
+from holdfast.storage.filesystem import FileSystem
+from holdfast.storage.holder import Holder, decode_holder, is_alive, this_process
+
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_ATTEMPTS = 4
+_PAUSE_SECONDS = 0.05
+HEARTBEAT_SECONDS = 5.0
+LIFETIME_SECONDS = 30.0
+
+
+class Lease(Protocol):
+    """The right to execute a run, until it is released or its process ends."""
+
+    def is_held(self) -> bool: ...
+    def release(self) -> None: ...
+
+
+class _LockLease:
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, msgspec.json.encode(this_process()) + b"\n", 0)
+
+    def is_held(self) -> bool:
+        return self._fd >= 0
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.ftruncate(self._fd, 0)
+            os.close(self._fd)
+            self._fd = -1
+
+
+def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_SECONDS) -> Lease:
+    """The lease of the run in this directory.
+
+    Raises:
+        RunHeld: another session executes the run; the message names it.
+        StorageFailure: the lease file cannot be opened.
+    """
+    path = run / "lease"
+    try:
+        for attempt in range(_ATTEMPTS):
+            if (fd := fs.lock(path)) is not None:
+                return _LockLease(fd)
+            # A reader that only looks who holds the run takes the lock for an instant.
+            if attempt < _ATTEMPTS - 1:
+                time.sleep(_PAUSE_SECONDS)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise StorageFailure(f"The lease {path} cannot be taken: {error.strerror}.") from error
+        return _take_without_locks(run, lifetime_seconds)
+    raise held(run, decode_holder(path.read_bytes()))
+
+
+def held(run: Path, holder: Holder | None) -> RunHeld:
+    """The error that says who executes the run."""
+    who = str(holder) if holder else "another process"
+    return RunHeld(f"The run {run} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
+
+
+def find_holder(fs: FileSystem, run: Path) -> Holder | None:
+    """Who executes the run at this moment, or None; for display only."""
+    path = run / "lease"
+    if not path.exists():
+        return None
+    try:
+        fd = fs.lock(path)
+    except OSError:
+        current = _newest(run)
+        holder = decode_holder(_read(run, current)) if current else None
+        return holder if holder and is_alive(holder) is not False and not _released(run, current) else None
+    if fd is None:
+        return decode_holder(path.read_bytes())
+    os.close(fd)
+    return None
+
+
+def _generations(run: Path) -> list[int]:
+    names = (path.name.removeprefix("lease-") for path in run.iterdir() if path.name.startswith("lease-"))
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def _newest(run: Path) -> int:
+    return max(_generations(run), default=0)
+
+
+def _file(run: Path, generation: int) -> Path:
+    return run / f"lease-{generation}"
+
+
+def _read(run: Path, generation: int) -> bytes:
+    try:
+        return _file(run, generation).read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _released(run: Path, generation: int) -> bool:
+    return _read(run, generation).endswith(b"released\n")
+
+
+class _HeartbeatLease:
+    def __init__(self, run: Path, generation: int, fd: int) -> None:
+        self._run, self._generation, self._fd = run, generation, fd
+        self._line = msgspec.json.encode(this_process()) + b"\n"
+        self._stop = threading.Event()
+        self._beats = 0
+        self._beat()
+        self._thread = threading.Thread(target=self._keep_beating, name="holdfast-lease", daemon=True)
+        self._thread.start()
+
+    def _beat(self, word: str = "") -> None:
+        self._beats += 1
+        os.pwrite(self._fd, self._line + f"{self._beats} {word}\n".encode(), 0)
+
+    def _keep_beating(self) -> None:
+        while not self._stop.wait(HEARTBEAT_SECONDS):
+            self._beat()
+
+    def is_held(self) -> bool:
+        return not self._stop.is_set() and _newest(self._run) == self._generation
+
+    def release(self) -> None:
+        if not self._stop.is_set():
+            self._stop.set()
+            self._thread.join()
+            self._beat("released")
+            os.close(self._fd)
+
+
+def _take_without_locks(run: Path, lifetime_seconds: float) -> Lease:
+    warnings.warn(
+        f"{run} is on a filesystem without locks; a heartbeat file guards the run instead.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    current = _newest(run)
+    if current and not _released(run, current):
+        _refuse_if_alive(run, current, lifetime_seconds)
+    try:
+        fd = os.open(_file(run, current + 1), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        raise held(run, decode_holder(_read(run, current + 1))) from None
+    if _newest(run) != current + 1:
+        os.close(fd)
+        _file(run, current + 1).unlink(missing_ok=True)
+        raise held(run, decode_holder(_read(run, _newest(run))))
+    for generation in _generations(run)[:-1]:
+        _file(run, generation).unlink(missing_ok=True)
+    return _HeartbeatLease(run, current + 1, fd)
+
+
+def _refuse_if_alive(run: Path, generation: int, lifetime_seconds: float) -> None:
+    before = _read(run, generation)
+    holder = decode_holder(before)
+    alive = is_alive(holder) if holder else None
+    if alive:
+        raise held(run, holder)
+    if alive is None:
+        deadline = time.monotonic() + lifetime_seconds
+        while time.monotonic() < deadline:
+            time.sleep(min(_PAUSE_SECONDS, lifetime_seconds))
+            if _read(run, generation) != before:
+                raise held(run, holder)
