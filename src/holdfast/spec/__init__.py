@@ -1,9 +1,14 @@
 """What was asked: the schema with a drift class on every field, loading, resolving."""
 
+from holdfast.spec.canonical import canonical, eval_text, plain
 from holdfast.spec.dataset import DatasetSpec, Filter, Operation, Repeat, Shuffle, Slice
 from holdfast.spec.drift import Block, Drift
 from holdfast.spec.eval import EvalSpec
+from holdfast.spec.fields import Field, Place, fields_of, places
+from holdfast.spec.flags import eval_from_flags, parse_argument
+from holdfast.spec.load import load_eval, parse_eval, typed_eval
 from holdfast.spec.model import Generation, ModelSpec, Price, RateLimit, Timeouts
+from holdfast.spec.resolve import resolve
 from holdfast.spec.runner import RunnerSpec, StageLimits, TaskRunner
 from holdfast.spec.task import Limits, Shot, TaskSpec
 
@@ -12,11 +17,13 @@ __all__ = [
     "DatasetSpec",
     "Drift",
     "EvalSpec",
+    "Field",
     "Filter",
     "Generation",
     "Limits",
     "ModelSpec",
     "Operation",
+    "Place",
     "Price",
     "RateLimit",
     "Repeat",
@@ -28,4 +35,15 @@ __all__ = [
     "TaskRunner",
     "TaskSpec",
     "Timeouts",
+    "canonical",
+    "eval_from_flags",
+    "eval_text",
+    "fields_of",
+    "load_eval",
+    "parse_argument",
+    "parse_eval",
+    "places",
+    "plain",
+    "resolve",
+    "typed_eval",
 ]

@@ -60,6 +60,8 @@ class Operation(Block, frozen=True):
 class DatasetSpec(Block, frozen=True):
     """One entry of `datasets`; without a format, the file's ending decides."""
 
+    shorthand: ClassVar[tuple[str, ...]] = ("path",)
+
     path: Annotated[Words, Drift.LOCATION]
     format: Annotated[Format | None, Drift.IDENTITY] = None
     operations: Annotated[list[Operation], Drift.IDENTITY] = msgspec.field(default_factory=list)

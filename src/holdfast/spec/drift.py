@@ -48,6 +48,9 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lifted: ClassVar[str] = ""
     """The field whose keys may also stand directly in this block (`runner`), or nothing."""
 
+    shorthand: ClassVar[tuple[str, ...]] = ()
+    """The fields that a single text stands for, with `/` between them (`provider/model`)."""
+
     exactly_one: ClassVar[tuple[str, ...]] = ()
     """Keys of which exactly one must be given."""
 
@@ -78,8 +81,7 @@ def _check_class(struct: str, field: str, hint: Any) -> None:
         return
     found = ", ".join(drift.name for drift in classes) or "none"
     raise TypeError(
-        f"{struct}.{field} must carry exactly one drift class, found {found}; "
-        f"write it as Annotated[..., Drift.X]"
+        f"{struct}.{field} must carry exactly one drift class, found {found}; write it as Annotated[..., Drift.X]"
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.spec.dataset import DatasetSpec
 from holdfast.spec.drift import Block, Drift
 from holdfast.spec.model import ModelSpec
-from holdfast.spec.quantity import Seed
+from holdfast.spec.quantity import Name, Seed, Title
 from holdfast.spec.runner import RunnerSpec
 from holdfast.spec.task import TaskSpec
 
@@ -20,13 +20,13 @@ class EvalSpec(Block, frozen=True):
 
     lifted: ClassVar[str] = "runner"
 
-    name: Annotated[str, Drift.UNMATCHED] = ""
+    name: Annotated[Title, Drift.UNMATCHED] = ""
     description: Annotated[str, Drift.UNMATCHED] = ""
     tags: Annotated[list[str], Drift.UNMATCHED] = msgspec.field(default_factory=list)
     seed: Annotated[Seed, Drift.IDENTITY] = 0
-    models: Annotated[dict[str, ModelSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
-    datasets: Annotated[dict[str, DatasetSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
-    tasks: Annotated[dict[str, TaskSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
+    models: Annotated[dict[Name, ModelSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
+    datasets: Annotated[dict[Name, DatasetSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
+    tasks: Annotated[dict[Name, TaskSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
     runner: Annotated[RunnerSpec, Drift.THROUGHPUT] = RunnerSpec()
     directory: Annotated[str, Drift.LOCATION] = ""
     """Where relative paths start: the eval file's directory, unless it says otherwise."""

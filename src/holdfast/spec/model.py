@@ -5,7 +5,7 @@ The name of the key's variable is part of the configuration; the key itself neve
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -64,6 +64,8 @@ class Generation(Block, frozen=True):
 
 class ModelSpec(Block, frozen=True):
     """One entry of `models`; resolving fills in what `base` gives, and then `base` is gone."""
+
+    shorthand: ClassVar[tuple[str, ...]] = ("provider", "model")
 
     provider: Annotated[str, Drift.IDENTITY] = ""
     model: Annotated[str, Drift.IDENTITY] = ""

@@ -26,4 +26,18 @@ Temperature = Annotated[float, Meta(ge=0, le=100)]
 Probability = Annotated[float, Meta(ge=0, le=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 Ranks = Annotated[int, Meta(ge=0, le=1000)]
-Words = Annotated[str, Meta(min_length=1)]
+Words = Annotated[str, Meta(min_length=1, description="not empty")]
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]{0,198}[^\s\x00-\x1f\x7f])?\Z",
+        description="1 to 200 characters, no control characters, no space at either end",
+    ),
+]
+Title = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^/\x00-\x1f\x7f]{0,200}\Z",
+        description="at most 200 characters, without / and control characters",
+    ),
+]

@@ -1,0 +1,60 @@
+"""An eval without an eval file: `holdfast run capitals.py --model openai/gpt-4o --epochs 4 -T n=3`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+from holdfast.errors import UsageError
+from holdfast.spec.eval import EvalSpec
+from holdfast.spec.load import typed_eval
+from holdfast.spec.wording import shown
+
+
+def eval_from_flags(
+    uses: Iterable[str],
+    models: Iterable[str],
+    *,
+    epochs: int | None = None,
+    limit: int | None = None,
+    args: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> EvalSpec:
+    """The eval that asks every model (`provider/model`) for every task (`file.py:name`, a module's, a built-in).
+
+    Each task takes the same `args`. `settings` are further keys of an eval file, such as `concurrency_limit`.
+    Relative paths start at the working directory.
+    """
+    task = {"epochs": epochs, "limit": limit, "args": dict(args or {})}
+    tasks = _named_tasks(uses)
+    data = {
+        "name": "-".join(tasks)[:100].replace("/", "-"),
+        "directory": str(Path.cwd()),
+        "models": {model: model for model in models},
+        "tasks": {name: {"use": use, **task} for name, use in tasks.items()},
+    }
+    return typed_eval({**data, **(settings or {})}, "the command line")
+
+
+def parse_argument(text: str) -> tuple[str, Any]:
+    """`n=3` as the name and the value that it would have in an eval file."""
+    # As in loading: only reading needs PyYAML.
+    from holdfast.spec.document import read_document  # noqa: PLC0415
+
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise UsageError(f"The argument {shown(text)} has no value.", hint="Write it as name=value.")
+    return name, read_document(value, f"the argument {name}")
+
+
+def _named_tasks(uses: Iterable[str]) -> dict[str, str]:
+    """Each task under its own name; a name that two files share gets the file's before it."""
+    tasks: dict[str, str] = {}
+    for use in dict.fromkeys(uses):
+        origin, _, name = use.rpartition(":")
+        name = name if name not in tasks else f"{PurePath(origin).stem}_{name}"
+        if name in tasks:
+            raise UsageError(f"Two tasks are called {shown(name)}.", hint="Name them in an eval file.")
+        tasks[name] = use
+    return tasks

@@ -1,0 +1,135 @@
+"""An eval with nothing left to guess: two evals that ask for the same work resolve to equal values.
+
+Bases are filled in, paths start at the root, every task names its models and has its runner's settings. An
+explicit default, a `null`, an empty block, `0.0` for `0`, the order of keys and of a task's models: none of
+these makes a difference. Nothing is read or written here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.spec.canonical import plain
+from holdfast.spec.dataset import DatasetSpec
+from holdfast.spec.derive import derive_models
+from holdfast.spec.eval import EvalSpec
+from holdfast.spec.load import typed_eval
+from holdfast.spec.runner import RunnerSpec, TaskRunner
+from holdfast.spec.task import TaskSpec
+from holdfast.spec.wording import item, member, nearest, refuse, shown
+
+_DECLARATIVE = ("prompt", "target", "choices", "few_shot", "few_shot_template")
+
+
+def resolve(spec: EvalSpec, source: str = "the eval") -> EvalSpec:
+    """The eval in full; a ConfigurationError when names do not meet or tasks make no sense."""
+    # An eval built in Python has not met the checks of loading yet.
+    spec = typed_eval(plain(spec), source)
+    models = derive_models(spec.models, source)
+    refuse(source, list(_problems(spec)))
+    return msgspec.structs.replace(
+        spec,
+        models=models,
+        datasets={name: _dataset(dataset, spec) for name, dataset in spec.datasets.items()},
+        tasks={name: _task(task, spec) for name, task in spec.tasks.items()},
+    )
+
+
+def _dataset(dataset: DatasetSpec, spec: EvalSpec) -> DatasetSpec:
+    return msgspec.structs.replace(dataset, path=spec.locate(dataset.path))
+
+
+def _task(task: TaskSpec, spec: EvalSpec) -> TaskSpec:
+    return msgspec.structs.replace(
+        task,
+        models=sorted(spec.models if task.models is None else task.models),
+        prompt=task.prompt or None,
+        choices=task.choices or None,
+        scorers=[_scorer(scorer) for scorer in task.scorers],
+        runner=_task_runner(task.runner, spec.runner),
+    )
+
+
+def _scorer(scorer: str | dict[str, Any]) -> str | dict[str, Any]:
+    """A scorer by its bare name where it has no arguments."""
+    if isinstance(scorer, dict):
+        ((name, arguments),) = scorer.items()
+        return {name: arguments} if arguments else name
+    return scorer
+
+
+def _task_runner(own: TaskRunner, run: RunnerSpec) -> TaskRunner:
+    return msgspec.structs.replace(
+        own,
+        max_retries=run.max_retries if own.max_retries is None else own.max_retries,
+        deadline=run.deadline if own.deadline is None else own.deadline,
+    )
+
+
+def _problems(spec: EvalSpec) -> Iterator[str]:
+    if not spec.tasks:
+        yield "tasks is missing; an eval asks for one task at least"
+    if not spec.models:
+        yield "models is missing; an eval asks one model at least"
+    for name, dataset in spec.datasets.items():
+        yield from _dataset_problems(member("datasets", name), dataset)
+    for name, task in spec.tasks.items():
+        place = member("tasks", name)
+        yield from _source_problems(place, task, spec)
+        yield from _model_problems(place, task, spec)
+        yield from _scorer_problems(place, task)
+
+
+def _dataset_problems(place: str, dataset: DatasetSpec) -> Iterator[str]:
+    for index, operation in enumerate(dataset.operations):
+        pattern = operation.filter.matches if operation.filter else None
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            at = f"{item(f'{place}.operations', index)}.filter.matches"
+            yield f"{at} is {shown(pattern)}, which is no regular expression: {error}"
+
+
+def _source_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
+    if task.use is None and task.dataset is None:
+        yield f"{place} has neither dataset nor use; name the dataset it asks, or the Python task it uses"
+    elif task.use is None:
+        yield from _declarative_problems(place, task, spec)
+    else:
+        given = [name for name in ("dataset", *_DECLARATIVE) if getattr(task, name)]
+        if given:
+            yield f"{place} has use and also {', '.join(given)}; a Python task brings its own"
+
+
+def _declarative_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
+    if task.dataset not in spec.datasets:
+        yield f"{place}.dataset is {shown(task.dataset)}, which is unknown; {nearest(str(task.dataset), spec.datasets)}"
+    if task.args:
+        yield f"{place}.args is for a Python task; without use nothing takes it"
+
+
+def _model_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
+    names = task.models
+    if names is None:
+        return
+    if not names:
+        yield f"{place}.models is an empty list; name a model, or leave the key out to ask every model"
+    for index, name in enumerate(names):
+        at = item(f"{place}.models", index)
+        if name not in spec.models:
+            yield f"{at} is {shown(name)}, which is unknown; {nearest(name, spec.models)}"
+        elif name in names[:index]:
+            yield f"{at} is {shown(name)} a second time; keep one"
+
+
+def _scorer_problems(place: str, task: TaskSpec) -> Iterator[str]:
+    for index, scorer in enumerate(task.scorers):
+        at = item(f"{place}.scorers", index)
+        if isinstance(scorer, dict) and len(scorer) != 1:
+            yield f"{at} must have exactly one name with its arguments; it has {len(scorer)}"
+        elif isinstance(scorer, dict) and not isinstance(next(iter(scorer.values())) or {}, dict):
+            yield f"{at} must give its arguments as a map, such as {{exact: {{ignore_case: true}}}}"

@@ -1,0 +1,70 @@
+"""Telling a key from a name: what has the form of a secret, and what can name a variable."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, urlsplit
+
+KEY_NAMES = frozenset(
+    {
+        *(
+            "accesskey",
+            "accesstoken",
+            "apikey",
+            "apisecret",
+            "apitoken",
+            "authkey",
+            "authorization",
+            "authtoken",
+        ),
+        *("bearer", "bearertoken", "clientsecret", "privatekey", "proxyauthorization", "secretaccesskey"),
+        *("secretkey", "xapikey", "xauthtoken", "xgoogapikey"),
+    }
+)
+_QUERY_NAMES = KEY_NAMES | {"key", "password", "secret", "sig", "signature", "token"}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_KEY = re.compile(
+    r"Bearer\s+\S{8,}"
+    r"|\b(sk|pk|rk|xai|pplx|nvapi|r8|gsk|hf|ghp|gho|ghs|github_pat|glpat|xoxb|xoxp)[-_][A-Za-z0-9_-]{12,}"
+    r"|\bAIza[A-Za-z0-9_-]{20,}"
+    r"|\b(AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
+)
+
+
+def looks_like_key(text: str) -> bool:
+    """Whether a text holds something in the form of a provider's key."""
+    return _KEY.search(text) is not None
+
+
+def is_key_name(name: str) -> bool:
+    """Whether a field or header of this name holds a key: `api_key`, `X-Api-Key`, `authorization`."""
+    return _letters(name) in KEY_NAMES
+
+
+def is_variable_name(text: str) -> bool:
+    """Whether a text can be the name of an environment variable, and does not look like a key itself."""
+    return _VARIABLE.fullmatch(text) is not None and not looks_like_key(text) and not _looks_random(text)
+
+
+def has_credentials(text: str) -> bool:
+    """Whether a text is a URL that carries a user, a password or a key."""
+    if not _URL.fullmatch(text):
+        return False
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # not a URL after all; whoever opens it will say so
+        return False
+    return "@" in parts.netloc or any(_letters(name) in _QUERY_NAMES for name, _ in parse_qsl(parts.query))
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def _looks_random(text: str) -> bool:
+    """Long, with digits, and written unlike any variable: in small letters, or without a single `_`."""
+    if len(text) < 20 or not re.search(r"[0-9]", text):
+        return False
+    return "_" not in text or re.search(r"[a-z]", text) is not None
