@@ -1,0 +1,49 @@
+"""Tasks: samples, datasets, templates, solvers and scorers."""
+
+from holdfast.tasks.answer import Answer, as_answer
+from holdfast.tasks.conversation import conversation
+from holdfast.tasks.dataset import Dataset
+from holdfast.tasks.declare import adapt_task, build_task
+from holdfast.tasks.ingest import Ingested, ingest, ingest_samples
+from holdfast.tasks.rows import Rows
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.score import Score, as_score
+from holdfast.tasks.scorers import Scorer, build_scorer, choice, exact, includes, numeric, regex, scorer
+from holdfast.tasks.solver import generate
+from holdfast.tasks.source import source_digest, source_files
+from holdfast.tasks.task import Task, TaskFactory, task
+from holdfast.tasks.trial import Solver, Trial
+from holdfast.tasks.use import load_use
+
+__all__ = [
+    "Answer",
+    "Dataset",
+    "Ingested",
+    "Rows",
+    "Sample",
+    "Score",
+    "Scorer",
+    "Solver",
+    "Task",
+    "TaskFactory",
+    "Trial",
+    "adapt_task",
+    "as_answer",
+    "as_score",
+    "build_scorer",
+    "build_task",
+    "choice",
+    "conversation",
+    "exact",
+    "generate",
+    "includes",
+    "ingest",
+    "ingest_samples",
+    "load_use",
+    "numeric",
+    "regex",
+    "scorer",
+    "source_digest",
+    "source_files",
+    "task",
+]

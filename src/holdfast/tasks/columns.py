@@ -1,0 +1,158 @@
+"""How a row of a dataset becomes a sample, and which part of it is input and which target.
+
+Every column that is no part of a sample by its name is metadata, under its own name. The target is the target's
+column, or whatever the task's target template names; everything else, apart from the id, is input. So an edited
+target changes the target's digest alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.models.message import Message
+from holdfast.tasks.choices import checked_choices
+from holdfast.tasks.ingest import canonical_json
+from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.tasks.paths import MISSING, lookup, without
+from holdfast.tasks.sample import RESERVED, Sample
+from holdfast.tasks.template import Template
+
+LONGEST_ID = 500
+INPUT_PARTS = ("input", "id", "choices")
+
+Row = Mapping[str, Any]
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """Where each part of a sample stands in a row."""
+
+    named: dict[str, str] = msgspec.field(default_factory=dict)
+    """The columns that were named for parts of a sample; every row has to have them."""
+
+    target: Template | None = None
+    options: tuple[Template, ...] = ()
+    stand_in: Template | None = None
+    """What the input is where a prompt makes do without the input's column."""
+
+    def sample(self, row: Row, place: str) -> Sample:
+        """The sample that a row holds."""
+        metadata = _metadata(row)
+        found = Sample(
+            input=self._input(row, metadata, place),
+            target=_present(self._part("target", row, place)),
+            id=self.sample_id(row, place),
+            choices=self._choices(row, metadata, place),
+            metadata=metadata,
+            scoring=_scoring(row, place),
+        )
+        if self.target is None:
+            return found
+        return msgspec.structs.replace(found, target=self.target.value(found.fields(), place))
+
+    def sample_id(self, row: Row, place: str) -> str | None:
+        """The id that the dataset gives, as text, or None."""
+        value = _present(self._part("id", row, place))
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise ConfigurationError(f"The id of {place} is no text.", hint="An id is a text or an integer.")
+        text = str(value)
+        if not 1 <= len(text) <= LONGEST_ID:
+            raise ConfigurationError(
+                f"The id of {place} has {len(text)} characters.", hint=f"1 to {LONGEST_ID} will do."
+            )
+        return text
+
+    def input_content(self, row: Row) -> bytes:
+        """What the input digest is taken of."""
+        kept: Any = row
+        for path in (self._column("id"), "scoring", *self._target_paths()):
+            kept = without(kept, _row_path(row, path))
+        return canonical_json(kept)
+
+    def target_content(self, row: Row) -> bytes:
+        """What the target digest is taken of."""
+        values = {path: _present(lookup(row, _row_path(row, path))) for path in self._target_paths()}
+        return canonical_json([values, row.get("scoring")])
+
+    def _target_paths(self) -> tuple[str, ...]:
+        column = self._column("target")
+        if self.target is None:
+            return (column,)
+        named = [path for path in self.target.paths if path.partition(".")[0] not in INPUT_PARTS]
+        return tuple(column if path == "target" else path for path in named)
+
+    def _column(self, part: str) -> str:
+        return self.named.get(part, part)
+
+    def _part(self, part: str, row: Row, place: str) -> Any:
+        column = self._column(part)
+        value = lookup(row, column)
+        if value is MISSING and part in self.named:
+            raise ConfigurationError(
+                f"{place} has no field {column!r}, which was named for the {part}; it has {listing(row)}.",
+                hint=did_you_mean(column, row),
+            )
+        return value
+
+    def _input(self, row: Row, metadata: Row, place: str) -> str | list[Message]:
+        value = self._part("input", row, place)
+        if value is MISSING and self.stand_in is not None:
+            return self.stand_in.render({"metadata": metadata, **metadata}, place)
+        if value is MISSING:
+            raise ConfigurationError(
+                f"{place} has no field 'input'; it has {listing(row)}.",
+                hint="Name its column under fields, or give the task a prompt.",
+            )
+        return value if isinstance(value, str) else _messages(value, place)
+
+    def _choices(self, row: Row, metadata: Row, place: str) -> list[str] | None:
+        if self.options:
+            return checked_choices([option.render(metadata, place) for option in self.options], place)
+        value = _present(self._part("choices", row, place))
+        return None if value is None else checked_choices(value, place)
+
+
+def _metadata(row: Row) -> dict[str, Any]:
+    nested = row.get("metadata")
+    inner = nested if isinstance(nested, dict) else {"metadata": nested} if "metadata" in row else {}
+    return {**inner, **{name: value for name, value in row.items() if name not in RESERVED}}
+
+
+def _messages(value: Any, place: str) -> list[Message]:
+    try:
+        messages = msgspec.convert(value, list[Message])
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(
+            f"The input of {place} is neither a text nor a list of messages: {error}.",
+            hint='A message is {"role": "user", "content": "..."}.',
+        ) from None
+    if not messages:
+        raise ConfigurationError(f"The input of {place} is an empty list of messages.")
+    return messages
+
+
+def _scoring(row: Row, place: str) -> dict[str, dict[str, Any]]:
+    value = row.get("scoring")
+    if value is None:
+        return {}
+    try:
+        return msgspec.convert(value, dict[str, dict[str, Any]])
+    except msgspec.ValidationError:
+        raise ConfigurationError(
+            f"The field 'scoring' of {place} does not give arguments by the name of a scorer.",
+            hint='Write it as {"regex": {"pattern": "..."}}.',
+        ) from None
+
+
+def _row_path(row: Row, path: str) -> str:
+    """Where in the row a template's path leads: a key of the nested metadata also goes by its own name."""
+    return path if lookup(row, path) is not MISSING else f"metadata.{path}"
+
+
+def _present(value: Any) -> Any:
+    return None if value is MISSING else value

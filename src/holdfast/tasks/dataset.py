@@ -1,0 +1,67 @@
+"""The samples of a task: chosen, ordered, identified, and read from disk one at a time.
+
+In memory a sample takes about 48 bytes: where its row begins, its input's and its target's digest, its place in the
+selection and its occurrence number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.spec import Operation
+from holdfast.tasks.choices import shuffled
+from holdfast.tasks.columns import Columns
+from holdfast.tasks.identity import Identities, key_text
+from holdfast.tasks.operations import select
+from holdfast.tasks.rows import Rows
+from holdfast.tasks.sample import Sample
+
+
+class Dataset:
+    """Samples by position; a position means nothing outside this object, a key does."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        columns: Columns | None = None,
+        operations: Sequence[Operation] = (),
+        limit: int | None = None,
+        shuffle_choices: int | None = None,
+    ) -> None:
+        self.rows = rows
+        self.columns = columns or Columns()
+        self._shuffle_choices = shuffle_choices
+        self._identities = Identities(rows, self.columns)
+        self._selection = select(rows, self._identities, operations, limit)
+
+    def __len__(self) -> int:
+        return len(self._selection.rows)
+
+    def __getitem__(self, position: int) -> Sample:
+        number = self._selection.rows[position]
+        place = self.rows.place(number)
+        sample = self.columns.sample(self.rows[number], place)
+        if self._shuffle_choices is None:
+            return sample
+        return shuffled(sample, self._shuffle_choices, self._identities.name(number), place)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[position] for position in range(len(self)))
+
+    def key(self, position: int) -> str:
+        """What identifies the sample in every session: its id, or its input's digest, with its occurrence."""
+        number = self._selection.rows[position]
+        return key_text(self._identities.name(number), self._selection.occurrences[position])
+
+    def keys(self) -> Iterator[str]:
+        return (self.key(position) for position in range(len(self)))
+
+    def input_digest(self, position: int) -> bytes:
+        return self._identities.input_digest(self._selection.rows[position])
+
+    def target_digest(self, position: int) -> bytes:
+        return self._identities.target_digest(self._selection.rows[position])
+
+    def place(self, position: int) -> str:
+        """Where the sample stands in its file, for people."""
+        return self.rows.place(self._selection.rows[position])

@@ -1,0 +1,106 @@
+"""Random access to the rows of a canonical dataset file, at eight bytes of memory a row."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import msgspec
+
+from holdfast.errors import RunDamaged
+from holdfast.tasks.ingest import DIGEST_BYTES
+
+
+class Rows:
+    """The rows of one file by number; safe to read from several threads, closed when it is dropped."""
+
+    def __init__(self, descriptor: int, offsets: array[int], digest: str, source: str) -> None:
+        self._descriptor = descriptor
+        self._offsets = offsets
+        self.digest = digest
+        self.source = source
+
+    @classmethod
+    def open(cls, path: Path, *, digest: str | None = None, source: str | None = None) -> Self:
+        """Find where each row begins; with a digest, the file must have exactly that content.
+
+        The source is the name that errors give the dataset; the file's own name, unless told.
+        """
+        with _opened(path) as stream:
+            offsets, found = _scan(stream)
+            if digest is not None and digest != found:
+                raise RunDamaged(
+                    f"The dataset copy {path} does not have the content it was recorded with.",
+                    hint="Bring the file back from a backup.",
+                )
+            return cls(os.dup(stream.fileno()), offsets, found, source or path.name)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        if not 0 <= number < len(self):
+            raise IndexError(f"{self.source} has {len(self)} rows, and none with the number {number}")
+        line = self._read(self._offsets[number], self._offsets[number + 1])
+        try:
+            row = msgspec.json.decode(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            raise RunDamaged(f"Row {number + 1} of {self.source} cannot be read any more.")
+        return row
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[number] for number in range(len(self)))
+
+    def place(self, number: int) -> str:
+        """How errors name a row; people count from one."""
+        return f"{self.source} row {number + 1}"
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Absent when __init__ itself was interrupted.
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()
+
+    def _read(self, start: int, end: int) -> bytes:
+        parts = []
+        while start < end:
+            part = os.pread(self._descriptor, end - start, start)
+            if not part:
+                break
+            parts.append(part)
+            start += len(part)
+        return b"".join(parts)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise RunDamaged(f"The dataset copy {path} is gone.", hint="Bring the file back from a backup.") from None
+
+
+def _scan(stream: BinaryIO) -> tuple[array[int], str]:
+    content = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    offsets = array("Q", [0])
+    position = 0
+    for line in stream:
+        content.update(line)
+        position += len(line)
+        offsets.append(position)
+    return offsets, content.hexdigest()

@@ -1,0 +1,58 @@
+"""A scorer's judgement of one answer: always a finite number."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+
+# Beyond it neighbouring integers are no longer told apart by the readers of a report.
+LARGEST_INTEGER = 2**53
+
+
+class InvalidScore(HoldfastError, TypeError):  # noqa: N818 - reads as a sentence where it is raised
+    """A scorer returned what is no score."""
+
+    kind = "task"
+
+
+class Score(msgspec.Struct, frozen=True):
+    """The value, the part of the answer it was read from, and why; False and 0.0 are judgements like any other."""
+
+    value: bool | int | float
+    answer: str | None = None
+    explanation: str = ""
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        fault = _fault(self.value)
+        if fault:
+            raise InvalidScore(f"A score cannot be {fault}.", hint="It has to be a boolean or a finite number.")
+
+
+def as_score(result: object, scorer: str) -> Score:
+    """The score in what a scorer returned: a score, a boolean or a finite number."""
+    if isinstance(result, Score):
+        return result
+    if not isinstance(result, bool | int | float):
+        raise InvalidScore(
+            f"The scorer {scorer!r} returned {type(result).__name__}.",
+            hint="It has to return a boolean, a finite number or a Score.",
+        )
+    # A subclass, such as a number of NumPy's, becomes the plain number that every reader knows.
+    plain = result if isinstance(result, bool) else float(result) if isinstance(result, float) else int(result)
+    try:
+        return Score(plain)
+    except InvalidScore as error:
+        raise InvalidScore(f"The scorer {scorer!r} returned no score. {error.message}", hint=error.hint) from None
+
+
+def _fault(value: object) -> str:
+    if not isinstance(value, bool | int | float):
+        return type(value).__name__
+    if isinstance(value, int):
+        return "an integer beyond 2**53" if abs(value) > LARGEST_INTEGER else ""
+    return "" if math.isfinite(value) else repr(value)

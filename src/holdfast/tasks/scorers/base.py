@@ -1,0 +1,79 @@
+"""What every scorer is, and what the built-in ones share: named arguments, checked, and an identity.
+
+A scorer's identity holds everything that its judgement depends on. It is compared when a run is resumed, so it
+changes when, and only when, an answer might be judged differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.score import Score
+
+LONGEST_TEXT = 100_000
+"""Scorers look at the last so many characters of an answer: what is asked for stands at the end."""
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Judges one answer; `check` says before the run whether a sample can be judged at all."""
+
+    @property
+    def name(self) -> str: ...
+    def __call__(self, answer: Answer, sample: Sample) -> Score | Awaitable[Score]: ...
+    def identity(self) -> dict[str, Any]: ...
+    def check(self, sample: Sample, place: str) -> None: ...
+
+
+class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A scorer whose arguments are its fields; a sample may override them for itself."""
+
+    kind: ClassVar[str]
+    revision: ClassVar[int] = 1
+    """Raised whenever the same arguments judge differently than before."""
+
+    name: str
+
+    @classmethod
+    def build(cls, arguments: Mapping[str, Any], where: str) -> Self:
+        """A scorer from arguments as they stand in an eval file or a row."""
+        valid = cls.__struct_fields__
+        for argument in arguments:
+            if argument not in valid:
+                raise ConfigurationError(
+                    f"{where}: the scorer {cls.kind} takes no argument {argument!r}; it takes {listing(valid)}.",
+                    hint=did_you_mean(argument, valid),
+                )
+        try:
+            return msgspec.convert(dict(arguments), cls)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"{where}: an argument of the scorer {cls.kind} is wrong: {error}.") from None
+
+    def __call__(self, answer: Answer, sample: Sample) -> Score:
+        adjusted = self.adjusted(sample, "the sample")
+        return adjusted.judge(answer.text[-LONGEST_TEXT:], sample)
+
+    def adjusted(self, sample: Sample, place: str) -> Self:
+        """This scorer with the arguments that the sample carries for it."""
+        own = sample.scoring.get(self.name)
+        return self.build({**msgspec.structs.asdict(self), **own}, place) if own else self
+
+    def identity(self) -> dict[str, Any]:
+        return {"scorer": self.kind, "revision": self.revision, "arguments": msgspec.structs.asdict(self)}
+
+    def check(self, sample: Sample, place: str) -> None:
+        """Raise if the sample lacks what this scorer needs."""
+        self.adjusted(sample, place).check_target(sample, place)
+
+    def judge(self, text: str, sample: Sample) -> Score:
+        raise NotImplementedError
+
+    def check_target(self, sample: Sample, place: str) -> None:
+        raise NotImplementedError

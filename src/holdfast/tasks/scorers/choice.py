@@ -1,0 +1,150 @@
+r"""Which of the lettered choices the answer picks.
+
+In this order: `\boxed{B}`; "Answer: B" or "the answer is (B)", first in the last line and then anywhere; an answer
+that is nothing but a letter (`B`, `(B)`, `**B.**`) or begins like one of the options (`B) Paris`); the text of one
+choice; one letter in brackets; the words of one choice among others. The first of these that finds anything decides,
+and where it finds two different choices there is no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import ClassVar
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.choices import LETTERS, target_index
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.score import Score
+from holdfast.tasks.scorers.base import BuiltIn
+from holdfast.tasks.scorers.number import last_boxed
+from holdfast.tasks.scorers.text import folded, targets
+
+_MARK = r"[*_`\s]*"
+_STATED = re.compile(
+    rf"\b(?:answer|correct\s(?:option|choice))\b{_MARK}(?:is\b|[:=]){_MARK}:?{_MARK}(?:(?:option|choice)\s)?[(\[]?"
+    r"(?P<letter>[A-Z])(?![A-Za-z0-9'\u2019])(?P<rest>[^\n]{0,40})",
+    re.IGNORECASE,
+)
+_ALONE = re.compile(r"[(\[]?([A-Za-z])[)\].:,]?")
+_LISTED = re.compile(r"[(\[]?([A-Z])[)\].:](?=\s|\Z)")
+_BRACKETED = re.compile(r"[(\[]([A-Z])[)\]]")
+_ARTICLES = ("A", "I")
+
+Finder = Callable[[str, Sequence[str]], Iterable[str]]
+
+
+class Choice(BuiltIn, frozen=True, kw_only=True):
+    """True if the answer picks the choice that the target means."""
+
+    kind: ClassVar[str] = "choice"
+
+    name: str = "choice"
+
+    def judge(self, text: str, sample: Sample) -> Score:
+        picked = picked_letters(text, sample.choices or [])
+        if len(picked) != 1:
+            reason = f"It picks {', '.join(sorted(picked))} at once." if picked else "It picks no choice."
+            return Score(False, explanation=reason)
+        (letter,) = picked
+        return Score(letter == LETTERS[target_index(sample)], answer=letter)
+
+    def check_target(self, sample: Sample, place: str) -> None:
+        if not sample.choices:
+            raise ConfigurationError(
+                f"The scorer {self.name!r} needs choices, and {place} has none.",
+                hint="Give the task choices, or name their column under fields.",
+            )
+        targets(sample, self.name, place)
+        target_index(sample, place)
+
+
+def choice(*, name: str = "choice") -> Choice:
+    """Compare the picked letter with the target."""
+    return Choice.build({"name": name}, "choice()")
+
+
+def picked_letters(text: str, choices: Sequence[str]) -> set[str]:
+    """The letters that the answer picks: one, several where it is ambiguous, or none."""
+    valid = LETTERS[: len(choices)]
+    for finder in _FINDERS:
+        found = {letter for letter in finder(text.strip(), choices) if letter in valid}
+        if found:
+            return found
+    return set()
+
+
+def _boxed(text: str, choices: Sequence[str]) -> Iterator[str]:
+    inner = last_boxed(text)
+    if inner is not None:
+        plain = re.sub(r"\\text(?:bf)?\{([^{}]*)\}", r"\1", inner)
+        yield from _alone(plain, choices) or _whole_text(plain, choices)
+
+
+def _stated_last(text: str, choices: Sequence[str]) -> list[str]:
+    return _stated(text.rsplit("\n", 1)[-1], choices)
+
+
+def _stated(text: str, choices: Sequence[str]) -> list[str]:
+    return [
+        found["letter"].upper()
+        for found in _STATED.finditer(text)
+        if not _is_word(found["letter"], found["rest"], choices)
+    ]
+
+
+def _is_word(letter: str, rest: str, choices: Sequence[str]) -> bool:
+    """Whether the letter is the word "a" or "I": in lower case before a word, or where a choice begins with it."""
+    before_word = re.match(r"\s+\w", rest) is not None
+    if letter.islower():
+        return before_word
+    begins = any(choice.casefold().startswith(f"{letter.lower()} ") for choice in choices)
+    return letter in _ARTICLES and before_word and begins
+
+
+def _alone(text: str, _choices: Sequence[str]) -> list[str]:
+    found = _ALONE.fullmatch(text.strip(" \t\n*_`$"))
+    return [found[1].upper()] if found else []
+
+
+def _listed(text: str, _choices: Sequence[str]) -> list[str]:
+    found = _LISTED.match(text.lstrip("*_` "))
+    return [found[1]] if found else []
+
+
+def _bracketed(text: str, _choices: Sequence[str]) -> list[str]:
+    return _BRACKETED.findall(text)
+
+
+def _whole_text(text: str, choices: Sequence[str]) -> list[str]:
+    answer = _comparable(text)
+    verbatim = [letter for letter, choice in zip(LETTERS, choices, strict=False) if choice.strip() == text.strip()]
+    return verbatim or [
+        letter for letter, choice in zip(LETTERS, choices, strict=False) if answer and _comparable(choice) == answer
+    ]
+
+
+def _contained_text(text: str, choices: Sequence[str]) -> list[str]:
+    """The choices whose words stand in the answer, apart from those that are only part of a longer one."""
+    words = f" {_comparable(text)} "
+    shown = {letter: _comparable(choice) for letter, choice in zip(LETTERS, choices, strict=False)}
+    for plain in sorted(filter(None, shown.values()), key=len, reverse=True):
+        if f" {plain} " in words:
+            words = words.replace(f" {plain} ", f" \0{plain}\0 ")
+    return [letter for letter, plain in shown.items() if plain and f" \0{plain}\0 " in words]
+
+
+def _comparable(text: str) -> str:
+    return folded(text, ignore_case=True, ignore_punctuation=True)
+
+
+_FINDERS: tuple[Finder, ...] = (
+    _boxed,
+    _stated_last,
+    _stated,
+    _alone,
+    _listed,
+    _whole_text,
+    _bracketed,
+    _contained_text,
+)

@@ -1,0 +1,35 @@
+"""The whole answer equals a target, apart from surrounding white space and what is told to be ignored."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.score import Score
+from holdfast.tasks.scorers.base import BuiltIn
+from holdfast.tasks.scorers.text import folded, targets
+
+
+class Exact(BuiltIn, frozen=True, kw_only=True):
+    """True if the answer is one of the sample's targets."""
+
+    kind: ClassVar[str] = "exact"
+
+    name: str = "exact"
+    ignore_case: bool = False
+    ignore_punctuation: bool = False
+
+    def judge(self, text: str, sample: Sample) -> Score:
+        accepted = {self._folded(target) for target in targets(sample, self.name)}
+        return Score(self._folded(text) in accepted, answer=text.strip())
+
+    def check_target(self, sample: Sample, place: str) -> None:
+        targets(sample, self.name, place)
+
+    def _folded(self, text: str) -> str:
+        return folded(text, ignore_case=self.ignore_case, ignore_punctuation=self.ignore_punctuation)
+
+
+def exact(*, ignore_case: bool = False, ignore_punctuation: bool = False, name: str = "exact") -> Exact:
+    """Compare the whole answer with the target."""
+    return Exact.build({"ignore_case": ignore_case, "ignore_punctuation": ignore_punctuation, "name": name}, "exact()")

@@ -1,0 +1,67 @@
+"""Scorers written as plain functions, sync or async.
+
+The function gets the answer and the sample and returns a boolean, a finite number or a Score. Its identity is its
+source, without comments and formatting, so that an edited scorer is noticed when a run is resumed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, overload
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.score import Score, as_score
+from holdfast.tasks.source import source_digest
+
+Function = Callable[..., Any]
+
+
+class FunctionScorer:
+    """A function as a scorer."""
+
+    def __init__(self, function: Function, name: str = "", *, needs_target: bool = False) -> None:
+        self.function = function
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
+        self.needs_target = needs_target
+
+    def __call__(self, answer: Answer, sample: Sample) -> Score | Awaitable[Score]:
+        result = self.function(answer, sample, **sample.scoring.get(self.name, {}))
+        return self._awaited(result) if inspect.isawaitable(result) else as_score(result, self.name)
+
+    def identity(self) -> dict[str, Any]:
+        return {"scorer": self.name, "source": source_digest(self.function)}
+
+    def check(self, sample: Sample, place: str) -> None:
+        """Raise if the sample lacks a target, or carries arguments that the function does not take."""
+        if self.needs_target and sample.target is None:
+            raise ConfigurationError(f"The scorer {self.name!r} needs a target, and {place} has none.")
+        arguments = sample.scoring.get(self.name)
+        if arguments:
+            self._check_arguments(arguments, place)
+
+    async def _awaited(self, result: Awaitable[Any]) -> Score:
+        return as_score(await result, self.name)
+
+    def _check_arguments(self, arguments: dict[str, Any], place: str) -> None:
+        try:
+            inspect.signature(self.function).bind(None, None, **arguments)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"The arguments that {place} carries do not fit the scorer {self.name!r}: {error}."
+            ) from None
+
+
+@overload
+def scorer(function: Function) -> FunctionScorer: ...
+@overload
+def scorer(*, name: str = "", needs_target: bool = False) -> Callable[[Function], FunctionScorer]: ...
+def scorer(
+    function: Function | None = None, *, name: str = "", needs_target: bool = False
+) -> FunctionScorer | Callable[[Function], FunctionScorer]:
+    """Make a scorer of a function: as `@scorer`, `@scorer(name=..., needs_target=True)` or `scorer(function)`."""
+    if function is not None:
+        return FunctionScorer(function, name, needs_target=needs_target)
+    return lambda given: FunctionScorer(given, name, needs_target=needs_target)

@@ -1,0 +1,40 @@
+"""A target stands somewhere in the answer."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.score import Score
+from holdfast.tasks.scorers.base import BuiltIn
+from holdfast.tasks.scorers.text import folded, targets
+
+
+class Includes(BuiltIn, frozen=True, kw_only=True):
+    """True if the answer contains one of the sample's targets."""
+
+    kind: ClassVar[str] = "includes"
+
+    name: str = "includes"
+    ignore_case: bool = False
+
+    def judge(self, text: str, sample: Sample) -> Score:
+        whole = self._folded(text)
+        found = next((target for target in targets(sample, self.name) if self._folded(target) in whole), None)
+        return Score(found is not None, answer=found)
+
+    def check_target(self, sample: Sample, place: str) -> None:
+        if "" in map(self._folded, targets(sample, self.name, place)):
+            raise ConfigurationError(
+                f"The target of {place} is empty, and every answer includes that.",
+                hint="Give a text, or use the scorer 'exact'.",
+            )
+
+    def _folded(self, text: str) -> str:
+        return folded(text, ignore_case=self.ignore_case)
+
+
+def includes(*, ignore_case: bool = False, name: str = "includes") -> Includes:
+    """Look for the target anywhere in the answer."""
+    return Includes.build({"ignore_case": ignore_case, "name": name}, "includes()")

@@ -1,0 +1,73 @@
+"""Scorers by name, as an eval file gives them: `exact`, or `{regex: {pattern: "..."}}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.tasks.scorers.base import BuiltIn, Scorer
+from holdfast.tasks.scorers.choice import Choice, choice
+from holdfast.tasks.scorers.exact import Exact, exact
+from holdfast.tasks.scorers.function import FunctionScorer
+from holdfast.tasks.scorers.includes import Includes, includes
+from holdfast.tasks.scorers.numeric import Numeric, numeric
+from holdfast.tasks.scorers.regex import Regex, regex
+
+BUILT_IN: Mapping[str, type[BuiltIn]] = {scorer.kind: scorer for scorer in (Exact, Includes, Regex, Numeric, Choice)}
+
+FACTORIES = (exact, includes, regex, numeric, choice)
+
+
+def build_scorer(given: str | Mapping[str, Any], where: str = "scorers") -> Scorer:
+    """The built-in scorer of that name, with the arguments that stand under it."""
+    name, arguments = _split(given, where)
+    if name not in BUILT_IN:
+        raise ConfigurationError(
+            f"{where}: there is no scorer {name!r}; there are {listing(BUILT_IN)}.", hint=did_you_mean(name, BUILT_IN)
+        )
+    return BUILT_IN[name].build(arguments, where)
+
+
+def as_scorer(given: object) -> Scorer:
+    """A scorer from whatever a task was given: a scorer, a function, or a built-in one's name."""
+    if isinstance(given, str | Mapping):
+        return build_scorer(given)
+    if isinstance(given, Scorer) and not isinstance(given, type):
+        return given
+    if given in FACTORIES:
+        name = getattr(given, "__name__", "")
+        raise ConfigurationError(f"{name} makes a scorer and is none itself.", hint=f"Call it: {name}().")
+    if callable(given) and not isinstance(given, type):
+        return FunctionScorer(given, str(getattr(given, "name", "")))
+    raise ConfigurationError(
+        f"A task cannot be scored by {type(given).__name__}.", hint="Give a scorer, such as exact(), or a function."
+    )
+
+
+def as_scorers(given: object) -> tuple[Scorer, ...]:
+    """One scorer or several, each with a name of its own."""
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    scorers = tuple(as_scorer(item) for item in (given if several else [given]))  # type: ignore[attr-defined]
+    names = [scorer.name for scorer in scorers]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ConfigurationError(f"Two scorers are called {repeated[0]!r}.", hint="Give one of them the argument name.")
+    return scorers
+
+
+def _split(given: str | Mapping[str, Any], where: str) -> tuple[str, Mapping[str, Any]]:
+    if isinstance(given, str):
+        return given, {}
+    if len(given) != 1:
+        raise ConfigurationError(
+            f"{where}: a scorer is one name with its arguments, not {listing(map(str, given))}.",
+            hint="Begin each scorer with a dash of its own.",
+        )
+    ((name, arguments),) = given.items()
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise ConfigurationError(
+            f"{where}: the arguments of the scorer {name!r} are no map.", hint="Write {regex: {pattern: ...}}."
+        )
+    return str(name), arguments or {}

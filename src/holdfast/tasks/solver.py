@@ -1,0 +1,140 @@
+"""The usual solver: a prompt made from the sample, one call of the model, its reply as the answer.
+
+The messages are the system text, the worked examples and the prompt, in that order. Several prompts are variants: the
+axis "prompt" of the grid says which one a trial asks with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.models.message import Message, Reply
+from holdfast.spec import Shot
+from holdfast.tasks.choices import lettered
+from holdfast.tasks.conversation import conversation
+from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.template import Template
+from holdfast.tasks.trial import Trial
+
+AXIS = "prompt"
+REVISION = 1
+"""Raised whenever the same prompt and sample give other messages than before."""
+
+Prompts = str | Sequence[str] | Mapping[str, str]
+
+
+class Generate(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks once; what it asks is fixed by the sample and the axis alone."""
+
+    prompts: dict[str, Template]
+    system: Template | None = None
+    shots: tuple[Shot, ...] = ()
+    shot_template: Template | None = None
+    generation: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    async def __call__(self, trial: Trial) -> Reply:
+        return await trial.generate(self.messages(trial.sample, trial.axes), **self.generation)
+
+    @property
+    def variants(self) -> list[str]:
+        """The values on the axis; none where there is only one prompt without a name."""
+        return [] if list(self.prompts) == [""] else list(self.prompts)
+
+    def messages(self, sample: Sample, axes: Mapping[str, str], place: str = "the sample") -> tuple[Message, ...]:
+        """Everything that is sent for a sample."""
+        template = self._variant(axes)
+        system = self.system.render(self._fields(sample), place) if self.system else None
+        if isinstance(sample.input, list):
+            return conversation((*self._turns(), *_continued(sample.input, template, place)), system)
+        text = self._shown_shots() + self._text(template, sample, place)
+        return conversation((*self._turns(), Message("user", text)), system)
+
+    def identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
+        """What a trial's answer depends on here: what is asked, and how."""
+        messages = msgspec.to_builtins(self.messages(sample, axes))
+        return {"solver": "generate", "revision": REVISION, "messages": messages, "generation": self.generation}
+
+    def check(self, sample: Sample, place: str) -> None:
+        """Raise if any of the prompts cannot be made from the sample."""
+        for variant in self.prompts:
+            self.messages(sample, {AXIS: variant}, place)
+
+    def _variant(self, axes: Mapping[str, str]) -> Template:
+        name = axes.get(AXIS, "") if self.variants else ""
+        if name not in self.prompts:
+            raise ConfigurationError(
+                f"There is no prompt variant {name!r}; there are {listing(self.prompts)}.",
+                hint=did_you_mean(name, self.prompts),
+            )
+        return self.prompts[name]
+
+    def _text(self, template: Template, sample: Sample, place: str) -> str:
+        text = template.render(self._fields(sample, template), place)
+        if sample.choices and not template.names("choices"):
+            return f"{text}\n\n{lettered(sample.choices)}"
+        return text
+
+    def _fields(self, sample: Sample, template: Template | None = None) -> dict[str, Any]:
+        """The sample's fields; `{choices}` alone stands for the lettered list, `{choices.0}` for one option."""
+        fields = sample.fields()
+        if sample.choices and template and "choices" in template.paths:
+            fields["choices"] = lettered(sample.choices)
+            fields |= {f"choices.{index}": choice for index, choice in enumerate(sample.choices)}
+        return fields
+
+    def _turns(self) -> list[Message]:
+        if self.shot_template is not None:
+            return []
+        pairs = [(Message("user", shot.input), Message("assistant", shot.output)) for shot in self.shots]
+        return [message for pair in pairs for message in pair]
+
+    def _shown_shots(self) -> str:
+        if self.shot_template is None:
+            return ""
+        shown = [self.shot_template.render(msgspec.structs.asdict(shot), "an example") for shot in self.shots]
+        return "".join(f"{text}\n\n" for text in shown)
+
+
+def generate(
+    prompt: Prompts = "{input}",
+    *,
+    system: str | None = None,
+    few_shot: Sequence[Shot | tuple[str, str]] = (),
+    few_shot_template: str | None = None,
+    **generation: Any,
+) -> Generate:
+    """A solver that asks the model once; several prompts, in a list or by name, are variants."""
+    return Generate(
+        prompts=_prompts(prompt),
+        system=None if system is None else Template.parse(system, "system text"),
+        shots=tuple(shot if isinstance(shot, Shot) else Shot(*shot) for shot in few_shot),
+        shot_template=None if few_shot_template is None else Template.parse(few_shot_template, "few-shot template"),
+        generation=generation,
+    )
+
+
+def _prompts(given: Prompts) -> dict[str, Template]:
+    if isinstance(given, str):
+        return {"": Template.parse(given, "prompt")}
+    if isinstance(given, Mapping):
+        named = dict(given)
+    else:
+        named = {str(number): text for number, text in enumerate(given, start=1)}
+    if not named or "" in named:
+        raise ConfigurationError("A task needs a prompt.", hint="Give a text, a list of texts or texts by name.")
+    return {name: Template.parse(text, f"prompt {name!r}") for name, text in named.items()}
+
+
+def _continued(messages: list[Message], template: Template, place: str) -> list[Message]:
+    """The conversation that the sample brings along; a prompt has no place in it."""
+    if template.text != "{input}":
+        raise ConfigurationError(
+            f"The input of {place} is a list of messages, which the {template.where} cannot be made from.",
+            hint="Leave the prompt out, or give the input as a text.",
+        )
+    return messages

@@ -1,0 +1,119 @@
+"""Texts with `{field}` in them, filled from a sample's fields.
+
+A template names fields and nothing else: `{field}`, `{field.key}`, `{field.0}`, with `{{` and `}}` for braces. There
+are no format specifications, no attributes and no calls, so a dataset or a prompt from elsewhere can do no
+harm. Whatever is wrong is a ConfigurationError that names the field, those there are, and the nearest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.tasks.paths import MISSING, as_text, lookup
+
+_TOKENS = re.compile(r"\{\{|\}\}|\{(?P<path>[^{}]*)\}|[{}]")
+
+
+class Placeholder(msgspec.Struct, frozen=True):
+    """The place of one field's value."""
+
+    path: str
+
+    @property
+    def root(self) -> str:
+        return self.path.partition(".")[0]
+
+
+class Template(msgspec.Struct, frozen=True):
+    """A parsed text; `where` says in errors what it is the template of."""
+
+    text: str
+    where: str
+    parts: tuple[str | Placeholder, ...]
+
+    @classmethod
+    def parse(cls, text: str, where: str = "template") -> Template:
+        return cls(text, where, tuple(_parse(text, where)))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The fields that the text names, in order."""
+        return tuple(part.path for part in self.parts if isinstance(part, Placeholder))
+
+    def names(self, field: str) -> bool:
+        """Whether the field, or something inside it, is named."""
+        return any(isinstance(part, Placeholder) and field in {part.path, part.root} for part in self.parts)
+
+    def render(self, fields: Mapping[str, Any], place: str = "the sample") -> str:
+        """The text with every field's value in its place; `place` says in errors whose fields they are."""
+        return "".join(part if isinstance(part, str) else self._text(part.path, fields, place) for part in self.parts)
+
+    def value(self, fields: Mapping[str, Any], place: str = "the sample") -> Any:
+        """As render, but a template that is one field alone keeps its value: a list stays a list."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], Placeholder):
+            return self._lookup(self.parts[0].path, fields, place)
+        return self.render(fields, place)
+
+    def _text(self, path: str, fields: Mapping[str, Any], place: str) -> str:
+        value = self._lookup(path, fields, place)
+        try:
+            return as_text(value)
+        except (TypeError, ValueError, RecursionError):
+            raise ConfigurationError(
+                f"The {self.where} names the field {path!r}, which is no text in {place}.",
+                hint="Only text and plain JSON values can stand in a prompt.",
+            ) from None
+
+    def _lookup(self, path: str, fields: Mapping[str, Any], place: str) -> Any:
+        value = lookup(fields, path)
+        if value is MISSING:
+            raise ConfigurationError(
+                f"The {self.where} names the field {path!r}, which {place} does not have; it has {listing(fields)}.",
+                hint=did_you_mean(path, fields) or "Write {{ and }} for braces that are meant as such.",
+            )
+        if value is None:
+            raise ConfigurationError(f"The {self.where} names the field {path!r}, which is null in {place}.")
+        return value
+
+
+def _parse(text: str, where: str) -> list[str | Placeholder]:
+    parts: list[str | Placeholder] = []
+    literal = ""
+    position = 0
+    for token in _TOKENS.finditer(text):
+        literal += text[position : token.start()]
+        position = token.end()
+        if token["path"] is None:
+            literal += _brace(token, text, where)
+            continue
+        parts += [literal] if literal else []
+        literal = ""
+        parts.append(_placeholder(token["path"], where))
+    literal += text[position:]
+    return [*parts, literal] if literal else parts
+
+
+def _brace(token: re.Match[str], text: str, where: str) -> str:
+    if len(token[0]) == 1:
+        line = text.count("\n", 0, token.start()) + 1
+        raise ConfigurationError(
+            f"The {where} has a single {token[0]!r} in its line {line}.",
+            hint="Write {field} for a field, and {{ or }} for a brace that is meant as such.",
+        )
+    return token[0][0]
+
+
+def _placeholder(path: str, where: str) -> Placeholder:
+    name = path.strip()
+    if not name or "\n" in name:
+        raise ConfigurationError(
+            f"The {where} has braces around {path[:40]!r}, which is no field's name.",
+            hint="Write {{ and }} for braces that are meant as such.",
+        )
+    return Placeholder(name)

@@ -1,0 +1,41 @@
+"""What a solver sees of the trial it is carrying out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from holdfast.models.message import Message, Reply
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.sample import Sample
+
+Prompt = str | Message | Sequence[Message]
+
+
+class Trial(Protocol):
+    """One trial; everything that it does through this object is durable."""
+
+    @property
+    def sample(self) -> Sample: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def seed(self) -> int:
+        """A seed of this trial's own, the same in every session."""
+
+    @property
+    def model(self) -> str:
+        """The name of the model under test."""
+
+    @property
+    def axes(self) -> Mapping[str, str]:
+        """The value on each axis of the task's grid."""
+
+    async def generate(self, prompt: Prompt, **generation: Any) -> Reply:
+        """One call of the model; replayed where its reply is on record, and never paid twice."""
+
+    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """One durable action; what it returned is recorded, and returned again when replayed."""
+
+
+Solver = Callable[[Trial], Awaitable[Answer | Reply | str]]
