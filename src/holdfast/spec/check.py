@@ -69,7 +69,7 @@ class Checker:
             here, there = member(outer_path, name), member(inner_path, name)
             if isinstance(value, dict) and name in inner:
                 joined[name] = self._joined(inner[name], value, there, here)
-            elif inner.get(name, value) != value:
+            elif name in inner and inner[name] != value:
                 self._add(f"{here} is {shown(value)} and {there} is {shown(inner[name])}; keep one of them")
             else:
                 joined[name] = value

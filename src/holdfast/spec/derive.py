@@ -13,7 +13,7 @@ import msgspec
 from holdfast.spec.drift import Block
 from holdfast.spec.fields import fields_of
 from holdfast.spec.model import ModelSpec
-from holdfast.spec.wording import member, nearest, refuse
+from holdfast.spec.wording import member, nearest, refuse, shown
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0
@@ -23,31 +23,40 @@ AnyBlock = TypeVar("AnyBlock", bound=Block)
 
 def derive_models(models: dict[str, ModelSpec], source: str) -> dict[str, ModelSpec]:
     """Every model with its base's fields filled in and no base left."""
-    refuse(source, [problem for name in models for problem in _chain_problems(name, models)])
-    derived = {name: _explicit(_derived(name, models)) for name in models}
+    refuse(source, [problem for name in models for problem in _base_problems(name, models)])
+    done: dict[str, ModelSpec] = {}
+    for name in models:
+        for each in reversed(_chain(name, models)):
+            done[each] = done.get(each) or _derived(models[each], done)
+    derived = {name: _explicit(done[name]) for name in models}
     refuse(source, [problem for name, model in derived.items() for problem in _missing(name, model)])
     return derived
 
 
-def _chain_problems(name: str, models: dict[str, ModelSpec]) -> Iterator[str]:
-    chain = [name]
-    while base := models[chain[-1]].base:
-        place = member(member("models", chain[-1]), "base")
-        if base not in models:
-            yield f"{place} names the unknown model {base}; {nearest(base, models)}"
-            return
-        if base in chain:
-            yield f"{place} goes round in a circle: {' → '.join([*chain, base])}"
-            return
-        chain.append(base)
+def _base_problems(name: str, models: dict[str, ModelSpec]) -> Iterator[str]:
+    base = models[name].base
+    place = member(member("models", name), "base")
+    if base is not None and base not in models:
+        yield f"{place} names the unknown model {shown(base)}; {nearest(base, models)}"
+        return
+    chain = _chain(name, models)
+    # A circle is told once, by the first of its names.
+    if models[chain[-1]].base == name and name == min(chain):
+        yield f"{place} goes round in a circle: {' → '.join([*chain, name])}"
 
 
-def _derived(name: str, models: dict[str, ModelSpec]) -> ModelSpec:
-    model = models[name]
-    while model.base:
-        base = models[model.base]
-        model = msgspec.structs.replace(_over(base, model), base=base.base)
-    return model
+def _chain(name: str, models: dict[str, ModelSpec]) -> list[str]:
+    """A model, its base, that one's base, and so on, as far as there are new ones."""
+    chain = {name: None}
+    while (base := models[next(reversed(chain))].base) in models and base not in chain:
+        chain[str(base)] = None
+    return list(chain)
+
+
+def _derived(model: ModelSpec, done: dict[str, ModelSpec]) -> ModelSpec:
+    if model.base is None:
+        return model
+    return msgspec.structs.replace(_over(done[model.base], model), base=None)
 
 
 def _over(base: AnyBlock, child: AnyBlock) -> AnyBlock:

@@ -15,7 +15,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.spec.check import Checker
 from holdfast.spec.eval import EvalSpec
 from holdfast.spec.literal import literal_keys
-from holdfast.spec.wording import refuse
+from holdfast.spec.wording import refuse, shown
 
 
 def load_eval(path: str | os.PathLike[str]) -> EvalSpec:
@@ -55,6 +55,8 @@ def _text(file: Path) -> str:
         raise ConfigurationError(f"{file} is not UTF-8 text (at byte {error.start}).") from None
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be read: {error.strerror}.") from None
+    except ValueError as error:  # a path that no system takes
+        raise ConfigurationError(f"{shown(str(file))} cannot be read: {error}.") from None
 
 
 def _bytes(file: Path) -> bytes:
