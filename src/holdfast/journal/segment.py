@@ -96,8 +96,13 @@ class SegmentWriter:
         self.last_digest = b""
         self._path = directory / ident.filename(sealed=False)
         self._file = fs.create(self._path)
+        self._closed = False
         crashpoints.reach("segment.created")
-        fs.sync_directory(directory)
+        try:
+            fs.sync_directory(directory)
+        except OSError:
+            self.close()
+            raise
 
     @property
     def frames(self) -> int:
@@ -169,5 +174,7 @@ class SegmentWriter:
         self._directory, self._path = directory, directory / self._path.name
 
     def close(self) -> None:
-        """Closes the file as it is; an unsealed segment is what a crash leaves, and reads as such."""
-        self._file.close()
+        """Closes the file as it is, once; an unsealed segment is what a crash leaves, and reads as such."""
+        if not self._closed:
+            self._closed = True
+            self._file.close()

@@ -26,9 +26,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.errors import StorageFailure
+from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.frame import Header, RecordId
-from holdfast.journal.segment import SegmentId, SegmentWriter
+from holdfast.journal.segment import SegmentId, SegmentWriter, parse_name
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
 
@@ -76,7 +76,7 @@ class JournalWriter:
         self._queue_bytes, self._segment_bytes = queue_bytes, segment_bytes
         self._on_sealed = on_sealed
         self._pins: list[SegmentPin] = []
-        self._segment = self._open_segment(SegmentId(session, writer, 1), 1)
+        self._segment = self._open_first()
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
@@ -89,11 +89,28 @@ class JournalWriter:
         self._thread = threading.Thread(target=self._run_thread, name="holdfast-journal", daemon=True)
         self._thread.start()
 
-    def _open_segment(self, ident: SegmentId, first_seq: int) -> SegmentWriter:
+    def _open_first(self) -> SegmentWriter:
+        ident = SegmentId(self._session, self._writer, 1)
         try:
-            return SegmentWriter(self._fs, self._directory, self._run, ident, first_seq)
+            segment = SegmentWriter(self._fs, self._directory, self._run, ident, 1)
+            # A writer of the same number may have sealed its first segment, which takes that name away.
+            if self._is_alone():
+                return segment
+            segment.close()
+            self._fs.remove(self._directory / ident.filename(sealed=False))
+        except FileExistsError:
+            pass
         except OSError as error:
             raise _failure(self._directory, error) from error
+        raise UsageError(
+            f"Writer {self._writer} of session {self._session} has already written to {self._directory}.",
+            hint="Give every process of a session a writer number of its own; nothing was written.",
+        )
+
+    def _is_alone(self) -> bool:
+        parsed = (parse_name(name) for name in self._fs.list(self._directory))
+        mine = [ident for ident, _ in filter(None, parsed) if ident[:2] == (self._session, self._writer)]
+        return len(mine) == 1
 
     # Producers.
 
@@ -245,7 +262,10 @@ class JournalWriter:
             old.next_seq,
         )
         crashpoints.reach("segment.successor-created")
-        old.seal(successor=True)
+        try:
+            old.seal(successor=True)
+        finally:
+            old.close()
         self._pins.append(_pin(old, sealed=True))
         if self._on_sealed:
             self._on_sealed(old.ident)
@@ -283,17 +303,33 @@ class JournalWriter:
             already, self._closing = self._closing, True
             self._wake.notify()
         self._thread.join()
-        if already or self._failure is not None:
-            if not already:
-                self._segment.close()
-            if self._failure is not None:
-                raise self._failure
-            return
         try:
-            self._finish(last)
+            if not already and self._failure is None:
+                self._finish(last)
         except OSError as error:
             self._failure = _failure(self._directory, error)
             raise self._failure from error
+        finally:
+            if not already:
+                self._segment.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def abandon(self) -> None:
+        """Stops as a crash would: what still waits is not written, and the segment stays unsealed.
+
+        A frame that is being written is still synced and acknowledged. Does nothing after `close`.
+        """
+        with self._lock:
+            already, self._closing = self._closing, True
+        if already:
+            return
+        if self._failure is None:
+            self._end([], StorageFailure("The journal was let go; nothing more can be recorded."))
+        with self._lock:
+            self._wake.notify()
+        self._thread.join()
+        self._segment.close()
 
     def _finish(self, last: Callable[[list[SegmentPin]], bytes] | None) -> None:
         if last is not None:
