@@ -36,6 +36,8 @@ class BlobStore:
         digest = blake2b(data, digest_size=16).hexdigest()
         if self.check(digest, len(data)) is not None:
             self._store(data, digest)
+        # Also where it was there already: whoever put it there may have died before its name was durable.
+        self._fs.sync_directory(self._directory)
         return digest
 
     def _store(self, data: bytes, digest: str) -> None:
@@ -49,7 +51,6 @@ class BlobStore:
         crashpoints.reach("blob.written")
         self._fs.rename(temporary, self.path(digest))
         crashpoints.reach("blob.renamed")
-        self._fs.sync_directory(self._directory)
 
     def check(self, digest: str, size: int) -> Damage | None:
         """What is wrong with a blob that a record cites, if anything is."""
