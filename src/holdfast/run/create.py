@@ -20,7 +20,7 @@ from holdfast.run.reading import RunReader
 from holdfast.run.records import Input, encode
 from holdfast.run.session import RunSession, session_record
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
-from holdfast.storage.filesystem import FileSystem
+from holdfast.storage.filesystem import FileSystem, sync_name
 
 _CREATING = "creating"
 
@@ -39,7 +39,7 @@ def create_run(
 
     Raises:
         UsageError: something is there already.
-        StorageFailure: it could not be written; nothing is left under its name.
+        StorageFailure: it could not be written; nothing is left under its name, or a run that can be resumed.
     """
     fs = fs or RealFileSystem()
     root = root.absolute()
@@ -49,7 +49,7 @@ def create_run(
     except OSError as error:
         raise StorageFailure(
             f"The run {root} could not be created: {error.strerror or error}.",
-            hint="Nothing was left under its name.",
+            hint=f"Go on with `holdfast resume {root}`." if root.exists() else "Nothing was left under its name.",
         ) from error
 
 
@@ -80,12 +80,14 @@ def _create(
     for directory in (building.root, building.journal, building.blobs, building.inputs, building.artifacts):
         fs.make_directory(directory)
     crashpoints.reach("run.directory-made")
-    lease = take_lease(fs, building.root)
-    try:
+    with contextlib.ExitStack() as undo:
+        lease = take_lease(fs, building.root)
+        undo.callback(lease.release)
         copied = _copy_inputs(fs, building, inputs)
         crashpoints.reach("run.inputs-written")
         session = session_record(run.hex(), 1, [], name=name, config=config, inputs=copied, planned=planned)
         journal = JournalWriter(fs, building.journal, run, 1, **writer)
+        undo.callback(journal.abandon)
         journal.commit(encode(session))
         fs.sync_directory(building.root)
         crashpoints.reach("run.session-synced")
@@ -94,20 +96,21 @@ def _create(
         fs.sync_directory(root.parent)
         crashpoints.reach("run.parent-synced")
         journal.moved_to(Layout(root).journal)
-        return RunSession(RunReader(root, fs, index=Layout(root).index), journal, lease, session)
-    except BaseException:
-        lease.release()
-        raise
+        opened = RunSession(RunReader(root, fs, index=Layout(root).index), journal, lease, session)
+        undo.pop_all()
+        return opened
 
 
 def make_directories(fs: FileSystem, path: Path) -> None:
-    """Makes a directory and its parents so that they survive a power loss."""
-    missing = [path, *path.parents]
-    missing = [directory for directory in missing if not directory.exists()]
-    for directory in reversed(missing):
+    """Makes a directory and its parents so that they survive a power loss.
+
+    Also those that are there already: whoever made them may have died before their names were durable.
+    """
+    for directory in reversed([path, *path.parents][:-1]):
         with contextlib.suppress(FileExistsError):
-            fs.make_directory(directory)
-        fs.sync_directory(directory.parent)
+            if not directory.exists():
+                fs.make_directory(directory)
+        sync_name(fs, directory)
 
 
 def _remove_leftovers(fs: FileSystem, root: Path) -> None:

@@ -20,7 +20,7 @@ from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Input, Record, Session, SessionEnd, encode, outsource
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
-from holdfast.storage.filesystem import FileSystem
+from holdfast.storage.filesystem import FileSystem, sync_name
 
 MakeSession = Callable[[int, list[SegmentPin]], Session]
 
@@ -82,7 +82,8 @@ class RunSession:
             self.abandon()
 
     def abandon(self) -> None:
-        """Lets go of the run without another word, as a crash would."""
+        """Lets go of the run without another word, as a crash would; nothing is written after that."""
+        self._writer.abandon()
         self.reader.close()
         self._lease.release()
 
@@ -110,11 +111,20 @@ def open_session(
     RunReader(root, fs).close()
     lease = take_lease(fs, root)
     try:
+        _settle_name(fs, root)
         reader = RunReader(root, fs, index=Layout(root).index)
         return _begin(reader, lease, make, writer)
     except BaseException:
         lease.release()
         raise
+
+
+def _settle_name(fs: FileSystem, root: Path) -> None:
+    """The process that made the run may have died between renaming it and syncing its parent."""
+    try:
+        sync_name(fs, root.absolute())
+    except OSError as error:
+        raise StorageFailure(f"The directory of {root} could not be synced: {error.strerror}.") from error
 
 
 def _begin(
@@ -127,12 +137,16 @@ def _begin(
     pins = [state.pin() for state in reader.index.states()]
     session = make(reader, number, pins)
     journal = JournalWriter(reader.fs, reader.layout.journal, reader.run, number, **options)
-    for doubtful in reader.index.doubtful():
-        journal.copy(doubtful.frame.header, doubtful.frame.payload, doubtful.keys)
-    crashpoints.reach("session.settled")
-    journal.commit(encode(session))
-    crashpoints.reach("session.opened")
-    reader.refresh()
+    try:
+        for doubtful in reader.index.doubtful():
+            journal.copy(doubtful.frame.header, doubtful.frame.payload, doubtful.keys)
+        crashpoints.reach("session.settled")
+        journal.commit(encode(session))
+        crashpoints.reach("session.opened")
+        reader.refresh()
+    except BaseException:
+        journal.abandon()
+        raise
     return RunSession(reader, journal, lease, session)
 
 

@@ -13,11 +13,15 @@ Contract, the same for every implementation:
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
 from pathlib import Path
 from typing import Protocol
+
+_NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.EOPNOTSUPP}
+"""Errors of a directory that somebody else made and keeps: this process could not have changed it either."""
 
 
 class AppendFile(Protocol):
@@ -146,6 +150,15 @@ def write_atomically(fs: FileSystem, path: Path, data: bytes) -> None:
         file.close()
     fs.rename(temporary, path)
     fs.sync_directory(path.parent)
+
+
+def sync_name(fs: FileSystem, path: Path) -> None:
+    """Makes the name of `path` durable, where this process may sync the directory it stands in."""
+    try:
+        fs.sync_directory(path.parent)
+    except OSError as error:
+        if error.errno not in _NOT_OURS:
+            raise
 
 
 def read_bytes(fs: FileSystem, path: Path) -> bytes:
