@@ -12,6 +12,7 @@ replaced.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
@@ -43,15 +44,18 @@ class Lease(Protocol):
 class _LockLease:
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, msgspec.json.encode(this_process()) + b"\n", 0)
+        # On a full disk the run is still ours; only its holder's name cannot be read.
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, msgspec.json.encode(this_process()) + b"\n", 0)
 
     def is_held(self) -> bool:
         return self._fd >= 0
 
     def release(self) -> None:
         if self._fd >= 0:
-            os.ftruncate(self._fd, 0)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = -1
 
