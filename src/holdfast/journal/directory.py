@@ -16,11 +16,11 @@ from typing import NamedTuple
 import zstandard
 
 from holdfast.journal.damage import Damage, Kind
-from holdfast.journal.frame import COPY, HEADER_SIZE, Origin, RecordId, decode_header, digest_of
+from holdfast.journal.frame import HEADER_SIZE, Origin, RecordId, decode_header, digest_of
 from holdfast.journal.scan import Frame, SegmentScan, where_of
 from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.journal.writer import SegmentPin
-from holdfast.storage.filesystem import FileSystem
+from holdfast.storage.filesystem import FileSystem, ReadFile
 
 
 class SegmentFile(NamedTuple):
@@ -54,6 +54,24 @@ class SegmentState(NamedTuple):
         return SegmentPin(*self.ident, self.frames, self.last_digest.hex(), self.sealed)
 
 
+class _Seen:
+    """Frames that were met, as ranges of sequence numbers: a few numbers for each writer of a session."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[tuple[int, int], list[tuple[int, int]]] = {}
+
+    def add(self, origin: Origin) -> bool:
+        """Whether the frame is met for the first time."""
+        ranges = self._ranges.setdefault(origin[:2], [])
+        if any(first <= origin.seq <= last for first, last in ranges):
+            return False
+        if ranges and ranges[-1][1] + 1 == origin.seq:
+            ranges[-1] = (ranges[-1][0], origin.seq)
+        else:
+            ranges.append((origin.seq, origin.seq))
+        return True
+
+
 class Journal:
     """The directory `journal` of a run, for reading."""
 
@@ -71,6 +89,10 @@ class Journal:
                     found[ident] = SegmentFile(ident, sealed, self.directory / name)
         return [found[ident] for ident in sorted(found)]
 
+    def open(self, segment: SegmentFile) -> ReadFile:
+        """The segment's file, also where its writer has sealed it since it was listed."""
+        return open_segment(self.fs, segment.path)
+
     @contextlib.contextmanager
     def scan(
         self, segment: SegmentFile, *, start: int = 0, next_seq: int = 0, settle: bool = False
@@ -81,7 +103,7 @@ class Journal:
         gives is on stable storage. Where that sync fails, the last frame is left out, because nobody can vouch for
         it.
         """
-        file = self.fs.open(segment.path)
+        file = self.open(segment)
         try:
             size = file.size()
             if settle and not segment.named_sealed:
@@ -102,22 +124,17 @@ class Journal:
 
     def stream(self, found: list[Damage]) -> Iterator[tuple[RecordId, bytes]]:
         """Every record once, in the order of the run; what is wrong on the way is added to `found`."""
-        ends: set[Origin] = set()
+        seen = _Seen()
         for segment in self.segments():
             with self.scan(segment, settle=True) as scan:
                 for frame in scan.frames():
-                    # Only the last frame of an unsealed segment is ever written again.
-                    if frame.header.kind != COPY or frame.origin not in ends:
+                    if seen.add(frame.origin):
                         yield from ((frame.record_id(place), line) for place, line in enumerate(self.records(frame)))
-                    if frame.header.kind == COPY:
-                        ends.add(frame.origin)
-            if scan.last_frame and not scan.sealed:
-                ends.add(scan.last_frame.origin)
             found += scan.damage
 
     def read_frame(self, segment: SegmentFile, offset: int) -> Frame | None:
         """The frame at `offset`, or None if no sound one stands there."""
-        file = self.fs.open(segment.path)
+        file = self.open(segment)
         try:
             header = decode_header(file.read_at(offset, HEADER_SIZE))
             if header is None or header.run != self.run or header[3:6] != segment.ident:
@@ -128,6 +145,17 @@ class Journal:
         finally:
             file.close()
         return Frame(header, offset, payload) if digest_of(payload) == header.digest else None
+
+
+def open_segment(fs: FileSystem, path: Path) -> ReadFile:
+    """Opens a segment by the name it was listed under; a writer may have given it its sealed name meanwhile."""
+    try:
+        return fs.open(path)
+    except FileNotFoundError:
+        parsed = parse_name(path.name)
+        if parsed is None or parsed[1]:
+            raise
+        return fs.open(path.with_name(parsed[0].filename(sealed=True)))
 
 
 def last_frame_offset(scan: SegmentScan) -> int:

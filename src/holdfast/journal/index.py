@@ -361,7 +361,7 @@ def _joined(before: SegmentState, after: SegmentState) -> SegmentState:
 
 def hash_prefix(journal: Journal, segment: SegmentFile, length: int) -> tuple[int, bytes]:
     """The size of a segment's file, and the hash of its first `length` bytes."""
-    file = journal.fs.open(segment.path)
+    file = journal.open(segment)
     hash_ = sha256()
     try:
         size, offset = file.size(), 0

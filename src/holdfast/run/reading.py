@@ -14,6 +14,7 @@ from pathlib import Path
 
 from holdfast.errors import NewerFormat, NotARun
 from holdfast.journal import FORMAT, BlobStore, Damage, Index, Journal, RecordId, Row, SegmentFile, SegmentPin
+from holdfast.journal.directory import open_segment
 from holdfast.journal.frame import HEADER_SIZE, decode_header
 from holdfast.journal.segment import parse_name
 from holdfast.run.layout import Layout, reader_cache
@@ -197,7 +198,7 @@ def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
 
 def _ids_in(fs: FileSystem, path: Path) -> list[bytes]:
     """The run id of the first header in a segment that checks out; the file name must agree with it."""
-    file = fs.open(path)
+    file = open_segment(fs, path)
     try:
         data = file.read_at(0, HEADER_SIZE)
         if (header := decode_header(data)) is not None:
