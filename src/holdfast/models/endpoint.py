@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import msgspec
@@ -17,13 +17,12 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.presets import Preset
 from holdfast.models.redact import known
 from holdfast.spec import ModelSpec
+from holdfast.spec.derive import CONNECT_SECONDS, READ_SECONDS
+from holdfast.spec.secret import has_credentials, is_key_name
 
-CONNECT_SECONDS = 30.0
-READ_SECONDS = 600.0
 TOTAL_SECONDS = 3600.0
 REPLY_BYTES = 64 * 2**20
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_KEY_HEADERS = frozenset({"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key"})
 _ROUTE = "/chat/completions"
 
 
@@ -76,18 +75,27 @@ def work_out(
 def _chat_url(name: str, base_url: str, preset: Preset, api_version: str | None) -> str:
     if not base_url:
         raise ConfigurationError(f"{name} has no base_url.", hint=f"Set it, for example to {preset.base_url_example}.")
-    parts = urlsplit(base_url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    parts = _split(base_url)
+    if parts is None:
         raise ConfigurationError(f"{name}: base_url is not an http or https address.", hint="Write it in full.")
-    if parts.username is not None or parts.password is not None:
+    if has_credentials(base_url):
         raise ConfigurationError(
-            f"{name}: base_url holds a user name or password.",
+            f"{name}: base_url holds a key or password.",
             hint="Put the key in a variable; name it in api_key_env.",
         )
     path = parts.path.rstrip("/") or preset.base_path
     path = path if path.endswith(_ROUTE) else path + _ROUTE
     query = f"api-version={api_version}" if api_version else parts.query
     return parts._replace(path=path, query=query, fragment="").geturl()
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable else None
 
 
 def _key_header(name: str, variable: str, preset: Preset, environment: Mapping[str, str]) -> dict[str, str]:
@@ -113,7 +121,7 @@ def read_key(name: str, variable: str, environment: Mapping[str, str] = os.envir
 
 def _own_headers(name: str, headers: Mapping[str, str]) -> Mapping[str, str]:
     for header, value in headers.items():
-        if header.lower() in _KEY_HEADERS:
+        if is_key_name(header) or header.lower() == "cookie":
             raise ConfigurationError(
                 f"{name}: the header {header} would hold a key in plain sight.",
                 hint="Put the key in a variable; name it in api_key_env.",
@@ -125,10 +133,11 @@ def _own_headers(name: str, headers: Mapping[str, str]) -> Mapping[str, str]:
 
 def _proxy(name: str, proxy: str | None, url: str) -> str | None:
     if proxy is not None:
-        parts = urlsplit(proxy)
-        if parts.password is not None or parts.username is not None:
+        if _split(proxy) is None:
+            raise ConfigurationError(f"{name}: proxy is not an http or https address.", hint="Write it in full.")
+        if has_credentials(proxy):
             raise ConfigurationError(
-                f"{name}: proxy holds a user name or password.",
+                f"{name}: proxy holds a key or password.",
                 hint="Set HTTPS_PROXY in the environment instead.",
             )
         return proxy

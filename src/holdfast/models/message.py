@@ -24,7 +24,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     name: str | None = None
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens of one reply, or of several added up; cached and reasoning tokens are parts of the other two."""
 
     input_tokens: int = 0

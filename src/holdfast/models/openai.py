@@ -44,7 +44,9 @@ class OpenAIProvider:
         body = self._encoder.encode(request)
         data = body if len(body) < _STREAMED else io.BytesIO(body)
         try:
-            async with session.post(self._url, data=data, allow_redirects=False) as response:
+            async with session.post(
+                self._url, data=data, proxy=self._endpoint.proxy, allow_redirects=False
+            ) as response:
                 content = await self._read(response)
         except (aiohttp.ClientError, OSError) as error:
             failure = from_transport(self._endpoint, error)
@@ -77,7 +79,6 @@ class OpenAIProvider:
                 "Content-Type": "application/json",
                 **endpoint.headers,
             },
-            proxy=endpoint.proxy,
             timeout=timeout,
         )
         return self._session

@@ -42,10 +42,16 @@ class Secrets:
 
 
 def _forms(value: str) -> set[str]:
-    plain = json.dumps(value, ensure_ascii=False)[1:-1]
-    escaped = json.dumps(value)[1:-1]
+    escaped = {json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]}
+    # Some encoders also escape what JSON leaves to them, for the sake of HTML.
+    escaped |= {form.replace("/", "\\/") for form in escaped}
+    escaped |= {_hide_from_html(form) for form in escaped}
     urls = {quote(value), quote(value, safe=""), quote_plus(value)}
-    return {value, plain, escaped, plain.replace("/", "\\/"), *urls, *map(_lower_escapes, urls)}
+    return {value, *escaped, *urls, *map(_lower_escapes, urls)}
+
+
+def _hide_from_html(text: str) -> str:
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _lower_escapes(url: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -32,7 +33,7 @@ def _describe(endpoint: Endpoint, error: aiohttp.ClientError | OSError) -> tuple
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "closed the connection without an answer", ""
     if isinstance(error, aiohttp.ClientPayloadError):
-        return "broke off its answer half-way", ""
+        return "broke off its answer half-way, or garbled it", ""
     if isinstance(error, aiohttp.ClientResponseError):
         return f"sent something that is not HTTP ({excerpt(error.message, 120)})", ""
     return f"lost the connection ({_reason(error)})", ""
@@ -63,8 +64,10 @@ def _describe_connection(endpoint: Endpoint, error: aiohttp.ClientConnectorError
 
 def _reason(error: BaseException) -> str:
     inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    if isinstance(inner, ConnectionError) and inner.errno:
+        return os.strerror(inner.errno).lower()
     words = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
-    return excerpt(words, 120).lower()
+    return excerpt(words, 120)
 
 
 def _host(url: str) -> str:

@@ -141,6 +141,8 @@ def _decode(name: str, status: int, body: bytes) -> Answer:
     except msgspec.ValidationError as error:
         reason = f"JSON of an unexpected shape ({error})"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        reason = ""
+    if not reason:
         return _decode_leniently(name, status, body)
     raise unreadable(name, status, body, reason)
 

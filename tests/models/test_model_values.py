@@ -1,0 +1,53 @@
+"""Messages, usage and fingerprints: plain values that mean the same in every process."""
+
+import subprocess
+import sys
+
+import msgspec
+
+from holdfast.models import Message, Reply, Request, Usage, fingerprint
+from holdfast.spec import Generation
+
+ASKED = Request(
+    (Message("system", "Be brief."), Message("user", "Capital of France?", name="ann")),
+    Generation(temperature=0.0, max_tokens=8, extra_body={"b": 1, "a": [2]}),
+)
+
+
+def test_usage_adds_up():
+    """Adding two usages adds each of their counts."""
+    assert Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40) == Usage(11, 22, 33, 44)
+
+
+def test_values_survive_the_journals_encoding():
+    """Requests and replies are the same after encoding and decoding."""
+    reply = Reply("Paris", "stop", Usage(1, 2), "m", "id", {"content": [{"logprob": -0.5}]}, "hm")
+    for value in (ASKED, reply):
+        assert msgspec.json.decode(msgspec.json.encode(value), type=type(value)) == value
+
+
+def test_a_fingerprint_depends_on_everything_that_is_asked():
+    """A change to any message or parameter changes it; the order of keys does not."""
+    same = Request(ASKED.messages, Generation(temperature=0.0, max_tokens=8, extra_body={"a": [2], "b": 1}))
+    assert fingerprint(same) == fingerprint(ASKED)
+    others = [
+        Request(ASKED.messages[::-1], ASKED.generation),
+        Request(ASKED.messages[:1], ASKED.generation),
+        Request((ASKED.messages[0], Message("user", "Capital of France?")), ASKED.generation),
+        Request(ASKED.messages),
+        Request(ASKED.messages, Generation(temperature=0.0, max_tokens=9, extra_body={"b": 1, "a": [2]})),
+        Request(ASKED.messages, Generation(temperature=0.0, max_tokens=8, seed=0, extra_body={"b": 1, "a": [2]})),
+    ]
+    assert len({fingerprint(request) for request in [ASKED, *others]}) == 7
+
+
+def test_a_fingerprint_takes_any_text():
+    """Text that UTF-8 cannot carry has a fingerprint too."""
+    assert len(fingerprint(Request((Message("user", "a\ud800"),)))) == 16
+
+
+def test_importing_models_loads_nothing_heavy():
+    """The package can be imported without an HTTP library or a model engine."""
+    code = "import sys, holdfast.models; print(sorted({'aiohttp', 'yaml', 'rich', 'xllamacpp'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
