@@ -6,6 +6,7 @@ A blob is durable before the record that cites it is handed to the journal; the 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -35,16 +36,32 @@ class BlobStore:
         """
         digest = blake2b(data, digest_size=16).hexdigest()
         if self.check(digest, len(data)) is not None:
-            self._store(data, digest)
+            self._store([data], digest)
         # Also where it was there already: whoever put it there may have died before its name was durable.
         self._fs.sync_directory(self._directory)
         return digest
 
-    def _store(self, data: bytes, digest: str) -> None:
+    def put_file(self, path: Path) -> tuple[str, int]:
+        """Stores a copy of a file durably, a piece at a time; its digest and size.
+
+        Raises:
+            OSError: it could not be read or stored.
+        """
+        digest, size = blake2b(digest_size=16), 0
+        for part in _parts(path):
+            digest.update(part)
+            size += len(part)
+        if self.check(digest.hexdigest(), size) is not None:
+            self._store(_parts(path), digest.hexdigest())
+        self._fs.sync_directory(self._directory)
+        return digest.hexdigest(), size
+
+    def _store(self, parts: Iterable[bytes], digest: str) -> None:
         temporary = self._directory / f".{digest}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
         file = self._fs.create(temporary)
         try:
-            file.write(data)
+            for part in parts:
+                file.write(part)
             file.sync()
         finally:
             file.close()
@@ -72,3 +89,9 @@ class BlobStore:
         if offset != size or found.hexdigest() != digest:
             return Damage(Kind.CHANGED, where, f"its content is not what was stored ({offset} of {size} bytes)")
         return None
+
+
+def _parts(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as stream:
+        while part := stream.read(_CHUNK):
+            yield part

@@ -302,6 +302,14 @@ class Index:
         query = "SELECT DISTINCT key FROM records WHERE kind = ? AND flag = ? ORDER BY key"
         return (key for (key,) in self._db.execute(query, (kind, flag)))
 
+    def open_keys(self, kind: str, flag: int) -> Iterator[str]:
+        """The keys that have records, but none of this kind with this flag."""
+        query = (
+            "SELECT DISTINCT key FROM records WHERE key != ''"
+            " EXCEPT SELECT key FROM records WHERE kind = ? AND flag = ?"
+        )
+        return (key for (key,) in self._db.execute(query, (kind, flag)))
+
     def counts(self) -> dict[str, int]:
         """How many records of each kind, each counted once."""
         query = (

@@ -30,12 +30,13 @@ def create_run(
     *,
     name: str,
     config: dict[str, Any],
-    inputs: Mapping[str, bytes] | None = None,
+    inputs: Mapping[str, bytes | Path] | None = None,
     planned: int = 0,
+    fields: Mapping[str, Any] | None = None,
     fs: FileSystem | None = None,
     **writer: Any,
 ) -> RunSession:
-    """Makes the run `root` and opens its first session.
+    """Makes the run `root` and opens its first session; `fields` are further fields of its session record.
 
     Raises:
         UsageError: something is there already.
@@ -45,7 +46,8 @@ def create_run(
     root = root.absolute()
     refuse_existing(root)
     try:
-        return _create(fs, root, name, config, inputs or {}, planned, writer)
+        told = {"name": name, "config": config, "planned": planned, **(fields or {})}
+        return _create(fs, root, inputs or {}, told, writer)
     except OSError as error:
         raise StorageFailure(
             f"The run {root} could not be created: {error.strerror or error}.",
@@ -65,13 +67,7 @@ def refuse_existing(root: Path) -> None:
 
 
 def _create(
-    fs: FileSystem,
-    root: Path,
-    name: str,
-    config: dict[str, Any],
-    inputs: Mapping[str, bytes],
-    planned: int,
-    writer: dict[str, Any],
+    fs: FileSystem, root: Path, inputs: Mapping[str, bytes | Path], fields: dict[str, Any], writer: dict[str, Any]
 ) -> RunSession:
     make_directories(fs, root.parent)
     _remove_leftovers(fs, root)
@@ -85,7 +81,7 @@ def _create(
         undo.callback(lease.release)
         copied = _copy_inputs(fs, building, inputs)
         crashpoints.reach("run.inputs-written")
-        session = session_record(run.hex(), 1, [], name=name, config=config, inputs=copied, planned=planned)
+        session = session_record(run.hex(), 1, [], inputs=copied, **fields)
         journal = JournalWriter(fs, building.journal, run, 1, **writer)
         undo.callback(journal.abandon)
         journal.commit(encode(session))
@@ -127,6 +123,10 @@ def _remove_leftovers(fs: FileSystem, root: Path) -> None:
         lease.release()
 
 
-def _copy_inputs(fs: FileSystem, building: Layout, inputs: Mapping[str, bytes]) -> dict[str, Input]:
+def _copy_inputs(fs: FileSystem, building: Layout, inputs: Mapping[str, bytes | Path]) -> dict[str, Input]:
     store = BlobStore(fs, building.inputs)
-    return {name: Input(digest=store.put(data), size=len(data), source=name) for name, data in inputs.items()}
+    copied: dict[str, Input] = {}
+    for name, content in inputs.items():
+        digest, size = store.put_file(content) if isinstance(content, Path) else (store.put(content), len(content))
+        copied[name] = Input(digest=digest, size=size, source=name)
+    return copied

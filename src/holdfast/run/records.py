@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.errors import UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore, Entry, SegmentPin
+from holdfast.models.message import Usage
 
 
 class Status(enum.StrEnum):
@@ -31,22 +32,6 @@ class Status(enum.StrEnum):
         return self in {Status.VALID, Status.LIMITED, Status.BLOCKED}
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tokens, as the provider counted them."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_input_tokens: int = 0
-    reasoning_tokens: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(*(mine + theirs for mine, theirs in zip(_values(self), _values(other), strict=True)))
-
-
-def _values(usage: Usage) -> tuple[int, ...]:
-    return usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens
-
-
 class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file that the run depends on; `digest` names the copy in `inputs`."""
 
@@ -54,6 +39,14 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int
     source: str = ""
     copied: bool = True
+
+
+class PlanEntry(msgspec.Struct, frozen=True):
+    """How many trials of a task are planned for a model."""
+
+    task: str
+    model: str
+    planned: int
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -93,6 +86,7 @@ class Session(Record, frozen=True):
     invocation: list[str] = []
     source: str = ""
     planned: int = 0
+    plan: list[PlanEntry] = []
     pins: list[SegmentPin] = []
     changes: list[Change] = []
 
@@ -164,7 +158,7 @@ class Trial(Record, frozen=True):
     epoch: int = 1
     axes: dict[str, str] = {}
     digest: str = ""
-    scores: int = 0
+    scores: dict[str, float] = {}
     usage: Usage | None = None
     cost: float = 0.0
     calls: int = 0
@@ -173,6 +167,7 @@ class Trial(Record, frozen=True):
     at: float = 0.0
     seconds: float = 0.0
     limit: str = ""
+    stage: str = ""
     error: Failure | None = None
     artifacts: dict[str, str] = {}
 

@@ -18,7 +18,7 @@ from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Input, Record, Session, SessionEnd, encode, outsource
+from holdfast.run.records import Record, Session, SessionEnd, encode, outsource
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
 
@@ -157,14 +157,7 @@ def _next_number(reader: RunReader) -> int:
 
 
 def session_record(
-    run: str,
-    number: int,
-    pins: list[SegmentPin],
-    *,
-    name: str,
-    config: dict[str, Any],
-    inputs: dict[str, Input],
-    planned: int,
+    run: str, number: int, pins: list[SegmentPin], *, name: str, config: dict[str, Any], **fields: Any
 ) -> Session:
     """The record of a session of this process, now."""
     return Session(
@@ -174,9 +167,8 @@ def session_record(
         at=now(),
         version=__version__,
         config=config,
-        inputs=inputs,
         environment={"python": sys.version.split()[0], "platform": sys.platform},
         invocation=list(sys.argv),
-        planned=planned,
         pins=pins,
+        **fields,
     )

@@ -1,0 +1,1 @@
+"""Executing trials: plan, limits, durable steps, retries, signals and progress."""

@@ -1,0 +1,86 @@
+"""The one place where any exception of foreign code is caught: solvers, scorers and steps belong to the user.
+
+What they raise becomes a value, with a traceback that begins in their own file, and is judged by its kind: an error
+of the task is an attempt that failed; an error of the infrastructure is work that is still owed.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from holdfast.errors import StorageFailure
+from holdfast.models.errors import Blocked, ModelError
+from holdfast.run.records import Failure
+
+T = TypeVar("T")
+_TRACEBACK_CHARACTERS = 8000
+
+
+class LimitReached(Exception):  # noqa: N818 - reads as a sentence where it is raised
+    """A limit of the trial (time, tokens, cost) was reached."""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(f"the trial reached its limit of {limit}")
+        self.limit = limit
+
+
+class Outcome:
+    """How foreign code ended: with a value, or with an error of a kind."""
+
+    __slots__ = ("error", "value")
+
+    def __init__(self, value: object = None, error: Exception | None = None) -> None:
+        self.value, self.error = value, error
+
+    @property
+    def is_infrastructure(self) -> bool:
+        return isinstance(_innermost(self.error), ModelError) and not self.is_blocked
+
+    @property
+    def is_blocked(self) -> bool:
+        return isinstance(_innermost(self.error), Blocked)
+
+    @property
+    def limit(self) -> str:
+        error = _innermost(self.error)
+        return error.limit if isinstance(error, LimitReached) else ""
+
+    def failure(self) -> Failure:
+        """The error as it is recorded."""
+        error = _innermost(self.error) or RuntimeError("unknown")
+        if isinstance(error, ModelError | LimitReached):
+            return Failure(kind=getattr(error, "kind", "limit"), message=_text(error))
+        told = "".join(traceback.format_exception(error))[-_TRACEBACK_CHARACTERS:]
+        return Failure(kind=type(error).__name__, message=_text(error), traceback=_encodable(told))
+
+
+def _innermost(error: BaseException | None) -> BaseException | None:
+    """The error itself, or, of a group, the one that decides: the first that is not the task's own."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [_innermost(item) for item in error.exceptions]
+    return next((leaf for leaf in leaves if isinstance(leaf, ModelError | LimitReached)), leaves[0])
+
+
+def _text(error: BaseException) -> str:
+    return _encodable(str(error) or type(error).__name__)
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+async def guard(work: Awaitable[T]) -> Outcome:
+    """Awaits foreign code; its exceptions come back as a value. Cancellation and a failing disk pass through.
+
+    Raises:
+        StorageFailure: the journal has ended; nothing more can be recorded.
+    """
+    try:
+        return Outcome(value=await work)
+    except StorageFailure:
+        raise
+    except Exception as error:  # noqa: BLE001 - the boundary
+        return Outcome(error=error)

@@ -1,0 +1,184 @@
+"""Asking a model until it answers: slots, pace, retries, and the gate that an interrupt closes.
+
+A rate limit (429) is waited out and never counts against anything. A passing failure is tried again with growing,
+jittered pauses, for as long as the deadline allows. What trying again cannot cure ends the call at once. A model that
+refuses the key or is not there is not asked again by others in this session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from holdfast.engine.clock import Clock
+from holdfast.engine.pace import Pace
+from holdfast.models.errors import ModelError, PassingError, RateLimited, Rejected
+from holdfast.models.message import Reply, Request
+from holdfast.models.provider import Provider
+from holdfast.spec import ModelSpec
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 60.0
+_LONGEST_WISH = 3600.0
+_HOPELESS = {401, 403, 404}
+
+
+@dataclass
+class CallCounts:
+    """What was sent in this session."""
+
+    made: int = 0
+    replayed: int = 0
+    retries: int = 0
+    rate_limited: int = 0
+
+
+class Activity:
+    """What one trial is doing: it is idle when everything it does only waits for leave to go on."""
+
+    __slots__ = ("busy", "on_idle", "parked")
+
+    def __init__(self, on_idle: Callable[[], None]) -> None:
+        self.busy = self.parked = 0
+        self.on_idle = on_idle
+
+    @property
+    def is_idle(self) -> bool:
+        return self.parked > 0 and self.busy == 0
+
+    @contextlib.contextmanager
+    def parking(self) -> Iterator[None]:
+        """While the trial waits for a slot, for its turn, or for a pause to end."""
+        self.parked += 1
+        if self.is_idle:
+            self.on_idle()
+        try:
+            yield
+        finally:
+            self.parked -= 1
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """While a call or a step is under way, until its record is durable."""
+        self.busy += 1
+        try:
+            yield
+        finally:
+            self.busy -= 1
+            if self.is_idle:
+                self.on_idle()
+
+
+class Gate:
+    """Open while the session works; once closed, nobody who comes to it goes on."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    async def passes(self, activity: Activity) -> None:
+        """Returns at once while the gate is open; never once it is closed: the session is about to end."""
+        if self.is_closed:
+            with activity.parking():
+                await asyncio.get_running_loop().create_future()
+
+
+@dataclass
+class Model:
+    """A model of the eval, ready to be asked."""
+
+    name: str
+    spec: ModelSpec
+    provider: Provider
+    pace: Pace
+    slots: asyncio.Semaphore | None
+    refusal: ModelError | None = None
+    """Why this model is not asked again in this session, if it is not."""
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float:
+        price = self.spec.price
+        if price is None:
+            return 0.0
+        return (input_tokens * price.input + output_tokens * price.output) / 1e6
+
+
+class Caller:
+    """Makes calls for all trials of a session."""
+
+    def __init__(self, clock: Clock, gate: Gate, counts: CallCounts, rng: random.Random) -> None:
+        self._clock, self._gate, self._counts, self._rng = clock, gate, counts, rng
+
+    async def call(
+        self, model: Model, request: Request, deadline_seconds: float, activity: Activity, sent: Callable[[], None]
+    ) -> tuple[Reply, int]:
+        """The model's reply and how many tries it took; `sent` is called right before the first request goes out.
+
+        Raises:
+            ModelError: no reply could be had.
+        """
+        failing_since: float | None = None
+        tries = 0
+        while True:
+            await self._admit(model, activity)
+            try:
+                tries += 1
+                return await self._send(model, request, activity, sent if tries == 1 else None), tries
+            except RateLimited as error:
+                failing_since = None
+                self._counts.rate_limited += 1
+                pause = self._pause(error, tries)
+            except PassingError as error:
+                now = self._clock.monotonic()
+                failing_since = now if failing_since is None else failing_since
+                pause = self._pause(error, tries)
+                if now + pause - failing_since > deadline_seconds:
+                    raise
+            except Rejected as error:
+                if error.status in _HOPELESS:
+                    model.refusal = error
+                raise
+            finally:
+                if model.slots is not None:
+                    model.slots.release()
+            self._counts.retries += 1
+            with activity.parking():
+                await self._clock.sleep(pause)
+
+    async def pass_gate(self, activity: Activity) -> None:
+        """Returns while new work may begin; never once the session is about to end."""
+        await self._gate.passes(activity)
+
+    async def _admit(self, model: Model, activity: Activity) -> None:
+        """Returns with the model's slot held, when one more request may be sent."""
+        if model.slots is None and model.pace.is_free and not self._gate.is_closed:
+            return
+        with activity.parking():
+            if model.slots is not None:
+                await model.slots.acquire()
+            try:
+                await model.pace.request()
+                await self._gate.passes(activity)
+            except asyncio.CancelledError:
+                if model.slots is not None:
+                    model.slots.release()
+                raise
+
+    async def _send(self, model: Model, request: Request, activity: Activity, sent: Callable[[], None] | None) -> Reply:
+        if model.refusal is not None:
+            raise model.refusal
+        if sent is not None:
+            sent()
+        self._counts.made += 1
+        with activity.working():
+            reply = await model.provider.send(request)
+        if reply.usage is not None:
+            model.pace.used(reply.usage.input_tokens + reply.usage.output_tokens)
+        return reply
+
+    def _pause(self, error: PassingError, tries: int) -> float:
+        """What the server wishes, or a pause that doubles; jittered, so that many do not come back at once."""
+        if error.retry_after is not None:
+            return min(error.retry_after, _LONGEST_WISH) * self._rng.uniform(1.0, 1.1)
+        return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries - 1, 10)) * self._rng.uniform(0.5, 1.0)

@@ -1,0 +1,209 @@
+"""Carrying out one trial: stage after stage, attempt after attempt, each outcome on record before the next begins.
+
+What a solver or scorer raises is a failed attempt, and another follows, up to the task's `max_retries`. What the
+infrastructure does leaves the trial unfinished: never scored, and the same attempt goes on when the run is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from typing import Protocol
+
+from holdfast.engine.boundary import LimitReached, Outcome, guard
+from holdfast.engine.calls import Model
+from holdfast.engine.history import History, Past
+from holdfast.engine.plan import Cell, trial_seed
+from holdfast.engine.scheduler import Ticket
+from holdfast.engine.slots import Level
+from holdfast.engine.steps import total
+from holdfast.engine.trial import RunningTrial, TrialEnvironment
+from holdfast.run.records import Answer, Score, Status, Trial
+from holdfast.tasks.answer import Answer as TaskAnswer
+from holdfast.tasks.answer import as_answer
+from holdfast.tasks.score import as_score
+from holdfast.tasks.scorers import Scorer
+
+
+class Observer(Protocol):
+    """Who wants to know how a session goes."""
+
+    def trial_started(self, cell: Cell) -> None: ...
+    def trial_ended(self, cell: Cell, end: Trial, *, will_retry: bool) -> None: ...
+
+
+class Carrier:
+    """Carries out the trials of a session."""
+
+    def __init__(
+        self,
+        environment: TrialEnvironment,
+        models: Mapping[str, Model],
+        history: History,
+        observer: Observer,
+        *,
+        seed: int,
+        score_levels: Mapping[str, tuple[Level, ...]],
+    ) -> None:
+        self.environment, self._models, self._history, self._observer = environment, models, history, observer
+        self._seed, self.score_levels = seed, score_levels
+        self.underway: set[RunningTrial] = set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every trial under way only waits for leave to go on."""
+        return all(trial.activity.is_idle for trial in self.underway)
+
+    async def carry(self, cell: Cell, ticket: Ticket) -> None:
+        """Attempts the trial until it has ended for this session."""
+        self._observer.trial_started(cell)
+        past = self._history.of(cell.key)
+        last = past.attempt + cell.task.max_retries
+        sample = cell.task.dataset[cell.position]
+        while True:
+            trial = RunningTrial(
+                self.environment, cell, past, sample, self._models[cell.model], trial_seed(self._seed, cell.key)
+            )
+            end, answer = await self._attempt(trial, cell, past, ticket)
+            will_retry = end.status is Status.FAILED and past.attempt < last
+            self._observer.trial_ended(cell, end, will_retry=will_retry)
+            if not will_retry:
+                return
+            past = Past(past.attempt + 1, answer=answer)
+
+    async def _attempt(
+        self, trial: RunningTrial, cell: Cell, past: Past, ticket: Ticket
+    ) -> tuple[Trial, Answer | None]:
+        """How one attempt ended, once that is durable, and the answer it came to."""
+        self.underway.add(trial)
+        try:
+            attempt = _Attempt(self, cell, past, trial)
+            end = await attempt.carry_out(ticket)
+            with trial.activity.working():
+                await self.environment.session.commit_async(end)
+            return end, attempt.answer
+        finally:
+            self.underway.discard(trial)
+            self.environment.on_idle()
+
+
+class _Attempt:
+    """One try of a trial."""
+
+    def __init__(self, carrier: Carrier, cell: Cell, past: Past, trial: RunningTrial) -> None:
+        self._carrier, self._cell, self._past, self._trial = carrier, cell, past, trial
+        self._session, self._clock = carrier.environment.session, carrier.environment.clock
+        self._at, self._began = self._clock.wall(), self._clock.monotonic()
+        self.answer = past.answer
+
+    async def carry_out(self, ticket: Ticket) -> Trial:
+        """The record of how the attempt ended; it is not yet written."""
+        if self.answer is None:
+            outcome = await guard(self._answered())
+            if not isinstance(outcome.value, Answer):
+                return self._ended(outcome)
+            self.answer = outcome.value
+        else:
+            self._account_for_past()
+        return await self._score(ticket, self.answer)
+
+    async def _answered(self) -> Answer:
+        """The solver's answer, handed to the journal."""
+        found = await self._solve()
+        answer = Answer(trial=self._cell.key, attempt=self._past.attempt, text=found.text, value=found.value)
+        # Where a scorer may take long or cost money, the answer is durable before it begins.
+        if any(_is_async(scorer) for scorer in self._cell.task.task.scorers):
+            await self._session.commit_async(answer)
+        else:
+            await self._session.append_async(answer)
+        return answer
+
+    async def _solve(self) -> TaskAnswer:
+        task = self._cell.task
+        if task.limits.time is None:
+            return as_answer(await task.task.solve(self._trial))
+        try:
+            async with asyncio.timeout(task.limits.time) as limit:
+                return as_answer(await task.task.solve(self._trial))
+        except TimeoutError:
+            if limit.expired():
+                raise LimitReached("time") from None
+            raise
+
+    def _account_for_past(self) -> None:
+        steps = self._past.steps
+        self._trial.usage = total([step.usage for step in steps])
+        self._trial.cost = sum(step.cost for step in steps)
+        self._trial.replayed += len(steps)
+
+    async def _score(self, ticket: Ticket, answer: Answer) -> Trial:
+        if levels := self._carrier.score_levels.get(self._cell.task.name):
+            with self._trial.activity.parking():
+                await ticket.change(levels)
+        given = TaskAnswer(answer.text, answer.value)
+        scores: dict[str, float] = {}
+        for scorer in self._cell.task.task.scorers:
+            if (known := self._past.scores.get(scorer.name)) is not None and known.value is not None:
+                scores[scorer.name] = known.value
+                continue
+            outcome = await guard(self._judged(scorer, given))
+            if not isinstance(outcome.value, float):
+                return self._ended(outcome, stage="score")
+            scores[scorer.name] = outcome.value
+        return self._end(Status.VALID, scores=scores)
+
+    async def _judged(self, scorer: Scorer, answer: TaskAnswer) -> float:
+        """A scorer's judgement, handed to the journal."""
+        result = scorer(answer, self._trial.sample)
+        if inspect.isawaitable(result):
+            with self._trial.activity.working():
+                result = await result
+        score = as_score(result, scorer.name)
+        value = float(score.value)
+        record = Score(
+            trial=self._cell.key,
+            attempt=self._past.attempt,
+            scorer=scorer.name,
+            value=value,
+            answer=score.answer,
+            explanation=score.explanation,
+            metadata=score.metadata,
+        )
+        await self._session.append_async(record)
+        return value
+
+    def _ended(self, outcome: Outcome, stage: str = "solve") -> Trial:
+        if outcome.limit:
+            return self._end(Status.LIMITED, limit=outcome.limit)
+        status = Status.FAILED
+        if outcome.is_blocked:
+            status = Status.BLOCKED
+        elif outcome.is_infrastructure:
+            status = Status.UNFINISHED
+        return self._end(status, error=outcome.failure(), stage=stage)
+
+    def _end(self, status: Status, **fields: object) -> Trial:
+        cell, trial = self._cell, self._trial
+        return Trial(
+            trial=cell.key,
+            attempt=self._past.attempt,
+            status=status,
+            task=cell.task.name,
+            model=cell.model,
+            sample=cell.task.dataset.key(cell.position),
+            epoch=cell.epoch,
+            axes=dict(cell.axes),
+            usage=trial.usage,
+            cost=trial.cost,
+            calls=trial.calls,
+            replayed=trial.replayed,
+            tries=trial.tries,
+            at=self._at,
+            seconds=self._clock.monotonic() - self._began,
+            **fields,  # type: ignore[arg-type]
+        )
+
+
+def _is_async(scorer: Scorer) -> bool:
+    return inspect.iscoroutinefunction(getattr(scorer, "function", scorer))

@@ -1,0 +1,205 @@
+"""Executing a run: from an open session to its end, with the exit code that tells the truth.
+
+0 complete, every trial valid · 1 finished, but trials failed, were blocked or are owed · 5 storage failure · 130/143
+interrupted
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.engine.calls import CallCounts, Caller, Gate, Model
+from holdfast.engine.carry import Carrier
+from holdfast.engine.clock import Clock, RealClock
+from holdfast.engine.history import History
+from holdfast.engine.interrupt import Interrupt
+from holdfast.engine.pace import Pace
+from holdfast.engine.plan import KeySet, Lane, PlannedTask
+from holdfast.engine.prepare import Prepared
+from holdfast.engine.progress import Progress
+from holdfast.engine.scheduler import LaneQueue, Scheduler
+from holdfast.engine.slots import Level
+from holdfast.engine.trial import TrialEnvironment
+from holdfast.errors import StorageFailure
+from holdfast.models.provider import open_provider
+from holdfast.run.session import RunSession
+from holdfast.spec import EvalSpec, StageLimits
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a session ended."""
+
+    how: str
+    exit_code: int
+    planned: int
+    finished: int
+    failed: int
+    warning: str = ""
+
+    @property
+    def owed(self) -> int:
+        return self.planned - self.finished
+
+
+Show = Callable[[Progress], None]
+
+
+class Execution:
+    """One session's work on a run."""
+
+    def __init__(self, session: RunSession, prepared: Prepared, *, clock: Clock | None = None) -> None:
+        self._session, self._prepared = session, prepared
+        self._clock = clock or RealClock()
+        self._finished = KeySet(session.reader.finished())
+        self._counts = CallCounts()
+        self.progress = Progress(self._clock, prepared.planned, self._planned_and_finished(), self._counts)
+        self._gate = Gate()
+
+    def _planned_and_finished(self) -> int:
+        """Finished trials that are part of the plan; those of a sample that is no longer asked are not."""
+        return min(len(self._finished), self._prepared.planned)
+
+    async def run(self, *, signals: bool = True) -> Ended:
+        """Carries out everything that is owed, and ends the session."""
+        self._interrupt = Interrupt(self._drain, self._stop)
+        models = self._open_models(self._prepared.spec)
+        caller = Caller(self._clock, self._gate, self._counts, random.Random())  # noqa: S311 - jitter
+        environment = TrialEnvironment(self._session, caller, self._counts, self._clock, self._look_if_drained)
+        self._levels = Levels(self._prepared.spec)
+        self._carrier = Carrier(
+            environment,
+            models,
+            History(self._session.reader),
+            self.progress,
+            seed=self._prepared.spec.seed,
+            score_levels=self._levels.score,
+        )
+        self._scheduler = Scheduler(self._carrier.carry)
+        for task in self._prepared.tasks:
+            for model in task.models:
+                self._scheduler.add(self._lane(task, model))
+        if signals:
+            self._interrupt.install()
+        failure: StorageFailure | None = None
+        try:
+            await self._scheduler.run()
+        except StorageFailure as error:
+            failure = error
+        finally:
+            if signals:
+                self._interrupt.remove()
+            for opened in models.values():
+                await opened.provider.close()
+        return self._end(failure)
+
+    def _open_models(self, spec: EvalSpec) -> dict[str, Model]:
+        used = {name for task in self._prepared.tasks for name in task.models}
+        models: dict[str, Model] = {}
+        for name in sorted(used):
+            model = spec.models[name]
+            slots = asyncio.Semaphore(model.concurrency_limit) if model.concurrency_limit else None
+            models[name] = Model(name, model, open_provider(model), Pace(model.rate_limit, self._clock), slots)
+        return models
+
+    def _lane(self, task: PlannedTask, model: str) -> LaneQueue:
+        lane = Lane(task, model, self._finished)
+        return LaneQueue(lane.cells(), self._levels.solve_of(task.name, model), self._levels.active_of(model))
+
+    # Interrupts.
+
+    def _drain(self, name: str) -> None:
+        self.progress.messages.append(f"{name}: letting calls in flight finish; once more stops at once.")
+        self._gate.is_closed = True
+        self._scheduler.stop()
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._prepared.spec.runner.grace, self._scheduler.cancel)
+        self._look_if_drained()
+
+    def _look_if_drained(self) -> None:
+        """Once nobody does anything but wait, there is nothing left to wait for."""
+        if self._gate.is_closed and self._carrier.is_idle:
+            asyncio.get_running_loop().call_soon(self._cancel_if_drained)
+
+    def _cancel_if_drained(self) -> None:
+        if self._carrier.is_idle:
+            self._scheduler.cancel()
+
+    def _stop(self) -> None:
+        self._scheduler.cancel()
+
+    # The end.
+
+    def _end(self, failure: StorageFailure | None) -> Ended:
+        progress = self.progress
+        how, code = self._verdict(failure)
+        ended = Ended(how, code, progress.planned, progress.done, progress.failed)
+        if failure is not None:
+            self._session.abandon()
+            return Ended(how, code, progress.planned, progress.done, progress.failed, str(failure))
+        try:
+            self._session.close(
+                how,
+                code,
+                finished=len(self._finished) + progress.finished,
+                failed=progress.failed,
+                planned=progress.planned,
+                ledger=self._ledger(),
+            )
+        except StorageFailure as error:
+            # The end of a session is a courtesy; what was acknowledged does not depend on it.
+            warning = f"The end of the session could not be recorded. {error}"
+            code = code if self._interrupt.has_come else error.exit_code
+            return Ended(how, code, progress.planned, progress.done, progress.failed, warning)
+        return ended
+
+    def _verdict(self, failure: StorageFailure | None) -> tuple[str, int]:
+        progress = self.progress
+        if failure is not None:
+            return "storage", failure.exit_code
+        if self._interrupt.has_come and progress.done < progress.planned:
+            return "interrupted", self._interrupt.exit_code
+        if progress.done < progress.planned or progress.blocked:
+            return "finished with failures", 1
+        return "completed", 0
+
+    def _ledger(self) -> dict[str, int]:
+        counts = self._counts
+        return {"made": counts.made, "replayed": counts.replayed, "retries": counts.retries}
+
+
+class Levels:
+    """The limits of an eval, as slots: of the run, its tasks, its stages and its models."""
+
+    def __init__(self, spec: EvalSpec) -> None:
+        runner = spec.runner
+        self._run = Level("run", runner.concurrency_limit)
+        self._stages = _stages("run", runner.concurrency_limits)
+        self._tasks = {name: Level(name, task.runner.concurrency_limit) for name, task in spec.tasks.items()}
+        self._task_stages = {name: _stages(name, task.runner.concurrency_limits) for name, task in spec.tasks.items()}
+        self._models = {name: Level(name, model.concurrency_limit) for name, model in spec.models.items()}
+        self._active = {name: Level(name, runner.concurrency_limit) for name in spec.models}
+        self.score = {task: self._of(task, "score") for task in spec.tasks if self._limits_scoring(task)}
+
+    def _of(self, task: str, stage: str) -> tuple[Level, ...]:
+        levels = (self._task_stages[task][stage], self._stages[stage], self._tasks[task], self._run)
+        return tuple(level for level in levels if level.limit is not None)
+
+    def _limits_scoring(self, task: str) -> bool:
+        return any(stages["score"].limit is not None for stages in (self._task_stages[task], self._stages))
+
+    def solve_of(self, task: str, model: str) -> tuple[Level, ...]:
+        """What a trial takes to begin, narrowest first; a model's limit also bounds the trials that wait for it."""
+        own = self._models[model]
+        return (*((own,) if own.limit is not None else ()), *self._of(task, "solve"))
+
+    def active_of(self, model: str) -> Level:
+        """Bounds the trials of a model that have begun and not ended, whatever they wait for."""
+        return self._active[model]
+
+
+def _stages(owner: str, limits: StageLimits) -> dict[str, Level]:
+    return {"solve": Level(f"{owner}.solve", limits.solve), "score": Level(f"{owner}.score", limits.score)}

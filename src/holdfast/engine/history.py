@@ -1,0 +1,59 @@
+"""What is on record of an unfinished trial: where the next attempt begins.
+
+The attempt that was interrupted goes on: its steps are replayed, its answer and scores stand. An attempt that failed
+through the task's own fault is over: the next one begins anew, except that an answer it had come to is kept, so that
+nothing is paid twice only because a scorer broke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from holdfast.run.reading import RunReader
+from holdfast.run.records import KEPT, Answer, Score, Status, Step, Trial
+
+T = TypeVar("T", Step, Answer, Score, Trial)
+
+
+@dataclass
+class Past:
+    """Where an attempt begins."""
+
+    attempt: int = 1
+    steps: list[Step] = field(default_factory=list)
+    answer: Answer | None = None
+    scores: dict[str, Score] = field(default_factory=dict)
+
+
+class History:
+    """The records of the trials that are neither untouched nor finished."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+        self.touched = frozenset(reader.index.open_keys("trial", KEPT))
+
+    def of(self, key: str) -> Past:
+        """Where the next attempt at this trial begins."""
+        if key not in self.touched:
+            return Past()
+        steps = self._records(Step, "step", key)
+        answers = self._records(Answer, "answer", key)
+        scores = self._records(Score, "score", key)
+        ends = self._records(Trial, "trial", key)
+        attempt = max(_attempts(steps) + _attempts(answers) + _attempts(scores) + _attempts(ends), default=1)
+        answer = next((record for record in answers if record.attempt == attempt), None)
+        if any(end.status is Status.FAILED and end.attempt == attempt for end in ends):
+            return Past(attempt + 1, [], answer)
+        own = [step for step in steps if step.attempt == attempt]
+        judged = {score.scorer: score for score in scores if score.attempt == attempt and score.error is None}
+        return Past(attempt, own, answer, judged)
+
+    def _records(self, type_: type[T], kind: str, key: str) -> list[T]:
+        records = (self._reader.read(row) for row in self._reader.index.rows(kind, key))
+        return [record for record in records if isinstance(record, type_)]
+
+
+def _attempts(records: Sequence[T]) -> list[int]:
+    return [record.attempt for record in records]

@@ -1,0 +1,96 @@
+"""How a session goes: counts, rate, and what is left, for whoever shows them.
+
+Nothing is counted as finished here before its record was synced.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from holdfast.engine.calls import CallCounts
+from holdfast.engine.clock import Clock
+from holdfast.engine.plan import Cell
+from holdfast.models.message import Usage
+from holdfast.run.records import Status, Trial
+
+_RECENT_SECONDS = 60.0
+
+
+@dataclass
+class Progress:
+    """The counts of a run while a session executes it."""
+
+    clock: Clock
+    planned: int
+    finished_before: int
+    counts: CallCounts = field(default_factory=CallCounts)
+    finished: int = 0
+    failed: int = 0
+    unfinished: int = 0
+    blocked: int = 0
+    active: int = 0
+    retried: int = 0
+    cost: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+    messages: deque[str] = field(default_factory=lambda: deque(maxlen=100))
+    by_group: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    """Finished trials and the sum of their first scores, by task and model."""
+
+    def __post_init__(self) -> None:
+        self._began = self.clock.monotonic()
+        self._recent: deque[tuple[float, int]] = deque([(self._began, 0)])
+
+    @property
+    def done(self) -> int:
+        """Trials of the run that are finished."""
+        return self.finished_before + self.finished
+
+    @property
+    def seconds(self) -> float:
+        return self.clock.monotonic() - self._began
+
+    def trial_started(self, cell: Cell) -> None:  # noqa: ARG002 - the observer's signature
+        self.active += 1
+
+    def trial_ended(self, cell: Cell, end: Trial, *, will_retry: bool) -> None:
+        """Takes in the end of an attempt, after its record was synced."""
+        self.cost += end.cost
+        if end.usage is not None:
+            self.usage = self.usage + end.usage
+        if will_retry:
+            self.retried += 1
+            return
+        self.active -= 1
+        if end.status.is_kept:
+            self._finish(cell, end)
+        elif end.status is Status.FAILED:
+            self.failed += 1
+        else:
+            self.unfinished += 1
+        if end.error is not None:
+            self.messages.append(f"{cell.task.name}/{end.sample}: {end.status.value}: {end.error.message}")
+
+    def _finish(self, cell: Cell, end: Trial) -> None:
+        self.finished += 1
+        self.blocked += end.status is Status.BLOCKED
+        if end.scores:
+            group = self.by_group.setdefault((cell.task.name, cell.model), [0, 0.0])
+            group[0] += 1
+            group[1] += next(iter(end.scores.values()))
+
+    def rate(self) -> float:
+        """Finished trials a second, over the last minute."""
+        now = self.clock.monotonic()
+        if now - self._recent[-1][0] >= 1.0:
+            self._recent.append((now, self.finished))
+        while len(self._recent) > 2 and now - self._recent[0][0] > _RECENT_SECONDS:
+            self._recent.popleft()
+        then, before = self._recent[0]
+        return (self.finished - before) / (now - then) if now > then else 0.0
+
+    def eta_seconds(self) -> float | None:
+        """How long it will take at this rate; None while nobody can tell."""
+        rate = self.rate()
+        left = self.planned - self.done - self.failed - self.unfinished
+        return left / rate if rate > 0 else None
