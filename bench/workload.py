@@ -1,0 +1,64 @@
+"""Runs to be measured, written the ordinary way: through a session, by many producers at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+from bench.material import Prose, step_record, trial_key, trial_records
+from holdfast.run import create_run
+from holdfast.run.session import RunSession
+
+PRODUCERS = 64
+
+
+def write_trials(root: Path, count: int, prose: Prose) -> None:
+    """A run with `count` finished trials, five records each."""
+    rest = iter(range(count))
+
+    async def produce(session: RunSession) -> None:
+        for number in rest:
+            call, *records = trial_records(prose, number)
+            await session.append_async(call)
+            for record in records:
+                await session.commit_async(record)
+
+    _write(root, produce, count)
+
+
+def write_steps(root: Path, stored_bytes: int) -> None:
+    """A run with step records of 1 to 3 KB, until its journal has grown to `stored_bytes`."""
+    prose, rest = Prose(), _numbers_until(root / "journal", stored_bytes)
+
+    async def produce(session: RunSession) -> None:
+        for number in rest:
+            await session.commit_async(step_record(prose, trial_key(number), 1000, 3000))
+
+    _write(root, produce, 0)
+
+
+def _write(root: Path, produce: Callable[[RunSession], Awaitable[None]], finished: int) -> None:
+    session = create_run(root, name="bench", config={}, planned=finished)
+
+    async def work() -> None:
+        await asyncio.gather(*(produce(session) for _ in range(PRODUCERS)))
+
+    asyncio.run(work())
+    session.close("complete", finished=finished, planned=finished)
+
+
+def _numbers_until(journal: Path, stored_bytes: int) -> Iterator[int]:
+    number = 0
+    while number % 1000 or journal_bytes(journal) < stored_bytes:
+        yield number
+        number += 1
+
+
+def journal_bytes(journal: Path) -> int:
+    """How many bytes a journal has on disk."""
+    return sum(path.stat().st_size for path in journal.iterdir()) if journal.is_dir() else 0
+
+
+def segments(root: Path) -> list[Path]:
+    return sorted((root / "journal").iterdir())
