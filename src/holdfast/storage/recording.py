@@ -1,62 +1,37 @@
-"""A FileSystem that remembers what was done, and tells every state a power loss may leave behind.
+"""A FileSystem that remembers what was done, so that every state a power loss may leave behind can be told.
 
-The model is the weakest filesystem that POSIX allows: bytes survive for certain only once they are synced, names only
-once their directory is. Of what is not synced, any subset may survive; of each surviving write any beginning, or its
-full length with zeros in place of the data. `crash_states` gives each such state once, for one moment of the history.
+`crash_states(fs.tree)` gives them for the present moment. Locks and their file leave no trace in the model.
 """
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.storage.filesystem import AppendFile, FileSystem, ReadFile
+from holdfast.storage.power_loss import (
+    DirectoryNode,
+    FileNode,
+    Node,
+    Tree,
+    any_crash_state,
+    crash_states,
+    file_states,
+    torn_forms,
+)
 
-Tree = dict[str, bytes | None]
-"""A state of the disk: relative path → content, None for a directory."""
-
-
-class FileNode:
-    """One file: what is on stable storage, and the writes that are not yet."""
-
-    def __init__(self) -> None:
-        self.durable = b""
-        self.pending: list[bytes] = []
-
-    def sync(self) -> None:
-        self.durable += b"".join(self.pending)
-        self.pending = []
-
-
-class DirectoryNode:
-    """One directory: its entries on stable storage, and the changes of names that are not yet."""
-
-    def __init__(self) -> None:
-        self.entries: dict[str, Node] = {}
-        self.durable: dict[str, Node] = {}
-        self.pending: list[dict[str, Node | None]] = []
-
-    def change(self, change: dict[str, Node | None]) -> None:
-        self.pending.append(change)
-        _apply(self.entries, change)
-
-    def sync(self) -> None:
-        for change in self.pending:
-            _apply(self.durable, change)
-        self.pending = []
-
-
-Node = FileNode | DirectoryNode
-
-
-def _apply(entries: dict[str, Node], change: dict[str, Node | None]) -> None:
-    for name, node in change.items():
-        if node is None:
-            entries.pop(name, None)
-        else:
-            entries[name] = node
+__all__ = [
+    "DirectoryNode",
+    "FileNode",
+    "Node",
+    "RecordingFileSystem",
+    "Tree",
+    "any_crash_state",
+    "crash_states",
+    "file_states",
+    "torn_forms",
+]
 
 
 def _look_away() -> None:
@@ -85,6 +60,13 @@ class RecordingFileSystem:
             node = node.entries[part]
         return node
 
+    def _find(self, path: Path) -> Node | None:
+        """The node at `path`; None for what lies outside the model."""
+        try:
+            return self._node(path)
+        except (KeyError, ValueError):
+            return None
+
     def _directory(self, path: Path) -> DirectoryNode:
         node = self._node(path)
         if not isinstance(node, DirectoryNode):
@@ -105,7 +87,9 @@ class RecordingFileSystem:
             return _RecordingAppendFile(self, self._lock, node, inner)
 
     def open(self, path: Path) -> ReadFile:
-        return self._inner.open(path)
+        with self._lock:
+            inner, node = self._inner.open(path), self._find(path)
+            return _RecordingReadFile(self, self._lock, node, inner) if isinstance(node, FileNode) else inner
 
     def rename(self, old: Path, new: Path) -> None:
         with self._lock:
@@ -144,7 +128,8 @@ class RecordingFileSystem:
     def sync_directory(self, path: Path) -> None:
         with self._lock:
             self._inner.sync_directory(path)
-            self._directory(path).sync()
+            if isinstance(node := self._find(path), DirectoryNode):
+                node.sync()
             self.did()
 
     def list(self, path: Path) -> list[str]:
@@ -160,61 +145,43 @@ class _RecordingAppendFile:
 
     def write(self, data: bytes) -> None:
         with self._lock:
-            self._inner.write(data)
+            # A write that fails may have left any beginning of its bytes, so it counts like any other.
             self._node.pending.append(bytes(data))
+            self._inner.write(data)
             self._fs.did()
 
     def sync(self) -> None:
         with self._lock:
-            self._inner.sync()
-            self._node.sync()
+            _sync(self._inner, self._node)
             self._fs.did()
 
     def close(self) -> None:
         self._inner.close()
 
 
-def torn_forms(data: bytes) -> list[bytes | None]:
-    """What may be left of one unsynced write: nothing, a beginning, its length in zeros, or all of it."""
-    cuts = sorted({1, len(data) // 3, len(data) // 2, len(data) - 1} & set(range(1, len(data))))
-    return [None, *(data[:cut] for cut in cuts), bytes(len(data)), data]
+class _RecordingReadFile:
+    def __init__(self, fs: RecordingFileSystem, lock: threading.RLock, node: FileNode, inner: ReadFile) -> None:
+        self._fs, self._lock, self._node, self._inner = fs, lock, node, inner
+
+    def size(self) -> int:
+        return self._inner.size()
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return self._inner.read_at(offset, size)
+
+    def sync(self) -> None:
+        with self._lock:
+            _sync(self._inner, self._node)
+            self._fs.did()
+
+    def close(self) -> None:
+        self._inner.close()
 
 
-def file_states(node: FileNode) -> list[bytes]:
-    """Every content a file may have after a power loss; a later write may survive an earlier one, over zeros."""
-    states: dict[bytes, None] = {}
-    for forms in itertools.product(*(torn_forms(write) for write in node.pending)):
-        content = node.durable
-        gap = 0
-        for write, form in zip(node.pending, forms, strict=True):
-            if form is not None:
-                content += bytes(gap) + form
-                gap = len(write) - len(form)
-            else:
-                gap += len(write)
-        states[content] = None
-    return list(states)
-
-
-def _entry_states(node: DirectoryNode) -> Iterator[dict[str, Node]]:
-    for survivors in itertools.product((False, True), repeat=len(node.pending)):
-        entries = dict(node.durable)
-        for change, survives in zip(node.pending, survivors, strict=True):
-            if survives:
-                _apply(entries, change)
-        yield entries
-
-
-def crash_states(node: Node, at: str = "") -> Iterator[Tree]:
-    """Every state of the disk below `node` that a power loss at this moment may leave."""
-    if isinstance(node, FileNode):
-        for content in file_states(node):
-            yield {at: content}
-        return
-    for entries in _entry_states(node):
-        below = [list(crash_states(child, f"{at}/{name}".lstrip("/"))) for name, child in entries.items()]
-        for combination in itertools.product(*below):
-            tree: Tree = {at: None} if at else {}
-            for part in combination:
-                tree.update(part)
-            yield tree
+def _sync(file: AppendFile | ReadFile, node: FileNode) -> None:
+    try:
+        file.sync()
+    except OSError:
+        node.sync_failed()
+        raise
+    node.sync()
