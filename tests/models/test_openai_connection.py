@@ -95,16 +95,25 @@ def test_a_server_that_is_not_there_is_unavailable():
             asyncio.run(go())
 
 
-def test_a_host_that_does_not_exist_is_unavailable():
+def test_a_host_that_does_not_exist_is_unavailable(monkeypatch):
     """A name that does not resolve is told apart from a server that refuses."""
 
+    def unknown(*_name, **_hints):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+
     async def go():
-        async with raw_server([]) as seen:
-            seen.base_url = "http://holdfast.invalid/v1"
-            await ask_once(seen.spec())
+        await ask_once(ModelSpec(provider="openai", model="tiny", base_url="http://holdfast.invalid/v1"))
 
     with pytest.raises(Unavailable, match=r"holdfast\.invalid does not resolve"):
         asyncio.run(go())
+
+
+def test_an_address_that_only_the_network_refuses_is_rejected():
+    """A host that turns out to be none when it is called is not called again."""
+    with pytest.raises(Rejected, match="openai/tiny has no valid address"):
+        asyncio.run(ask_once(ModelSpec(provider="openai", model="tiny", base_url="http://1.2.3.4.5/v1")))
 
 
 def test_a_plain_server_behind_https_is_unavailable():

@@ -159,7 +159,8 @@ def test_an_address_may_be_written_in_several_ways(base_url, url):
 
 
 @pytest.mark.parametrize(
-    "base_url", ["127.0.0.1:8000/v1", "ftp://host/v1", "http://", "localhost", "http://[::1", "http://h:x/"]
+    "base_url",
+    ["127.0.0.1:8000/v1", "ftp://host/v1", "http://", "localhost", "http://[::1", "http://h:x/", "http://a..b/v1"],
 )
 def test_an_address_that_is_none_is_refused(base_url):
     """A base_url that cannot be one is an error at opening."""

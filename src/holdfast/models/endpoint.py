@@ -92,7 +92,8 @@ def _chat_url(name: str, base_url: str, preset: Preset, api_version: str | None)
 def _split(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        host = (parts.hostname or "").encode("idna")
+        usable = parts.scheme in {"http", "https"} and bool(host) and parts.port != 0
     except ValueError:
         return None
     return parts if usable else None

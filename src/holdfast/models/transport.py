@@ -1,4 +1,4 @@
-"""A request that brought no whole answer becomes an `Unavailable` that says in one sentence what happened."""
+"""A request that brought no whole answer becomes a ModelError that says in one sentence what happened."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ def from_transport(endpoint: Endpoint, error: aiohttp.ClientError | OSError) -> 
     """The error for a request that failed below the level of HTTP statuses."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return _from_proxy(endpoint, error)
+    if isinstance(error, aiohttp.InvalidURL):
+        return Rejected(f"{endpoint.name} has no valid address.", detail=str(error), hint="Check base_url.")
     what, hint = _describe(endpoint, error)
     return Unavailable(f"{endpoint.name} {what}.", hint=hint)
 
