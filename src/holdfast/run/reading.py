@@ -50,11 +50,7 @@ class RunReader:
             NewerFormat: a newer version wrote some of it.
         """
         self.index.refresh()
-        if newer := self.index.newer_format():
-            raise NewerFormat(
-                f"Resume aborted: {self.layout.root} was written in format {newer}; this version reads up to {FORMAT}.",
-                hint="Install a newer holdfast; the run is intact.",
-            )
+        _refuse_newer(self.layout, self.index.newer_format())
         for name in ("sessions", "ends"):
             self.__dict__.pop(name, None)
 
@@ -150,6 +146,28 @@ class RunReader:
                 f"{finished} trials are finished, {planned} are planned; those beyond the plan are kept, not reported."
             ]
         return []
+
+
+def check_openable(root: Path, fs: FileSystem) -> None:
+    """Looks whether there is a run in `root` that this version can read; changes nothing, and reads no records.
+
+    Raises:
+        NotARun: there is no run, or nothing was recorded in it.
+        NewerFormat: a newer version wrote it.
+    """
+    layout = Layout(root)
+    journal = Journal(fs, layout.journal, find_run_id(fs, layout))
+    for segment in journal.segments():
+        with journal.scan(segment) as scan:
+            _refuse_newer(layout, scan.find_newer_format())
+
+
+def _refuse_newer(layout: Layout, newer: int) -> None:
+    if newer:
+        raise NewerFormat(
+            f"Resume aborted: {layout.root} was written in format {newer}; this version reads up to {FORMAT}.",
+            hint="Install a newer holdfast; the run is intact.",
+        )
 
 
 def _own_cache(layout: Layout, run: bytes) -> Path | None:

@@ -17,7 +17,7 @@ from holdfast import __version__
 from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.run.layout import Layout
-from holdfast.run.reading import RunReader
+from holdfast.run.reading import RunReader, check_openable
 from holdfast.run.records import Record, Session, SessionEnd, encode, outsource
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
@@ -108,7 +108,7 @@ def open_session(
         StorageFailure: the session's record could not be made durable.
     """
     fs = fs or RealFileSystem()
-    RunReader(root, fs).close()
+    check_openable(root, fs)
     lease = take_lease(fs, root)
     try:
         _settle_name(fs, root)
