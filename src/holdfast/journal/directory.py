@@ -23,6 +23,9 @@ from holdfast.journal.writer import SegmentPin
 from holdfast.storage.filesystem import FileSystem, ReadFile
 
 
+_MISSING_NAMED = 1000
+
+
 class SegmentFile(NamedTuple):
     """A segment's file, and whether its name says that it is sealed."""
 
@@ -80,14 +83,27 @@ class Journal:
         self._decompressor = zstandard.ZstdDecompressor()
 
     def segments(self) -> list[SegmentFile]:
-        """All segment files, in the order of the run."""
+        """All segment files, in the order of the run.
+
+        Listed twice: a file that is renamed during one listing may be passed over by it, and is sealed only once.
+        """
         found: dict[SegmentId, SegmentFile] = {}
-        for name in self.fs.list(self.directory):
+        for name in (*self.fs.list(self.directory), *self.fs.list(self.directory)):
             if parsed := parse_name(name):
                 ident, sealed = parsed
                 if sealed or ident not in found:
                     found[ident] = SegmentFile(ident, sealed, self.directory / name)
         return [found[ident] for ident in sorted(found)]
+
+    def walk(self) -> Iterator[SegmentFile]:
+        """All segment files, then those that were begun meanwhile: whoever reads a footer here that vouches for a
+        successor is given that too.
+        """
+        seen: set[SegmentId] = set()
+        while new := [segment for segment in self.segments() if segment.ident not in seen]:
+            for segment in new:
+                seen.add(segment.ident)
+                yield segment
 
     def open(self, segment: SegmentFile) -> ReadFile:
         """The segment's file, also where its writer has sealed it since it was listed."""
@@ -195,7 +211,7 @@ def cross_check(states: Iterable[SegmentState], pins: Iterable[SegmentPin]) -> l
             damage += _check_pin(known[ident], pin)
         else:
             missing.setdefault(ident, f"a later record saw {pin.frames} frames in it")
-    damage += [_missing(ident, reason) for ident, reason in sorted(missing.items())]
+    damage += [_missing(ident, reason, known) for ident, reason in sorted(missing.items())]
     damage += _sequence_gaps(known.values())
     return list(dict.fromkeys(damage))
 
@@ -204,12 +220,24 @@ def _truncated(state: SegmentState) -> Damage:
     return Damage(Kind.TRUNCATED, state.where, "it was sealed, and its footer is gone")
 
 
-def _missing(ident: SegmentId, reason: str) -> Damage:
-    return Damage(Kind.MISSING, f"journal/{ident.filename(sealed=True)}", f"the segment is gone; {reason}")
+def _missing(ident: SegmentId, reason: str, known: dict[SegmentId, SegmentState]) -> Damage:
+    lost = _frames_between(ident, known)
+    frames = f" with frames {lost[0]} to {lost[1]}" if lost[0] else ""
+    where = f"journal/{ident.filename(sealed=True)}"
+    return Damage(Kind.MISSING, where, f"the segment is gone{frames}; {reason}", lost=lost)
+
+
+def _frames_between(ident: SegmentId, known: dict[SegmentId, SegmentState]) -> tuple[int, int]:
+    """The frames that stood in a segment that is gone, as far as its neighbours tell."""
+    same = [state for state in known.values() if state.ident[:2] == ident[:2] and state.frames]
+    before = max((state.last_seq for state in same if state.ident < ident), default=0)
+    after = min((state.first_seq for state in same if state.ident > ident), default=0)
+    return (before + 1, after - 1) if before + 1 < after else (0, 0)
 
 
 def _note_missing(state: SegmentState, known: dict[SegmentId, SegmentState], missing: dict[SegmentId, str]) -> None:
-    for number in range(state.ident.number - 1, 0, -1):
+    # Bounded, because a file may bear any number in its name.
+    for number in range(state.ident.number - 1, max(state.ident.number - _MISSING_NAMED, 0), -1):
         before = state.ident._replace(number=number)
         if before in known:
             break

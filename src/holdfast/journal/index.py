@@ -28,14 +28,14 @@ from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import SegmentPin
 from holdfast.storage import crashpoints
 
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _CHUNK = 1 << 20
 _SCHEMA = """ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID; CREATE TABLE segments (
   id INTEGER PRIMARY KEY, session INTEGER, writer INTEGER, number INTEGER, where_ TEXT,
   named_sealed INTEGER, sealed INTEGER, successor INTEGER, frames INTEGER, records INTEGER,
   first_seq INTEGER, last_seq INTEGER, last_digest BLOB, lost INTEGER,
-  length INTEGER, hash BLOB, last_offset INTEGER, last_origin TEXT, newer_format INTEGER, damage BLOB, gone INTEGER
-  DEFAULT 0, UNIQUE (session, writer, number));
+  length INTEGER, hash BLOB, last_offset INTEGER, last_origin TEXT, newer_format INTEGER, damage BLOB,
+  missed BLOB DEFAULT '[]', gone INTEGER DEFAULT 0, UNIQUE (session, writer, number));
 CREATE TABLE records (
   kind TEXT, key TEXT, session INTEGER, writer INTEGER, seq INTEGER, idx INTEGER,
   segment INTEGER, offset INTEGER, flag INTEGER, data BLOB,
@@ -48,6 +48,18 @@ _STATE = (
     " frames, records, first_seq, last_seq, last_digest, lost"
 )
 _damage_encoder, _damage_decoder = msgspec.json.Encoder(), msgspec.json.Decoder(list[Damage])
+
+
+class _Known(NamedTuple):
+    """What the index already holds of a segment."""
+
+    number: int
+    length: int
+    hash: bytes
+    named_sealed: bool
+    sealed: bool
+    lost: bool
+    next_seq: int
 
 
 class Entry(NamedTuple):
@@ -80,6 +92,7 @@ class Doubtful(NamedTuple):
 
 
 Classify = Callable[[bytes], Entry | None]
+_Place = tuple[str, int, int, int, int]
 
 
 class Index:
@@ -158,12 +171,13 @@ class Index:
             self._refresh(settle=settle)
 
     def _refresh(self, *, settle: bool) -> None:
-        found = self._journal.segments()
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            self._note_gone({segment.ident for segment in found})
-            for segment in found:
+            found: set[SegmentId] = set()
+            for segment in self._journal.walk():
                 self._refresh_segment(segment, settle=settle)
+                found.add(segment.ident)
+            self._note_gone(found)
             crashpoints.reach("index.rows-written")
             self._db.execute("COMMIT")
         except BaseException:
@@ -173,38 +187,68 @@ class Index:
         crashpoints.reach("index.committed")
 
     def _note_gone(self, found: set[SegmentId]) -> None:
-        for number, *ident in self._db.execute("SELECT id, session, writer, number FROM segments").fetchall():
+        query = "SELECT id, gone, session, writer, number FROM segments"
+        for number, was_gone, *ident in self._db.execute(query).fetchall():
             gone = SegmentId(*ident) not in found
-            if gone:
-                self._drop_rows(number)
-            self._db.execute("UPDATE segments SET gone = ? WHERE id = ?", (gone, number))
+            if gone and not was_gone:
+                self._note_missed(number, self._drop_rows(number))
+            # A statement that changes nothing leaves the file, and the disk, alone.
+            self._db.execute("UPDATE segments SET gone = ? WHERE id = ? AND gone != ?", (gone, number, gone))
 
-    def _drop_rows(self, number: int) -> None:
+    def _drop_rows(self, number: int) -> set[_Place]:
+        """Forgets what was read from a segment; what that was."""
+        dropped = self._places(number)
         self._db.execute("DELETE FROM records WHERE segment = ?", (number,))
         self._db.execute("DELETE FROM copies WHERE segment = ?", (number,))
-        self._db.execute("UPDATE segments SET length = 0 WHERE id = ?", (number,))
+        self._db.execute(
+            "UPDATE segments SET length = 0, newer_format = 0, last_offset = NULL, last_origin = NULL WHERE id = ?",
+            (number,),
+        )
+        return dropped
+
+    def _places(self, number: int) -> set[_Place]:
+        query = "SELECT key, session, writer, seq, idx FROM records WHERE segment = ? AND key != ''"
+        return set(self._db.execute(query, (number,)))
+
+    def _note_missed(self, number: int, places: set[_Place]) -> None:
+        """Remembers the keys of records that were here once."""
+        if not places:
+            return
+        (before,) = self._db.execute("SELECT missed FROM segments WHERE id = ?", (number,)).fetchone()
+        keys = {*msgspec.json.decode(before), *(place[0] for place in places)}
+        self._db.execute("UPDATE segments SET missed = ? WHERE id = ?", (msgspec.json.encode(sorted(keys)), number))
 
     def _refresh_segment(self, segment: SegmentFile, *, settle: bool) -> None:
-        number, length, expected, sealed, next_seq = self._known(segment.ident)
-        size, hash_ = hash_prefix(self._journal, segment, length)
-        unchanged = length and hash_ == expected
-        if unchanged and size == length and sealed == segment.named_sealed:
+        known = self._known(segment.ident)
+        number, start, next_seq = known.number, known.length, known.next_seq
+        size, hash_ = hash_prefix(self._journal, segment, start)
+        unchanged = start and hash_ and hash_ == known.hash
+        if unchanged and size == start and known.named_sealed == segment.named_sealed:
             return
-        if length and not unchanged:
-            self._drop_rows(number)
-            length = next_seq = 0
-        with self._journal.scan(segment, start=length, next_seq=next_seq, settle=settle) as scan:
+        dropped: set[_Place] = set()
+        # A footer speaks of the whole segment, so what stands beside one, or beside damage, is only understood from
+        # the beginning.
+        if start and (not unchanged or known.sealed or known.lost):
+            dropped = self._drop_rows(number)
+            start = next_seq = 0
+        with self._journal.scan(segment, start=start, next_seq=next_seq, settle=settle) as scan:
             self._read(number, scan)
-        self._save(number, segment, scan, start=length)
+        self._save(number, segment, scan, start=start)
+        if dropped:
+            self._note_missed(number, dropped - self._places(number))
 
-    def _known(self, ident: SegmentId) -> tuple[int, int, bytes, bool, int]:
+    def _known(self, ident: SegmentId) -> _Known:
         query = (
-            "SELECT id, length, hash, named_sealed, last_seq FROM segments WHERE (session, writer, number) = (?, ?, ?)"
+            "SELECT id, length, hash, named_sealed, sealed, lost, last_seq + 1 FROM segments"
+            " WHERE (session, writer, number) = (?, ?, ?)"
         )
         if row := self._db.execute(query, ident).fetchone():
-            return row[0], row[1], row[2], bool(row[3]), row[4] + 1 if row[1] else 0
+            number, length, hash_, named_sealed, sealed, lost, next_seq = row
+            return _Known(
+                number, length, hash_, bool(named_sealed), bool(sealed), bool(lost), next_seq if length else 0
+            )
         cursor = self._db.execute("INSERT INTO segments (session, writer, number, length) VALUES (?, ?, ?, 0)", ident)
-        return cursor.lastrowid or 0, 0, b"", False, 0
+        return _Known(cursor.lastrowid or 0, 0, b"", False, False, False, 0)
 
     def _read(self, number: int, scan: SegmentScan) -> None:
         for frame in scan.frames():
@@ -275,7 +319,21 @@ class Index:
         found: list[Damage] = []
         for (blob,) in self._db.execute("SELECT damage FROM segments WHERE NOT gone ORDER BY session, writer, number"):
             found += _damage_decoder.decode(blob)
-        return found + cross_check(self.states(), [*pins, *self.gone()])
+        return self.name_missed(found + cross_check(self.states(), [*pins, *self.gone()]))
+
+    def name_missed(self, damage: Iterable[Damage]) -> list[Damage]:
+        """The same findings; one that names no key names those whose records were there at an earlier look."""
+        query = "SELECT session, writer, number, missed FROM segments WHERE missed != '[]'"
+        missed: dict[str, tuple[str, ...]] = {}
+        for *ident, keys in self._db.execute(query):
+            for sealed in (True, False):
+                missed[f"journal/{SegmentId(*ident).filename(sealed=sealed)}"] = tuple(msgspec.json.decode(keys))
+        return [
+            msgspec.structs.replace(item, keys=missed[item.where])
+            if item.is_loss and not item.keys and item.where in missed
+            else item
+            for item in damage
+        ]
 
     def newer_format(self) -> int:
         """The newest format met that this version cannot read; 0 if it can read all."""

@@ -80,7 +80,7 @@ def verify_run(reader: RunReader) -> Verification:
     """Counts everything in the run."""
     count, states, damage = _Count(), [], []
     seen: set[Origin] = set()
-    for segment in reader.journal.segments():
+    for segment in reader.journal.walk():
         with reader.journal.scan(segment, settle=True) as scan:
             for frame in scan.frames():
                 if frame.header.kind == COPY and frame.origin in seen:
@@ -90,7 +90,7 @@ def verify_run(reader: RunReader) -> Verification:
                     count.take(line, frame.origin.session)
         damage += scan.damage
         states.append(state_of(segment, scan))
-    damage += cross_check(states, [*count.pins(), *reader.index.gone()])
+    damage = reader.index.name_missed(damage + cross_check(states, [*count.pins(), *reader.index.gone()]))
     damage += _check_files(reader, count)
     losses = any(item.is_loss for item in damage)
     damage += [] if losses else _check_counts(count, reader)
