@@ -1,5 +1,99 @@
 """Holdfast runs evaluations of language models and never loses a finished result."""
 
-__version__ = "0.1.0"
+from __future__ import annotations
 
-__all__ = ["__version__"]
+from typing import TYPE_CHECKING, Any
+
+from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    from holdfast.analysis.report import Report
+    from holdfast.analysis.run import Run
+    from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
+    from holdfast.executors.local import evaluate, evaluate_async
+    from holdfast.models.message import Message, Reply, Usage
+    from holdfast.tasks import (
+        Answer,
+        Sample,
+        Score,
+        Task,
+        Trial,
+        choice,
+        exact,
+        generate,
+        includes,
+        numeric,
+        regex,
+        scorer,
+        task,
+    )
+
+# Where each public name is defined; it is loaded when it is first asked for, so that importing costs nothing.
+_HOMES = {
+    "Answer": "holdfast.tasks",
+    "HoldfastError": "holdfast.errors",
+    "Message": "holdfast.models.message",
+    "Reply": "holdfast.models.message",
+    "Report": "holdfast.analysis.report",
+    "ResumeAborted": "holdfast.errors",
+    "Run": "holdfast.analysis.run",
+    "RunHeld": "holdfast.errors",
+    "Sample": "holdfast.tasks",
+    "Score": "holdfast.tasks",
+    "StorageFailure": "holdfast.errors",
+    "Task": "holdfast.tasks",
+    "Trial": "holdfast.tasks",
+    "Usage": "holdfast.models.message",
+    "choice": "holdfast.tasks",
+    "evaluate": "holdfast.executors.local",
+    "evaluate_async": "holdfast.executors.local",
+    "exact": "holdfast.tasks",
+    "generate": "holdfast.tasks",
+    "includes": "holdfast.tasks",
+    "numeric": "holdfast.tasks",
+    "regex": "holdfast.tasks",
+    "scorer": "holdfast.tasks",
+    "task": "holdfast.tasks",
+}
+
+__all__ = [
+    "Answer",
+    "HoldfastError",
+    "Message",
+    "Reply",
+    "Report",
+    "ResumeAborted",
+    "Run",
+    "RunHeld",
+    "Sample",
+    "Score",
+    "StorageFailure",
+    "Task",
+    "Trial",
+    "Usage",
+    "__version__",
+    "choice",
+    "evaluate",
+    "evaluate_async",
+    "exact",
+    "generate",
+    "includes",
+    "numeric",
+    "regex",
+    "scorer",
+    "task",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    import importlib  # noqa: PLC0415 - as above
+
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,10 +9,17 @@ from typing import Any
 
 import click
 
-from holdfast import __version__
+from holdfast.version import __version__
 from holdfast.errors import HoldfastError
 
 VERBS = {
+    "init": "Write an eval file, a task and a dataset to start from.",
+    "run": "Begin a run of an eval file or a Python task.",
+    "resume": "Go on with a run, from the run alone.",
+    "status": "Show how far runs are, and what their sessions did.",
+    "show": "List the trials of a run, or show one transcript.",
+    "report": "Print what was measured, and on how much of it.",
+    "models": "Say which model providers are ready here.",
     "verify": "Check every frame, digest and count of a run.",
     "cat": "Print the records of a run as JSON lines.",
 }

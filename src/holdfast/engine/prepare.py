@@ -107,6 +107,8 @@ def _plan(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Tas
     task = _build(name, entry, spec, given)
     source = f"datasets/{entry.dataset}" if entry.dataset else f"tasks/{name}"
     dataset = task.bind(inputs.rows(source, task), entry.limit)
+    if entry.sample_ids:
+        dataset.only(entry.sample_ids)
     if isinstance(inputs, FreshInputs):
         task.check(dataset)
     if not len(dataset):

@@ -22,7 +22,6 @@ from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.journal.writer import SegmentPin
 from holdfast.storage.filesystem import FileSystem, ReadFile
 
-
 _MISSING_NAMED = 1000
 
 
@@ -135,8 +134,8 @@ class Journal:
             file.close()
 
     def records(self, frame: Frame) -> list[bytes]:
-        """The lines of a frame."""
-        return frame.lines(self._decompressor)
+        """The lines of a frame; none if it cannot be decoded."""
+        return frame.lines(self._decompressor) or []
 
     def stream(self, found: list[Damage]) -> Iterator[tuple[RecordId, bytes]]:
         """Every record once, in the order of the run; what is wrong on the way is added to `found`."""
@@ -145,7 +144,7 @@ class Journal:
             with self.scan(segment, settle=True) as scan:
                 for frame in scan.frames():
                     if seen.add(frame.origin):
-                        yield from ((frame.record_id(place), line) for place, line in enumerate(self.records(frame)))
+                        yield from ((frame.record_id(place), line) for place, line in enumerate(scan.lines(frame)))
             found += scan.damage
 
     def read_frame(self, segment: SegmentFile, offset: int) -> Frame | None:
@@ -155,7 +154,7 @@ class Journal:
             header = decode_header(file.read_at(offset, HEADER_SIZE))
             if header is None or header.run != self.run or header[3:6] != segment.ident:
                 return None
-            payload = file.read_at(offset + HEADER_SIZE, header.stored)
+            payload = file.read_at(offset + HEADER_SIZE, min(header.stored, file.size()))
         except OSError:
             return None
         finally:

@@ -21,6 +21,8 @@ from zlib import crc32
 FORMAT = 1
 DATA, COPY, FOOTER = 1, 2, 3
 DIGEST_SIZE = 16
+RAW_LIMIT = 64 << 20
+"""No frame is larger than this before compression: whatever its header says, reading it takes bounded memory."""
 
 _LAYOUT = struct.Struct("<II4sHBB16sIIIIQII16sIIQI")
 HEADER_SIZE = _LAYOUT.size

@@ -34,8 +34,8 @@ _SCHEMA = """ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WI
   id INTEGER PRIMARY KEY, session INTEGER, writer INTEGER, number INTEGER, where_ TEXT,
   named_sealed INTEGER, sealed INTEGER, successor INTEGER, frames INTEGER, records INTEGER,
   first_seq INTEGER, last_seq INTEGER, last_digest BLOB, lost INTEGER,
-  length INTEGER, hash BLOB, last_offset INTEGER, last_origin TEXT, newer_format INTEGER, damage BLOB,
-  missed BLOB DEFAULT '[]', gone INTEGER DEFAULT 0, UNIQUE (session, writer, number));
+  length INTEGER DEFAULT 0, hash BLOB, read_to INTEGER DEFAULT 0, last_offset INTEGER, last_origin TEXT,
+  newer_format INTEGER, damage BLOB, missed BLOB DEFAULT '[]', gone INTEGER DEFAULT 0, UNIQUE (session, writer, number));
 CREATE TABLE records (
   kind TEXT, key TEXT, session INTEGER, writer INTEGER, seq INTEGER, idx INTEGER,
   segment INTEGER, offset INTEGER, flag INTEGER, data BLOB,
@@ -55,7 +55,11 @@ class _Known(NamedTuple):
 
     number: int
     length: int
+    """How many of its bytes were looked at."""
     hash: bytes
+    """The hash of those."""
+    read_to: int
+    """Just behind the last whole frame among them."""
     named_sealed: bool
     sealed: bool
     lost: bool
@@ -201,7 +205,8 @@ class Index:
         self._db.execute("DELETE FROM records WHERE segment = ?", (number,))
         self._db.execute("DELETE FROM copies WHERE segment = ?", (number,))
         self._db.execute(
-            "UPDATE segments SET length = 0, newer_format = 0, last_offset = NULL, last_origin = NULL WHERE id = ?",
+            "UPDATE segments SET length = 0, read_to = 0, newer_format = 0, last_offset = NULL, last_origin = NULL"
+            " WHERE id = ?",
             (number,),
         )
         return dropped
@@ -220,15 +225,15 @@ class Index:
 
     def _refresh_segment(self, segment: SegmentFile, *, settle: bool) -> None:
         known = self._known(segment.ident)
-        number, start, next_seq = known.number, known.length, known.next_seq
-        size, hash_ = hash_prefix(self._journal, segment, start)
-        unchanged = start and hash_ and hash_ == known.hash
-        if unchanged and size == start and known.named_sealed == segment.named_sealed:
+        number, start, next_seq = known.number, known.read_to, known.next_seq
+        size, hash_ = hash_prefix(self._journal, segment, known.length)
+        unchanged = known.length and hash_ and hash_ == known.hash
+        if unchanged and size == known.length and known.named_sealed == segment.named_sealed:
             return
         dropped: set[_Place] = set()
         # A footer speaks of the whole segment, so what stands beside one, or beside damage, is only understood from
         # the beginning.
-        if start and (not unchanged or known.sealed or known.lost):
+        if known.length and (not unchanged or known.sealed or known.lost):
             dropped = self._drop_rows(number)
             start = next_seq = 0
         with self._journal.scan(segment, start=start, next_seq=next_seq, settle=settle) as scan:
@@ -239,21 +244,21 @@ class Index:
 
     def _known(self, ident: SegmentId) -> _Known:
         query = (
-            "SELECT id, length, hash, named_sealed, sealed, lost, last_seq + 1 FROM segments"
+            "SELECT id, length, hash, read_to, named_sealed, sealed, lost, last_seq + 1 FROM segments"
             " WHERE (session, writer, number) = (?, ?, ?)"
         )
         if row := self._db.execute(query, ident).fetchone():
-            number, length, hash_, named_sealed, sealed, lost, next_seq = row
-            return _Known(
-                number, length, hash_, bool(named_sealed), bool(sealed), bool(lost), next_seq if length else 0
-            )
-        cursor = self._db.execute("INSERT INTO segments (session, writer, number, length) VALUES (?, ?, ?, 0)", ident)
-        return _Known(cursor.lastrowid or 0, 0, b"", False, False, False, 0)
+            number, length, hash_, read_to, named_sealed, sealed, lost, next_seq = row
+            flags = bool(named_sealed), bool(sealed), bool(lost)
+            return _Known(number, length, hash_, read_to, *flags, next_seq if read_to else 0)
+        cursor = self._db.execute("INSERT INTO segments (session, writer, number) VALUES (?, ?, ?)", ident)
+        return _Known(cursor.lastrowid or 0, 0, b"", 0, False, False, False, 0)
 
     def _read(self, number: int, scan: SegmentScan) -> None:
         for frame in scan.frames():
             self._db.executemany(
-                "INSERT OR REPLACE INTO records VALUES (?,?,?,?,?,?,?,?,?,?)", self._rows(number, frame)
+                "INSERT OR REPLACE INTO records VALUES (?,?,?,?,?,?,?,?,?,?)",
+                self._rows(number, frame, scan.lines(frame)),
             )
             if frame.header.kind == COPY:
                 self._db.execute(
@@ -261,10 +266,10 @@ class Index:
                     (*frame.origin, frame.header.session, number),
                 )
 
-    def _rows(self, number: int, frame: Frame) -> Iterator[tuple[object, ...]]:
+    def _rows(self, number: int, frame: Frame, lines: list[bytes]) -> Iterator[tuple[object, ...]]:
         session, writer, seq = frame.origin
         classify, offset = self._classify, frame.offset
-        for place, line in enumerate(self._journal.records(frame)):
+        for place, line in enumerate(lines):
             if entry := classify(line):
                 yield (
                     entry.kind,
@@ -288,14 +293,14 @@ class Index:
             damage = [item for item in old_damage if item.offset < start] + damage
             state = _joined(before, state)
         last = (scan.last_frame.offset, ",".join(map(str, scan.last_frame.origin))) if scan.last_frame else (None, None)
-        _, hash_ = hash_prefix(self._journal, segment, scan.end)
+        _, hash_ = hash_prefix(self._journal, segment, scan.size)
         self._db.execute(
             "UPDATE segments SET where_=?, named_sealed=?, sealed=?, successor=?, frames=?, records=?,"
-            " first_seq=?, last_seq=?, last_digest=?, lost=?, length=?, hash=?,"
+            " first_seq=?, last_seq=?, last_digest=?, lost=?, length=?, hash=?, read_to=?,"
             " last_offset=coalesce(?, last_offset), last_origin=coalesce(?, last_origin),"
             " newer_format=max(coalesce(newer_format, 0), ?), damage=?"
             " WHERE id=?",
-            (*state[1:], scan.end, hash_, *last, scan.newer_format, _damage_encoder.encode(damage), number),
+            (*state[1:], scan.size, hash_, scan.end, *last, scan.newer_format, _damage_encoder.encode(damage), number),
         )
 
     def _state(self, number: int) -> tuple[SegmentState, list[Damage]]:
@@ -374,6 +379,14 @@ class Index:
             "SELECT kind, count(*) FROM (SELECT DISTINCT kind, session, writer, seq, idx FROM records) GROUP BY kind"
         )
         return dict(self._db.execute(query))
+
+    def counts_by_session(self, kind: str, flag: int) -> dict[int, int]:
+        """How many records of this kind and flag each session wrote first."""
+        query = (
+            "SELECT session, count(*) FROM (SELECT DISTINCT session, writer, seq, idx FROM records"
+            " WHERE kind = ? AND flag = ?) GROUP BY session"
+        )
+        return dict(self._db.execute(query, (kind, flag)))
 
     def keys_in(self, session: int, writer: int, seq: int) -> list[str]:
         """The keys that have records in one frame."""

@@ -26,6 +26,7 @@ from holdfast.journal.frame import (
     FORMAT,
     HEADER_SIZE,
     MAGIC,
+    RAW_LIMIT,
     Header,
     Origin,
     RecordId,
@@ -53,13 +54,27 @@ class Frame(NamedTuple):
         header = self.header
         return header.origin if header.kind == COPY else Origin(header.session, header.writer, header.seq)
 
-    def lines(self, decompressor: zstandard.ZstdDecompressor) -> list[bytes]:
-        """The records, one line each."""
-        raw = decompressor.decompress(self.payload, max_output_size=self.header.raw)
-        return raw.removesuffix(b"\n").split(b"\n")
+    def lines(self, decompressor: zstandard.ZstdDecompressor) -> list[bytes] | None:
+        """The records, one line each; None if the payload is not what the header says."""
+        raw = _expand(self, decompressor)
+        lines = raw.removesuffix(b"\n").split(b"\n") if raw is not None else []
+        return lines if len(lines) == self.header.records else None
 
     def record_id(self, place: int) -> RecordId:
         return RecordId(*self.origin, place)
+
+
+def _expand(frame: Frame, decompressor: zstandard.ZstdDecompressor) -> bytes | None:
+    """The payload as it was before compression, in no more memory than a writer may have used."""
+    size = frame.header.raw
+    try:
+        # The decompressor takes the payload's own word for its size, if it gives one.
+        if size > RAW_LIMIT or zstandard.frame_content_size(frame.payload) not in {size, -1}:
+            return None
+        raw = decompressor.decompress(frame.payload, max_output_size=size)
+    except zstandard.ZstdError:
+        return None
+    return raw if len(raw) == size else None
 
 
 class Window:
@@ -121,6 +136,7 @@ class SegmentScan:
         self.footer: Footer | None = None
         self.newer_format = 0
         self.damage: list[Damage] = []
+        self._decompressor = zstandard.ZstdDecompressor()
         self._chain = blake2b(digest_size=DIGEST_SIZE)
         self._whole = start == 0
         self._footer_offset = 0
@@ -128,6 +144,11 @@ class SegmentScan:
     @property
     def sealed(self) -> bool:
         return self.footer is not None
+
+    @property
+    def size(self) -> int:
+        """How many bytes of the file this scan considers."""
+        return self._window.size
 
     @property
     def next_seq(self) -> int:
@@ -141,7 +162,7 @@ class SegmentScan:
             frame = self._checked(header, offset) if header is not None else None
             if frame is None:
                 offset = self._resynchronise(offset, header)
-            elif frame.header.kind == FOOTER:
+            elif frame.header.kind == FOOTER and frame.header.format <= FORMAT:
                 self._footer_offset = offset
                 self._take_footer(frame)
                 offset = self.end = offset + frame.header.size
@@ -163,15 +184,25 @@ class SegmentScan:
             header = decode_header(window.at(offset, HEADER_SIZE))
             if header is None or not self._is_ours(header):
                 offset = self._find_header(offset + 1)
-            elif header.kind == FOOTER:
+            elif header.kind == FOOTER and header.format <= FORMAT:
                 break
-            elif _is_readable(header):
+            elif header.format <= FORMAT:
                 offset += header.size
             else:
                 # As for any frame, what a header says counts only with its payload.
                 newest = max(newest, header.format if self._checked(header, offset) else 0)
                 offset = self._find_header(offset + HEADER_SIZE)
         return newest
+
+    def lines(self, frame: Frame) -> list[bytes]:
+        """The records of a frame that was just given; one that cannot be decoded is lost, and reported."""
+        lines = frame.lines(self._decompressor)
+        if lines is None:
+            header = frame.header
+            detail = f"frame {header.seq} is not what its header says"
+            lost = (header.seq, header.seq)
+            self.damage.append(Damage(Kind.UNREADABLE, self._where, detail, frame.offset, header.size, lost))
+        return lines or []
 
     def _checked(self, header: Header, offset: int) -> Frame | None:
         """The frame if it is sound and ours."""
@@ -185,14 +216,13 @@ class SegmentScan:
     def _take(self, frame: Frame, end: int) -> bool:
         """Counts a sound frame; False for one that may not be read."""
         header = frame.header
-        if not _is_readable(header):
+        if header.format > FORMAT:
             self.newer_format = max(self.newer_format, header.format)
-            self._report(
-                Kind.UNREADABLE,
-                frame.offset,
-                header.size,
-                f"written in format {header.format}, newer than {FORMAT}",
-            )
+            detail = f"written in format {header.format}, newer than {FORMAT}"
+            self._report(Kind.UNREADABLE, frame.offset, header.size, detail)
+            return False
+        if header.kind not in {DATA, COPY}:
+            self._report(Kind.UNREADABLE, frame.offset, header.size, f"a frame of no known kind ({header.kind})")
             return False
         if self._next_seq and header.seq < self._next_seq:
             self._report(Kind.REPEATED, frame.offset, header.size, f"frame {header.seq} stands here again")
@@ -213,9 +243,8 @@ class SegmentScan:
 
     def _take_footer(self, frame: Frame) -> None:
         try:
-            raw = zstandard.ZstdDecompressor().decompress(frame.payload, max_output_size=frame.header.raw)
-            self.footer = _footer_decoder.decode(raw)
-        except (zstandard.ZstdError, msgspec.MsgspecError):
+            self.footer = _footer_decoder.decode(_expand(frame, self._decompressor) or b"")
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._report(Kind.UNREADABLE, frame.offset, frame.header.size, "the footer cannot be decoded")
 
     def _resynchronise(self, offset: int, header: Header | None) -> int:
@@ -291,15 +320,11 @@ class SegmentScan:
                 Kind.COUNT,
                 self.end,
                 0,
-                f"the footer counts {footer.frames} frames, {self.frame_count} are there",
+                f"its frames are not those that the footer counts ({footer.frames}; {self.frame_count} are there)",
             )
 
     def _report(self, kind: Kind, offset: int, length: int, detail: str) -> None:
         self.damage.append(Damage(kind, self._where, detail, offset, length))
-
-
-def _is_readable(header: Header) -> bool:
-    return header.format <= FORMAT and header.kind in {DATA, COPY}
 
 
 def _missing(first: int, last: int) -> str:

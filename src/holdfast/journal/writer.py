@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.errors import StorageFailure, UsageError
-from holdfast.journal.frame import Header, RecordId
+from holdfast.journal.frame import RAW_LIMIT, Header, RecordId
 from holdfast.journal.segment import SegmentId, SegmentWriter, parse_name
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
@@ -171,6 +171,8 @@ class JournalWriter:
         if self._closing:
             raise StorageFailure("The journal is closed; nothing more can be recorded.")
         size = len(item.line)
+        if size >= RAW_LIMIT:
+            raise UsageError(f"A record of {size} bytes is more than a frame holds ({RAW_LIMIT}).")
         if self._pending_bytes and self._pending_bytes + size > self._queue_bytes:
             return False
         self._pending.append(item)

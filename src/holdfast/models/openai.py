@@ -12,7 +12,7 @@ import io
 import aiohttp
 from yarl import URL
 
-from holdfast import __version__
+from holdfast.version import __version__
 from holdfast.errors import UsageError
 from holdfast.models.endpoint import Endpoint, OpenAIOptions, work_out
 from holdfast.models.failure import from_status, too_large

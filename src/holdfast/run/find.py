@@ -32,6 +32,11 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
     raise NotARun(f"There is no run {text!r}, neither as a path nor below {runs}/.", hint=_offer(runs))
 
 
+def all_runs(runs: Path = RUNS) -> list[Path]:
+    """Every run below `runs`, in the order of their names."""
+    return sorted(_runs_in(runs))
+
+
 def _runs_in(runs: Path) -> list[Path]:
     if not runs.is_dir():
         return []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -85,7 +86,10 @@ class RunReader:
         frame = self.journal.read_frame(segment, row.offset) if segment else None
         if frame is None:
             return None
-        line = self.journal.records(frame)[row.ident.place]
+        lines = self.journal.records(frame)
+        if row.ident.place >= len(lines):
+            return None
+        line = lines[row.ident.place]
         cited = cited_blob(line)
         if cited is None:
             return line
@@ -125,6 +129,11 @@ class RunReader:
     def finished(self) -> Iterator[str]:
         """The keys of the trials that have a final record which is kept, sorted."""
         return self.index.keys("trial", KEPT)
+
+    def last_written_at(self) -> str:
+        """When the journal last grew, by the clock of its filesystem; for people."""
+        times = [segment.path.stat().st_mtime for segment in self.journal.segments() if segment.path.exists()]
+        return datetime.fromtimestamp(max(times), UTC).isoformat(timespec="seconds") if times else ""
 
     def notes(self) -> list[str]:
         """What was found to differ between the index, the journal, the artifacts and the plan, and what was done

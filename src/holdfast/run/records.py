@@ -206,6 +206,7 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     trial: str = ""
     status: str = ""
     scorer: str = ""
+    model: str = ""
     usage: Usage | None = None
     cost: float = 0.0
     blob: str = ""
@@ -225,6 +226,9 @@ _decoder = msgspec.json.Decoder(AnyRecord)
 _envelope = msgspec.json.Decoder(Envelope)
 _summary_encoder, _summary_decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Summary)
 KEPT, NOT_KEPT = 1, 0
+"""How the index flags the end of a trial."""
+BY_MODEL = 1
+"""How the index flags a step that is a model's reply."""
 
 
 def encode(record: Record) -> bytes:
@@ -274,7 +278,8 @@ def classify(line: bytes) -> Entry | None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     if envelope.type != "trial":
-        return Entry(envelope.type, envelope.trial, 0, envelope.scorer.encode() or None)
+        flag = BY_MODEL if envelope.type == "step" and envelope.model else 0
+        return Entry(envelope.type, envelope.trial, flag, envelope.scorer.encode() or None)
     kept = envelope.status in _KEPT_NAMES
     summary = Summary(envelope.status, envelope.usage, envelope.cost)
     return Entry("trial", envelope.trial, KEPT if kept else NOT_KEPT, _summary_encoder.encode(summary))

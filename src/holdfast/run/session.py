@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast import __version__
+from holdfast.version import __version__
 from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.run.layout import Layout

@@ -86,7 +86,7 @@ def verify_run(reader: RunReader) -> Verification:
                 if frame.header.kind == COPY and frame.origin in seen:
                     continue
                 seen.add(frame.origin)
-                for line in reader.journal.records(frame):
+                for line in scan.lines(frame):
                     count.take(line, frame.origin.session)
         damage += scan.damage
         states.append(state_of(segment, scan))

@@ -48,6 +48,8 @@ def _task(task: TaskSpec, spec: EvalSpec) -> TaskSpec:
         task,
         models=sorted(spec.models if task.models is None else task.models),
         prompt=task.prompt or None,
+        epochs=1 if task.epochs is None and task.use is None else task.epochs,
+        sample_ids=sorted(set(task.sample_ids)) if task.sample_ids else None,
         choices=task.choices or None,
         scorers=[_scorer(scorer) for scorer in task.scorers],
         runner=_task_runner(task.runner, spec.runner),

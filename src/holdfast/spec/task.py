@@ -50,7 +50,12 @@ class TaskSpec(Block, frozen=True):
     """The options of a multiple-choice task, or the column that holds them."""
 
     target: Annotated[str | None, Drift.SCORING] = None
-    epochs: Annotated[Count, Drift.ADDITIVE] = 1
+    sample_ids: Annotated[list[str] | None, Drift.ADDITIVE] = None
+    """Only the samples with these ids, of those that the limit leaves."""
+
+    epochs: Annotated[Count | None, Drift.ADDITIVE] = None
+    """Repetitions; resolving puts 1 here, except for a Python task, which may bring its own number."""
+
     scorers: Annotated[list[str | dict[str, Any]], Drift.SCORING] = msgspec.field(default_factory=list)
     """A scorer's name, or its name with its arguments; resolving keeps a bare name where there are none."""
 

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.tasks.paths import as_text
 from holdfast.tasks.sample import Sample
+from holdfast.tasks.template import Template
 
 LETTERS = string.ascii_uppercase
 
@@ -19,6 +20,15 @@ LETTERS = string.ascii_uppercase
 def lettered(choices: Sequence[str]) -> str:
     """The options as they are shown: one to a line, each behind its letter."""
     return "\n".join(f"{letter}) {choice}" for letter, choice in zip(LETTERS, choices, strict=False))
+
+
+def prompt_fields(sample: Sample, template: Template) -> dict[str, Any]:
+    """The fields a prompt is made from; `{choices}` alone stands for the lettered list, `{choices.0}` for one option."""
+    fields = sample.fields()
+    if sample.choices and "choices" in template.paths:
+        fields["choices"] = lettered(sample.choices)
+        fields |= {f"choices.{index}": choice for index, choice in enumerate(sample.choices)}
+    return fields
 
 
 def checked_choices(value: Any, place: str) -> list[str]:

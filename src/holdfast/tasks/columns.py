@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message
-from holdfast.tasks.choices import checked_choices
+from holdfast.tasks.choices import checked_choices, prompt_fields
 from holdfast.tasks.ingest import canonical_json
 from holdfast.tasks.nearest import did_you_mean, listing
 from holdfast.tasks.paths import MISSING, lookup, without
@@ -42,16 +42,19 @@ class Columns(msgspec.Struct, frozen=True):
         """The sample that a row holds."""
         metadata = _metadata(row)
         found = Sample(
-            input=self._input(row, metadata, place),
+            input=self._input(row, place),
             target=_present(self._part("target", row, place)),
             id=self.sample_id(row, place),
             choices=self._choices(row, metadata, place),
             metadata=metadata,
             scoring=_scoring(row, place),
         )
-        if self.target is None:
+        if self.target is not None:
+            found = msgspec.structs.replace(found, target=self.target.value(found.fields(), place))
+        if found.input or self.stand_in is None:
             return found
-        return msgspec.structs.replace(found, target=self.target.value(found.fields(), place))
+        text = self.stand_in.render(prompt_fields(found, self.stand_in), place)
+        return msgspec.structs.replace(found, input=text)
 
     def sample_id(self, row: Row, place: str) -> str | None:
         """The id that the dataset gives, as text, or None."""
@@ -99,10 +102,10 @@ class Columns(msgspec.Struct, frozen=True):
             )
         return value
 
-    def _input(self, row: Row, metadata: Row, place: str) -> str | list[Message]:
+    def _input(self, row: Row, place: str) -> str | list[Message]:
         value = self._part("input", row, place)
         if value is MISSING and self.stand_in is not None:
-            return self.stand_in.render({"metadata": metadata, **metadata}, place)
+            return ""
         if value is MISSING:
             raise ConfigurationError(
                 f"{place} has no field 'input'; it has {listing(row)}.",

@@ -6,12 +6,14 @@ selection and its occurrence number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from holdfast.errors import ConfigurationError
 from holdfast.spec import Operation
 from holdfast.tasks.choices import shuffled
 from holdfast.tasks.columns import Columns
 from holdfast.tasks.identity import Identities, key_text
+from holdfast.tasks.nearest import did_you_mean
 from holdfast.tasks.operations import select
 from holdfast.tasks.rows import Rows
 from holdfast.tasks.sample import Sample
@@ -33,6 +35,18 @@ class Dataset:
         self._shuffle_choices = shuffle_choices
         self._identities = Identities(rows, self.columns)
         self._selection = select(rows, self._identities, operations, limit)
+
+    def only(self, ids: Collection[str]) -> None:
+        """Leave out every sample whose key is not among these; a ConfigurationError names one that is not there."""
+        wanted = set(ids)
+        keys = list(self.keys())
+        kept = [position for position, key in enumerate(keys) if key in wanted]
+        missing = sorted(wanted - {keys[position] for position in kept})
+        if missing:
+            raise ConfigurationError(
+                f"{self.rows.source} has no sample with the id {missing[0]!r}.", hint=did_you_mean(missing[0], keys)
+            )
+        self._selection = self._selection.pick(kept)
 
     def __len__(self) -> int:
         return len(self._selection.rows)

@@ -85,7 +85,7 @@ def _bounded_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes]]
 def _read_jsonl(stream: BinaryIO, source: str) -> Iterator[Row]:
     for number, line in _bounded_lines(stream, source):
         if line.strip():
-            yield decode_row(line, f"{source} line {number}")
+            yield decode_row(line.rstrip(), f"{source} line {number}")
 
 
 def _read_json(stream: BinaryIO, source: str) -> Iterator[Row]:

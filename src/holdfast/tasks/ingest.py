@@ -98,4 +98,4 @@ def _sample_row(sample: Sample, place: str) -> Row:
     fault = value_fault(row)
     if fault:
         raise refusal(place, fault)
-    return {name: value for name, value in row.items() if value is not None}
+    return {name: value for name, value in row.items() if value is not None and value != {}}

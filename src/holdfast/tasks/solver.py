@@ -14,7 +14,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message, Reply
 from holdfast.spec import Shot
-from holdfast.tasks.choices import lettered
+from holdfast.tasks.choices import lettered, prompt_fields
 from holdfast.tasks.conversation import conversation
 from holdfast.tasks.nearest import did_you_mean, listing
 from holdfast.tasks.sample import Sample
@@ -48,7 +48,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
     def messages(self, sample: Sample, axes: Mapping[str, str], place: str = "the sample") -> tuple[Message, ...]:
         """Everything that is sent for a sample."""
         template = self._variant(axes)
-        system = self.system.render(self._fields(sample), place) if self.system else None
+        system = self.system.render(sample.fields(), place) if self.system else None
         if isinstance(sample.input, list):
             return conversation((*self._turns(), *_continued(sample.input, template, place)), system)
         text = self._shown_shots() + self._text(template, sample, place)
@@ -74,18 +74,10 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         return self.prompts[name]
 
     def _text(self, template: Template, sample: Sample, place: str) -> str:
-        text = template.render(self._fields(sample, template), place)
+        text = template.render(prompt_fields(sample, template), place)
         if sample.choices and not template.names("choices"):
             return f"{text}\n\n{lettered(sample.choices)}"
         return text
-
-    def _fields(self, sample: Sample, template: Template | None = None) -> dict[str, Any]:
-        """The sample's fields; `{choices}` alone stands for the lettered list, `{choices.0}` for one option."""
-        fields = sample.fields()
-        if sample.choices and template and "choices" in template.paths:
-            fields["choices"] = lettered(sample.choices)
-            fields |= {f"choices.{index}": choice for index, choice in enumerate(sample.choices)}
-        return fields
 
     def _turns(self) -> list[Message]:
         if self.shot_template is not None:

@@ -12,13 +12,12 @@ import ast
 import builtins
 import functools
 import hashlib
-import inspect
 import re
 import sys
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path, PurePath
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from holdfast.tasks.origin import class_file, imported_module, is_local, state_of, versioned_name
@@ -58,6 +57,7 @@ class _Reached:
         self.parts: list[str] = []
         self.files: set[str] = set()
         self._seen: set[object] = set()
+        self._kept: list[object] = []
         self._modules: dict[str, ast.Module | None] = {}
         self._bound: dict[str, dict[str, list[ast.stmt]]] = {}
 
@@ -74,7 +74,7 @@ class _Reached:
             self._add_class(value)
         elif isinstance(value, ModuleType):
             self._add_module(value)
-        elif inspect.isbuiltin(value) or inspect.ismethoddescriptor(value):
+        elif isinstance(value, BuiltinFunctionType | MethodDescriptorType):
             self.parts.append(f"builtin {getattr(value, '__module__', '')}.{value.__qualname__}")
         elif not self._add_plain(value):
             self._add_instance(value)
@@ -87,7 +87,7 @@ class _Reached:
         """Numbers, texts and what is made of them, by value."""
         if isinstance(value, _PLAIN):
             self.parts.append(f"value {value!r}")
-        elif isinstance(value, Mapping):
+        elif isinstance(value, dict):
             self._enter(value, "map", [item for key in sorted(value, key=repr) for item in (key, value[key])])
         elif isinstance(value, set | frozenset):
             self._enter(value, "set", sorted(value, key=repr))
@@ -99,12 +99,12 @@ class _Reached:
 
     def _enter(self, container: object, kind: str, items: list[Any]) -> None:
         self.parts.append(f"{kind} of {len(items)}")
-        if self._first(("container", id(container))):
+        if self._first_object("container", container):
             self._add_all(*items)
 
     def _add_instance(self, value: object) -> None:
         """An object counts by its class and its state; one that wraps a function, by that function."""
-        if not self._first(("instance", id(value))):
+        if not self._first_object("instance", value):
             return
         wrapped = getattr(value, "__wrapped__", None) or getattr(value, "function", None)
         if isinstance(wrapped, FunctionType):
@@ -133,7 +133,7 @@ class _Reached:
 
     def _add_held(self, function: FunctionType) -> None:
         """What the function closes over, and the defaults it was made with."""
-        if not self._first(("held", id(function))):
+        if not self._first_object("held", function):
             return
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             try:
@@ -205,21 +205,27 @@ class _Reached:
             if not isinstance(value, ModuleType):
                 break
             home, value = value, getattr(value, attribute, None)
-            filename = getattr(home, "__file__", None)
-            if filename and is_local(filename) and not isinstance(value, ModuleType):
-                self._add_reference(chain[position:], vars(home), filename)
+            if not isinstance(value, ModuleType):
+                self._add_attribute(home, chain[position:])
                 return
-        if self._first(("named", chain, id(value))):
+        if self._first_object(".".join(chain), value):
             self.add(value)
+
+    def _add_attribute(self, home: ModuleType, chain: Chain) -> None:
+        """A name of a module: followed in one's own, and only named in others, whose values are their affair."""
+        filename = getattr(home, "__file__", None)
+        if filename is not None and is_local(filename):
+            self._add_reference(chain, vars(home), filename)
+        else:
+            self.parts.append(versioned_name(home.__name__, chain[0]))
 
     def _add_imported(self, statement: ast.ImportFrom, chain: Chain, names: Mapping[str, Any]) -> None:
         original = next((alias.name for alias in statement.names if (alias.asname or alias.name) == chain[0]), chain[0])
         home = imported_module(statement, names)
-        filename = getattr(home, "__file__", None)
-        if home is None or filename is None or not is_local(filename):
-            self.parts.append(versioned_name(home.__name__ if home else str(statement.module), original))
+        if home is None:
+            self.parts.append(versioned_name(statement.module, original))
         else:
-            self._add_reference((original, *chain[1:]), vars(home), filename)
+            self._add_attribute(home, (original, *chain[1:]))
 
     def _add_sibling(self, imported: str, filename: str) -> None:
         """A file beside this one that is imported inside a function: whole, since it need not be loaded yet."""
@@ -245,3 +251,8 @@ class _Reached:
             return False
         self._seen.add(mark)
         return True
+
+    def _first_object(self, kind: str, value: object) -> bool:
+        """As before, by identity; the object is kept, since another could take the place of one that is gone."""
+        self._kept.append(value)
+        return self._first((kind, id(value)))

@@ -47,6 +47,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     args: dict[str, Any] = msgspec.field(default_factory=dict)
     """The arguments that the task was made with."""
 
+    use: str = ""
+    """How the task can be made again by another process: `file.py:name`; empty where it cannot."""
+
     def __post_init__(self) -> None:
         _check(self)
         settle = msgspec.structs.force_setattr
@@ -114,6 +117,11 @@ class TaskFactory:
         arguments = fit_arguments(self.function, given, f"The task {self.name!r}")
         return self._finished(self.function(**arguments), arguments)
 
+    def _reference(self) -> str:
+        home = Path(self.function.__code__.co_filename)
+        reachable = "." not in self.function.__qualname__ and home.suffix == ".py" and home.is_file()
+        return f"{home.absolute()}:{self.function.__name__}" if reachable else ""
+
     def _finished(self, made: object, arguments: Mapping[str, Any]) -> Task:
         if not isinstance(made, Task):
             raise ConfigurationError(
@@ -122,6 +130,7 @@ class TaskFactory:
         return msgspec.structs.replace(
             made,
             name=made.name or self.name,
+            use=made.use or self._reference(),
             args=made.args or {name: value for name, value in arguments.items() if _recordable(value)},
             dataset=_beside(made.dataset, self.function),
         )

@@ -27,6 +27,18 @@ def load_use(reference: str, base_dir: Path, args: Mapping[str, Any] | None = No
     return found
 
 
+def task_names(reference: str, base_dir: Path) -> list[str]:
+    """A reference to every task that `file.py` defines, as file.py:name; one that names its task stays as it is."""
+    if ":" in reference or not reference.endswith(".py"):
+        return [reference]
+    tasks = _tasks(import_file((base_dir / reference).absolute(), reference))
+    if not tasks:
+        raise ConfigurationError(
+            f"{reference} defines no task.", hint="Decorate a function that returns a Task with @task."
+        )
+    return [f"{reference}:{name}" for name in tasks]
+
+
 def _find(reference: str, base_dir: Path) -> TaskFactory | Task:
     home, _, name = reference.partition(":") if ":" in reference else (reference, "", "")
     if home.endswith(".py"):

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.errors import HoldfastError
 
-CPU_SECONDS = 5.0
+CPU_SECONDS = 2.0
 
 
 class PatternTooSlow(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
@@ -24,7 +24,7 @@ class PatternTooSlow(HoldfastError):  # noqa: N818 - reads as a sentence where i
 
 
 @contextmanager
-def bounded_match(pattern: str, seconds: float = CPU_SECONDS) -> Iterator[None]:
+def bounded_match(pattern: str) -> Iterator[None]:
     """Matches inside end within that processor time, or raise PatternTooSlow."""
     if not _timer_is_free():
         yield
@@ -32,12 +32,12 @@ def bounded_match(pattern: str, seconds: float = CPU_SECONDS) -> Iterator[None]:
 
     def stop(_number: int, _frame: Any) -> None:
         raise PatternTooSlow(
-            f"The pattern {pattern[:200]!r} took more than {seconds:g} s on one answer.",
+            f"The pattern {pattern[:200]!r} took more than {CPU_SECONDS:g} s on one answer.",
             hint="Repetitions inside repetitions, such as (a+)+, are the usual cause.",
         )
 
     signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
     try:
         yield
     finally:

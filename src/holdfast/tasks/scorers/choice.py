@@ -23,11 +23,11 @@ from holdfast.tasks.scorers.text import folded, targets
 _MARK = r"[*_`\s]*"
 _STATED = re.compile(
     rf"\b(?:answer|correct\s(?:option|choice))\b{_MARK}(?:is\b|[:=]){_MARK}:?{_MARK}(?:(?:option|choice)\s)?[(\[]?"
-    r"(?P<letter>[A-Z])(?![A-Za-z0-9'\u2019])(?P<rest>[^\n]{0,40})",
+    r"(?P<letter>[A-Z])(?![A-Za-z0-9'\u2019])(?=(?P<rest>[^\n]{0,40}))",
     re.IGNORECASE,
 )
 _ALONE = re.compile(r"[(\[]?([A-Za-z])[)\].:,]?")
-_LISTED = re.compile(r"[(\[]?([A-Z])[)\].:](?=\s|\Z)")
+_LISTED = re.compile(r"^[*_`\t ]*[(\[]?([A-Z])[)\].:](?=\s|\Z)", re.MULTILINE)
 _BRACKETED = re.compile(r"[(\[]([A-Z])[)\]]")
 _ARTICLES = ("A", "I")
 
@@ -108,8 +108,9 @@ def _alone(text: str, _choices: Sequence[str]) -> list[str]:
 
 
 def _listed(text: str, _choices: Sequence[str]) -> list[str]:
-    found = _LISTED.match(text.lstrip("*_` "))
-    return [found[1]] if found else []
+    """Lines that begin like an option; letters in brackets elsewhere make them ambiguous."""
+    found: list[str] = _LISTED.findall(text)
+    return found + _BRACKETED.findall(text) if found else []
 
 
 def _bracketed(text: str, _choices: Sequence[str]) -> list[str]:
