@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from holdfast.version import __version__
 from holdfast.errors import HoldfastError
+from holdfast.version import __version__
 
 VERBS = {
     "init": "Write an eval file, a task and a dataset to start from.",

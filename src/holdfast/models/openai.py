@@ -12,7 +12,6 @@ import io
 import aiohttp
 from yarl import URL
 
-from holdfast.version import __version__
 from holdfast.errors import UsageError
 from holdfast.models.endpoint import Endpoint, OpenAIOptions, work_out
 from holdfast.models.failure import from_status, too_large
@@ -22,6 +21,7 @@ from holdfast.models.presets import PRESETS, Preset
 from holdfast.models.transport import from_transport
 from holdfast.models.wire import RequestEncoder, decode_reply
 from holdfast.spec import ModelSpec
+from holdfast.version import __version__
 
 # From this size on aiohttp wants a stream, so that one write does not hold the event loop.
 _STREAMED = 1 << 20

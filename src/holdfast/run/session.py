@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.version import __version__
 from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.run.layout import Layout
@@ -21,6 +20,7 @@ from holdfast.run.reading import RunReader, check_openable
 from holdfast.run.records import Record, Session, SessionEnd, encode, outsource
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
+from holdfast.version import __version__
 
 MakeSession = Callable[[int, list[SegmentPin]], Session]
 

@@ -23,7 +23,7 @@ def lettered(choices: Sequence[str]) -> str:
 
 
 def prompt_fields(sample: Sample, template: Template) -> dict[str, Any]:
-    """The fields a prompt is made from; `{choices}` alone stands for the lettered list, `{choices.0}` for one option."""
+    """What a prompt is made from; `{choices}` alone stands for the lettered list, `{choices.0}` for one option."""
     fields = sample.fields()
     if sample.choices and "choices" in template.paths:
         fields["choices"] = lettered(sample.choices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ from holdfast.tasks.source import source_digest
 from holdfast.tasks.trial import Solver
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class Task(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What is asked and how it is judged; either samples or a dataset is given."""
 
     samples: Iterable[Sample] | None = None
@@ -67,6 +68,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         scorers: tuple[Scorer, ...] = self.score
         return scorers
 
+    @functools.cached_property
+    def source(self) -> str:
+        """The digest of the solver's source, taken once: a run works with the code it began with."""
+        return source_digest(self.solve)
+
     def bind(self, rows: Rows, limit: int | None = None) -> Dataset:
         """The task's samples in the rows that its dataset, or its own samples, were ingested to."""
         operations = self.dataset.operations if isinstance(self.dataset, DatasetSpec) else []
@@ -88,7 +94,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(self.solve, Generate):
             own = self.solve.identity(sample, axes)
         else:
-            own = {"source": source_digest(self.solve)}
+            own = {"source": self.source}
         return {**own, "system": self.system, "args": self.args}
 
     def scoring_identity(self) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from holdfast.tasks.scorers.base import BuiltIn
 from holdfast.tasks.scorers.number import last_boxed
 from holdfast.tasks.scorers.text import folded, targets
 
-_MARK = r"[*_`\s]*"
+# Bounded, like every repetition here, so that no answer makes the search slow.
+_MARK = r"[*_`\s]{0,8}"
 _STATED = re.compile(
     rf"\b(?:answer|correct\s(?:option|choice))\b{_MARK}(?:is\b|[:=]){_MARK}:?{_MARK}(?:(?:option|choice)\s)?[(\[]?"
     r"(?P<letter>[A-Z])(?![A-Za-z0-9'\u2019])(?=(?P<rest>[^\n]{0,40}))",

@@ -32,7 +32,9 @@ _RUN = re.compile(
     """,
     re.VERBOSE | re.ASCII | re.IGNORECASE,
 )
-_LATEX_FRACTION = re.compile(r"([-+\u2212]?)\s*\\[dt]?frac\{\s*([-+\u2212]?[\d.,]+)\s*\}\{\s*([\d.,]+)\s*\}")
+_LATEX_FRACTION = re.compile(
+    r"([-+\u2212]?)\s{0,4}\\[dt]?frac\{\s{0,4}([-+\u2212]?[\d.,]+)\s{0,4}\}\{\s{0,4}([\d.,]+)\s{0,4}\}"
+)
 _NARROW_SPACES = re.compile("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
 _UNIT = re.compile(r"(?![kmbt]\Z|[mb]n\Z)[a-z]*", re.IGNORECASE)
 _WELL_FORMED = {

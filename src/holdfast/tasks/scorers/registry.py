@@ -48,8 +48,8 @@ def as_scorer(given: object) -> Scorer:
 
 def as_scorers(given: object) -> tuple[Scorer, ...]:
     """One scorer or several, each with a name of its own."""
-    several = isinstance(given, Sequence) and not isinstance(given, str)
-    scorers = tuple(as_scorer(item) for item in (given if several else [given]))  # type: ignore[attr-defined]
+    several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    scorers = tuple(as_scorer(item) for item in several)
     names = [scorer.name for scorer in scorers]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:

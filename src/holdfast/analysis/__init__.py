@@ -1,0 +1,1 @@
+"""What was measured: reports over the journal of a run."""

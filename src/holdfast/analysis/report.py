@@ -1,0 +1,169 @@
+"""The report: a pure function of the journal.
+
+For a model whose replies can be reproduced, it is the same to the last byte whether the run was interrupted forty
+times or never, apart from the sections `timing` and `lineage`. A trial counts once, by its lowest final record; a
+failed attempt counts nowhere but in what was spent. Nothing that is not on record is scored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.analysis.tally import Metric, Tally
+from holdfast.models.message import Usage
+from holdfast.run.reading import RunReader
+from holdfast.run.records import KEPT, Session, Status, Trial, decode
+
+_TRIAL = b'"type":"trial"'
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """How much of the plan the figures rest on."""
+
+    planned: int
+    valid: int
+    failed: int
+    limited: int = 0
+    blocked: int = 0
+    owed: int = 0
+
+
+class GroupReport(msgspec.Struct, frozen=True):
+    """The figures of one task and model."""
+
+    metrics: dict[str, dict[str, Metric]]
+    coverage: Coverage
+    usage: Usage
+    cost: float
+    axes: dict[str, dict[str, dict[str, dict[str, Metric]]]] = {}
+    """Axis → value → the metrics of the trials with that value."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """The whole report."""
+
+    name: str
+    complete: bool
+    tasks: dict[str, dict[str, GroupReport]]
+    coverage: Coverage
+    usage: Usage
+    cost: float
+    timing: dict[str, Any]
+    lineage: list[dict[str, Any]]
+
+    def __str__(self) -> str:
+        from holdfast.analysis.text import report_text  # noqa: PLC0415 - only when it is printed
+
+        return report_text(self)
+
+
+class _Group:
+    def __init__(self, planned: int) -> None:
+        self.planned = planned
+        self.all = Tally()
+        self.by_axis: dict[str, dict[str, Tally]] = {}
+        self.failed: set[str] = set()
+        self.seconds = 0.0
+
+    def take(self, trial: Trial) -> None:
+        self.all.add(trial)
+        self.failed.discard(trial.trial)
+        self.seconds += trial.seconds
+        for axis, value in trial.axes.items():
+            self.by_axis.setdefault(axis, {}).setdefault(value, Tally()).add(trial)
+
+    def report(self) -> GroupReport:
+        axes = {
+            axis: {value: tally.metrics() for value, tally in sorted(values.items())}
+            for axis, values in sorted(self.by_axis.items())
+        }
+        return GroupReport(self.all.metrics(), self.coverage(), self.all.usage, self.all.cost, axes)
+
+    def coverage(self) -> Coverage:
+        statuses = self.all.statuses
+        return Coverage(
+            planned=self.planned,
+            valid=self.all.valid,
+            failed=len(self.failed),
+            limited=statuses[Status.LIMITED.value],
+            blocked=statuses[Status.BLOCKED.value],
+            owed=max(self.planned - self.all.kept, 0),
+        )
+
+
+def make_report(reader: RunReader) -> Report:
+    """The report of a run in any state.
+
+    Raises:
+        RunDamaged: never for damage in the journal: what is lost is owed, and coverage shows it.
+    """
+    session = reader.sessions[-1] if reader.sessions else None
+    groups = _collect(reader, session)
+    tasks: dict[str, dict[str, GroupReport]] = {}
+    for (task, model), group in sorted(groups.items()):
+        tasks.setdefault(task, {})[model] = group.report()
+    reports = [report for models in tasks.values() for report in models.values()]
+    coverage = _total([report.coverage for report in reports])
+    return Report(
+        name=session.name if session else "",
+        complete=coverage.planned > 0 and coverage.owed == 0,
+        tasks=tasks,
+        coverage=coverage,
+        usage=sum((report.usage for report in reports), Usage()),
+        cost=sum(report.cost for report in reports),
+        timing={"trial_seconds": round(sum(group.seconds for group in groups.values()), 3)},
+        lineage=lineage(reader),
+    )
+
+
+def _collect(reader: RunReader, session: Session | None) -> dict[tuple[str, str], _Group]:
+    groups = {(entry.task, entry.model): _Group(entry.planned) for entry in (session.plan if session else [])}
+    repeated = _kept_more_than_once(reader)
+    taken: set[str] = set()
+    for _, line in reader.stream([]):
+        if not line.startswith(_TRIAL, 1) or not isinstance(trial := decode(line), Trial):
+            continue
+        group = groups.get((trial.task, trial.model))
+        if group is None or trial.trial in taken:
+            continue
+        if trial.status.is_kept:
+            group.take(trial)
+            if trial.trial in repeated:
+                taken.add(trial.trial)
+        elif trial.status is Status.FAILED:
+            group.all.add_failed(trial)
+            group.failed.add(trial.trial)
+        else:
+            group.failed.add(trial.trial)
+    return groups
+
+
+def _kept_more_than_once(reader: RunReader) -> set[str]:
+    """Trials with more than one final record; there are hardly ever any."""
+    repeated, last = set(), ""
+    for row in reader.index.rows("trial"):
+        if row.flag == KEPT:
+            if row.key == last:
+                repeated.add(row.key)
+            last = row.key
+    return repeated
+
+
+def _total(parts: list[Coverage]) -> Coverage:
+    names = Coverage.__struct_fields__
+    return Coverage(*(sum(getattr(part, name) for part in parts) for name in names))
+
+
+def lineage(reader: RunReader) -> list[dict[str, Any]]:
+    """Every session: when it began, and how it ended."""
+    ends = {end.number: end for end in reader.ends}
+    found = []
+    for session in reader.sessions:
+        end = ends.get(session.number)
+        entry: dict[str, Any] = {"session": session.number, "started_at": session.at, "version": session.version}
+        if end is not None:
+            entry |= {"ended_at": end.at, "how": end.how, "exit_code": end.exit_code, "calls": end.ledger}
+        found.append(entry)
+    return found

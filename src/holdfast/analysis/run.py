@@ -1,0 +1,98 @@
+"""A run, as Python sees it: open it, go through its trials and steps, ask for its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from holdfast.analysis.report import Report, make_report
+from holdfast.engine.execution import Ended
+from holdfast.run.find import find_run
+from holdfast.run.reading import RunReader
+from holdfast.run.records import Answer, Score, Session, Step, Trial, decode
+
+
+class Run:
+    """A run in any state. Everything is read from its journal, and nothing in it is changed."""
+
+    def __init__(self, reader: RunReader, ended: Ended | None = None) -> None:
+        self._reader = reader
+        self.ended = ended
+        """How the session that this process executed ended, if it did."""
+
+    @classmethod
+    def open(cls, path: str | Path, *, ended: Ended | None = None) -> Self:
+        """Opens the run at `path`, or the one whose name it is part of.
+
+        Raises:
+            NotARun: there is none.
+        """
+        return cls(RunReader(find_run(str(path))), ended)
+
+    @property
+    def path(self) -> Path:
+        return self._reader.layout.root
+
+    @property
+    def planned(self) -> int:
+        return self._reader.sessions[-1].planned if self._reader.sessions else 0
+
+    @property
+    def finished(self) -> int:
+        return sum(1 for _ in self._reader.finished())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every planned trial has a valid final record."""
+        return 0 < self.planned <= self.finished
+
+    @property
+    def sessions(self) -> list[Session]:
+        return list(self._reader.sessions)
+
+    def trials(self) -> Iterator[Trial]:
+        """The end of every attempt on record, in the order of the run; one at a time."""
+        yield from self._records(Trial, b'"type":"trial"')
+
+    def steps(self, trial: str | None = None) -> Iterator[Step]:
+        """Every step on record, or those of one trial, one at a time."""
+        if trial is None:
+            yield from self._records(Step, b'"type":"step"')
+            return
+        for row in self._reader.index.rows("step", trial):
+            if isinstance(record := self._reader.read(row), Step):
+                yield record
+
+    def trial_keys(self) -> Iterator[str]:
+        """The key of every trial that anything is on record of."""
+        seen = ""
+        for kind in ("trial", "step"):
+            for row in self._reader.index.rows(kind):
+                if row.key != seen:
+                    yield row.key
+                seen = row.key
+
+    def records_of(self, trial: str) -> list[Step | Answer | Score | Trial]:
+        """Everything on record of one trial, in the order it was written."""
+        rows = [row for kind in ("step", "answer", "score", "trial") for row in self._reader.index.rows(kind, trial)]
+        records = (self._reader.read(row) for row in sorted(rows, key=lambda row: row.ident))
+        return [record for record in records if isinstance(record, Step | Answer | Score | Trial)]
+
+    def _records(self, type_: type[Any], mark: bytes) -> Iterator[Any]:
+        for _, line in self._reader.stream([]):
+            if line.startswith(mark, 1) and isinstance(record := decode(line), type_):
+                yield record
+
+    def report(self) -> Report:
+        """The report: what was measured, on how many trials, at what cost."""
+        return make_report(self._reader)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

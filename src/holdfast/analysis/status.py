@@ -1,0 +1,147 @@
+"""The status of a run: how far it is, what it cost, and what every session did.
+
+`state` is `running` while a session holds the run, `complete` when every planned trial has a valid final record, else
+`incomplete`. The ledger counts, for every session, the calls it sent whose replies it did not live to record: those,
+and only those, may be paid a second time.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import Any
+
+import msgspec
+
+from holdfast.models.message import Usage
+from holdfast.run.reading import RunReader
+from holdfast.run.records import BY_MODEL, KEPT, Status, decode_summary
+from holdfast.storage.holder import Holder
+from holdfast.storage.lease import find_holder
+
+
+class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One session: when, how it ended, and its calls."""
+
+    session: int
+    started_at: str
+    ended_at: str = ""
+    how: str = ""
+    exit_code: int | None = None
+    calls: int = 0
+    replies: int = 0
+    in_flight_at_death: int = 0
+
+
+class Calls(msgspec.Struct, frozen=True):
+    """The calls of all sessions."""
+
+    made: int
+    replayed: int
+    in_flight_at_death: int
+
+
+class RunStatus(msgspec.Struct, frozen=True):
+    """The status of a run."""
+
+    run: str
+    name: str
+    state: str
+    planned: int
+    finished: int
+    failed: int
+    owed: int
+    started_at: str
+    last_updated_at: str
+    sessions: list[SessionStatus]
+    calls: Calls
+    usage: Usage
+    cost: float
+    stalled: list[dict[str, Any]]
+    held_by: str
+    notes: list[str]
+
+
+def run_status(reader: RunReader) -> RunStatus:
+    """The status of a run in any state, at this moment."""
+    holder = find_holder(reader.fs, reader.layout.root)
+    sessions = _sessions(reader, holder)
+    usage, cost, kept, failed = _spent(reader)
+    planned = reader.sessions[-1].planned if reader.sessions else 0
+    return RunStatus(
+        run=str(reader.layout.root),
+        name=reader.sessions[-1].name if reader.sessions else "",
+        state=_state(holder, kept, planned),
+        planned=planned,
+        finished=kept,
+        failed=failed,
+        owed=max(planned - kept, 0),
+        started_at=reader.sessions[0].at if reader.sessions else "",
+        last_updated_at=reader.last_written_at(),
+        sessions=sessions,
+        calls=_calls(reader, sessions),
+        usage=usage,
+        cost=cost,
+        stalled=[],
+        held_by=str(holder) if holder else "",
+        notes=reader.notes(),
+    )
+
+
+def _state(holder: Holder | None, kept: int, planned: int) -> str:
+    if planned and kept >= planned:
+        return "complete"
+    return "running" if holder else "incomplete"
+
+
+def _spent(reader: RunReader) -> tuple[Usage, float, int, int]:
+    """Usage and cost of every attempt that ended, and how many trials are kept and failed."""
+    usage, costs, kept, failed = Usage(), array("d"), 0, 0
+    last, last_kept = "", False
+    for row in reader.index.rows("trial"):
+        if row.key != last:
+            failed += bool(last) and not last_kept
+            last, last_kept = row.key, False
+        summary = decode_summary(row.data or b"")
+        if summary.status == Status.UNFINISHED.value or (row.flag == KEPT and last_kept):
+            continue
+        last_kept = last_kept or row.flag == KEPT
+        kept += row.flag == KEPT
+        usage = usage + summary.usage if summary.usage else usage
+        costs.append(summary.cost)
+    return usage, math.fsum(costs), kept, failed + (bool(last) and not last_kept)
+
+
+def _sessions(reader: RunReader, holder: Holder | None) -> list[SessionStatus]:
+    calls = reader.index.counts_by_session("call", 0)
+    replies = reader.index.counts_by_session("step", BY_MODEL)
+    unanswered = reader.index.counts_by_session("trial", 0)
+    ends = {end.number: end for end in reader.ends}
+    found = []
+    for session in reader.sessions:
+        number, end = session.number, ends.get(session.number)
+        how = end.how if end else "killed"
+        if end is None and holder is not None and session is reader.sessions[-1]:
+            how = "running"
+        open_calls = max(calls.get(number, 0) - replies.get(number, 0) - unanswered.get(number, 0), 0)
+        found.append(
+            SessionStatus(
+                session=number,
+                started_at=session.at,
+                ended_at=end.at if end else "",
+                how=how,
+                exit_code=end.exit_code if end else None,
+                calls=calls.get(number, 0),
+                replies=replies.get(number, 0),
+                in_flight_at_death=0 if how in {"running", "completed"} else open_calls,
+            )
+        )
+    return found
+
+
+def _calls(reader: RunReader, sessions: list[SessionStatus]) -> Calls:
+    return Calls(
+        made=sum(session.calls for session in sessions),
+        replayed=sum(int(end.ledger.get("replayed", 0)) for end in reader.ends),
+        in_flight_at_death=sum(session.in_flight_at_death for session in sessions),
+    )

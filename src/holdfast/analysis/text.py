@@ -1,0 +1,52 @@
+"""A report as text for a terminal: what was measured, on how many trials, and what is missing."""
+
+from __future__ import annotations
+
+from holdfast.analysis.report import Coverage, GroupReport, Report
+from holdfast.analysis.tally import Metric
+
+
+def report_text(report: Report) -> str:
+    """The report in a few lines."""
+    state = "complete" if report.complete else "INCOMPLETE"
+    lines = [f"{report.name}: {state}, {coverage_text(report.coverage)}"]
+    for task, models in report.tasks.items():
+        for model, group in models.items():
+            lines.append(f"  {task} · {model}: {coverage_text(group.coverage)}")
+            lines += [f"    {line}" for line in _metric_lines(group)]
+    lines.append(f"  tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out{_cost(report.cost)}")
+    return "\n".join(lines)
+
+
+def coverage_text(coverage: Coverage) -> str:
+    """The denominator, and what is not in it."""
+    parts = [f"{coverage.valid} of {coverage.planned} trials valid"]
+    rest = {"limited": coverage.limited, "blocked": coverage.blocked, "failed": coverage.failed, "owed": coverage.owed}
+    return ", ".join(parts + [f"{count} {name}" for name, count in rest.items() if count])
+
+
+def _metric_lines(group: GroupReport) -> list[str]:
+    lines = []
+    for scorer, metrics in group.metrics.items():
+        for name, metric in metrics.items():
+            lines.append(f"{scorer} {name}: {metric_text(metric)}")
+            lines += [f"  {line}" for line in _axis_lines(group, scorer)]
+    return lines
+
+
+def _axis_lines(group: GroupReport, scorer: str) -> list[str]:
+    return [
+        f"{axis}={value}: {metric_text(metric)}"
+        for axis, values in group.axes.items()
+        for value, metrics in values.items()
+        for metric in metrics.get(scorer, {}).values()
+    ]
+
+
+def metric_text(metric: Metric) -> str:
+    spread = f" ± {metric.stderr:.3f}" if metric.stderr is not None else ""
+    return f"{metric.value:.3f}{spread} (n={metric.n})"
+
+
+def _cost(cost: float) -> str:
+    return f"; cost {cost:.4f}" if cost else ""

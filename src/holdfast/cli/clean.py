@@ -1,0 +1,13 @@
+"""Foreign text on a terminal: model output must not move the cursor, change colours or hide anything."""
+
+from __future__ import annotations
+
+import re
+
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_]|[ -/]+[0-~])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """The text without terminal sequences and control characters; line ends and tabs stay."""
+    return _CONTROLS.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n")))

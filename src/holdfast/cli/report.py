@@ -1,0 +1,28 @@
+"""`holdfast report`: what was measured, on how many trials, and at what cost."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.analysis.report import make_report
+from holdfast.cli.clean import clean
+from holdfast.cli.main import print_json
+from holdfast.run.find import find_run
+from holdfast.run.reading import RunReader
+
+
+@click.command("report")
+@click.argument("run")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(run: str, *, as_json: bool) -> int:
+    """Print the report of RUN, complete or not."""
+    reader = RunReader(find_run(run))
+    try:
+        report = make_report(reader)
+    finally:
+        reader.close()
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(clean(str(report)))
+    return 0

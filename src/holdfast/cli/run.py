@@ -1,0 +1,99 @@
+"""`holdfast run`: begin a run of an eval file or of a Python task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.execute import carry_out
+from holdfast.cli.main import print_json
+from holdfast.engine.begin import begin_resume, begin_run, default_root, plan_entries
+from holdfast.engine.prepare import FreshInputs, Prepared, prepare
+from holdfast.errors import UsageError
+from holdfast.run.create import refuse_existing
+from holdfast.run.layout import Layout
+from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_argument, resolve
+from holdfast.spec.override import override
+from holdfast.tasks.use import task_names
+
+
+@click.command("run")
+@click.argument("eval_file", metavar="EVAL")
+@click.option("--model", "models", multiple=True, help="A model, as provider/name; for a Python file.")
+@click.option("--epochs", type=int, help="Repetitions of every sample.")
+@click.option("--limit", type=int, help="Only the first so many samples of every task.")
+@click.option("--sample-id", "sample_ids", multiple=True, help="Only the sample with this id; may be repeated.")
+@click.option("-T", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of a Python task.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any key of the eval file.")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="Put the run exactly there.")
+@click.option("--or-resume", is_flag=True, help="Go on if --run-dir already holds the run.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    eval_file: str, run_dir: Path | None, *, or_resume: bool, dry_run: bool, as_json: bool, **flags: Any
+) -> int:
+    """Begin a run of EVAL: an eval file (.yaml), or a Python file with tasks (file.py or file.py:name)."""
+    spec = _eval(eval_file, **flags)
+    if or_resume and run_dir is None:
+        raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
+    if dry_run:
+        return _dry_run(spec, run_dir, as_json=as_json)
+    if or_resume and run_dir is not None and Layout(run_dir).journal.is_dir():
+        return carry_out(begin_resume(run_dir), as_json=as_json, resumed=True)
+    begun = begin_run(spec, run_dir or default_root(spec), source=eval_file)
+    return carry_out(begun, as_json=as_json, resumed=False)
+
+
+def _eval(
+    eval_file: str,
+    models: tuple[str, ...],
+    epochs: int | None,
+    limit: int | None,
+    sample_ids: tuple[str, ...],
+    arguments: tuple[str, ...],
+    settings: tuple[str, ...],
+) -> EvalSpec:
+    tasks = {"epochs": epochs, "limit": limit, "sample_ids": list(sample_ids) or None}
+    args = dict(parse_argument(text) for text in arguments)
+    if _is_python(eval_file):
+        spec = eval_from_flags(task_names(eval_file, Path.cwd()), models, args=args)
+    else:
+        spec = load_eval(Path(eval_file))
+        if models or args:
+            flag = "--model" if models else "-T"
+            raise UsageError(f"{flag} is for a Python file; {eval_file} is an eval file.", hint="Name it there.")
+    changes = {f"tasks.{name}.{key}": value for name in spec.tasks for key, value in tasks.items() if value is not None}
+    changes |= dict(parse_argument(text) for text in settings)
+    return resolve(override(spec, changes), eval_file)
+
+
+def _is_python(eval_file: str) -> bool:
+    return eval_file.partition(":")[0].endswith(".py") or (":" in eval_file and not Path(eval_file).exists())
+
+
+def _dry_run(spec: EvalSpec, run_dir: Path | None, *, as_json: bool) -> int:
+    if run_dir is not None:
+        refuse_existing(run_dir.absolute())
+    inputs = FreshInputs()
+    try:
+        prepared = prepare(spec, inputs)
+    finally:
+        inputs.close()
+    if as_json:
+        print_json({"name": spec.name, "planned": prepared.planned, "plan": plan_entries(prepared)})
+    else:
+        _print_plan(prepared)
+    return 0
+
+
+def _print_plan(prepared: Prepared) -> None:
+    for task in prepared.tasks:
+        axes = f" x {len(task.axes)} variants" if len(task.axes) > 1 else ""
+        epochs = f" x {task.epochs} epochs" if task.epochs > 1 else ""
+        click.echo(
+            f"{task.name}: {len(task.dataset)} samples{axes}{epochs} x {len(task.models)} models = {task.planned}"
+        )
+        click.echo(f"  models: {', '.join(task.models)}; scorers: {', '.join(s.name for s in task.task.scorers)}")
+    click.echo(f"{prepared.planned} trials in all; nothing was called or written.")

@@ -1,0 +1,104 @@
+"""`holdfast show`: the trials of a run, or the transcript of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.analysis.run import Run
+from holdfast.cli.clean import clean
+from holdfast.cli.main import print_json
+from holdfast.errors import UsageError
+from holdfast.run.records import Answer, Score, Step, Trial
+
+
+@click.command("show")
+@click.argument("run")
+@click.argument("trial", required=False)
+@click.option("--limit", type=int, default=50, show_default=True, help="At most so many trials.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(run: str, trial: str | None, *, limit: int, as_json: bool) -> int:
+    """List the trials of RUN, or show the transcript of TRIAL: its key, the beginning of it, or a sample's id."""
+    with Run.open(run) as opened:
+        if trial is None:
+            _list(opened, limit, as_json=as_json)
+        else:
+            _transcript(opened, trial, as_json=as_json)
+    return 0
+
+
+def _list(run: Run, limit: int, *, as_json: bool) -> None:
+    shown: list[Trial] = []
+    total = 0
+    for record in run.trials():
+        total += 1
+        if len(shown) < limit:
+            shown.append(record)
+    if as_json:
+        print_json({"run": str(run.path), "total": total, "trials": shown})
+        return
+    for record in shown:
+        click.echo(clean(_line(record)))
+    if total > len(shown):
+        click.echo(f"… and {total - len(shown)} more; --limit shows more")
+    if not total:
+        click.echo("No trial has ended yet.")
+
+
+def _line(record: Trial) -> str:
+    axes = "".join(f" {name}={value}" for name, value in record.axes.items())
+    scores = " ".join(f"{name}={value:g}" for name, value in record.scores.items())
+    error = f" {record.error.message}" if record.error else ""
+    where = f"{record.task} {record.model} {record.sample}#{record.epoch}{axes}"
+    return " ".join(f"{record.trial} {record.status.value} {where} {scores}{error}".split())[:300]
+
+
+def _transcript(run: Run, text: str, *, as_json: bool) -> None:
+    key = _find(run, text)
+    records = run.records_of(key)
+    if as_json:
+        print_json({"trial": key, "records": records})
+        return
+    for record in records:
+        click.echo(clean(_told(record)))
+
+
+def _find(run: Run, text: str) -> str:
+    keys = {key for key in run.trial_keys() if key.startswith(text)}
+    if text not in keys and len(keys) != 1:
+        keys |= {record.trial for record in run.trials() if record.sample == text}
+    if text in keys:
+        return text
+    if len(keys) == 1:
+        return keys.pop()
+    if keys:
+        raise UsageError(
+            f"{text!r} fits {len(keys)} trials: {', '.join(sorted(keys)[:8])}.", hint="Give more of the key."
+        )
+    raise UsageError(f"There is no trial {text!r} in {run.path}.", hint=f"`holdfast show {run.path}` lists them.")
+
+
+def _told(record: Any) -> str:
+    if isinstance(record, Step):
+        return _told_step(record)
+    if isinstance(record, Answer):
+        return f"── answer (attempt {record.attempt})\n{record.text}"
+    if isinstance(record, Score):
+        why = f": {record.explanation}" if record.explanation else ""
+        return f"── score {record.scorer} = {record.value}{why}"
+    error = f"\n{record.error.kind}: {record.error.message}\n{record.error.traceback}" if record.error else ""
+    calls = f"{record.calls} calls, {record.replayed} replayed"
+    return f"── {record.status.value} after {record.seconds:.2f} s, {calls}{error}"
+
+
+def _told_step(step: Step) -> str:
+    lines = [f"── step {step.name} (attempt {step.attempt})"]
+    if isinstance(step.request, dict) and isinstance(step.request.get("messages"), list):
+        lines += [f"[{message.get('role')}] {message.get('content')}" for message in step.request["messages"]]
+        result = step.result.get("text", "") if isinstance(step.result, dict) else step.result
+        lines.append(f"[{step.model}] {result}")
+    else:
+        lines.append(msgspec.json.encode(step.result).decode())
+    return "\n".join(lines)

@@ -1,0 +1,76 @@
+"""`holdfast status`: progress, sessions, what is owed and why."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.analysis.status import RunStatus, run_status
+from holdfast.cli.clean import clean
+from holdfast.cli.main import print_json
+from holdfast.errors import HoldfastError
+from holdfast.run.find import all_runs, find_run
+from holdfast.run.reading import RunReader
+
+
+@click.command("status")
+@click.argument("run", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(run: str | None, *, as_json: bool) -> int:
+    """Show how far RUN is, what it cost and what its sessions did; without RUN, a line for every run."""
+    if run is None:
+        return _all(as_json=as_json)
+    status = _status(run)
+    if as_json:
+        print_json(status)
+    else:
+        _print(status)
+    return 0
+
+
+def _status(run: str) -> RunStatus:
+    reader = RunReader(find_run(run))
+    try:
+        return run_status(reader)
+    finally:
+        reader.close()
+
+
+def _all(*, as_json: bool) -> int:
+    found: list[RunStatus] = []
+    for path in all_runs():
+        try:
+            found.append(_status(str(path)))
+        except HoldfastError as error:
+            click.echo(f"{path}: {error}", err=True)
+    if as_json:
+        print_json({"runs": found})
+        return 0
+    for status in found:
+        click.echo(clean(f"{status.state:<10} {status.finished:>7}/{status.planned:<7} {status.run}"))
+    if not found:
+        click.echo("There are no runs below runs/. Begin one with: holdfast run EVAL")
+    return 0
+
+
+def _print(status: RunStatus) -> None:
+    lines = [
+        f"{status.run}: {status.state}{', held by ' + status.held_by if status.held_by else ''}",
+        f"  {status.finished} of {status.planned} trials finished, {status.owed} owed, {status.failed} failed",
+        f"  begun {status.started_at}, last written {status.last_updated_at}",
+        f"  calls: {_calls_text(status)}",
+        f"  tokens: {status.usage.input_tokens:,} in, {status.usage.output_tokens:,} out; cost {status.cost:.4f}",
+    ]
+    for session in status.sessions:
+        ended = f", ended {session.ended_at}" if session.ended_at else ""
+        lines.append(
+            f"  session {session.session}: {session.how}, began {session.started_at}{ended}, {session.calls} calls"
+        )
+    lines += [f"  note: {note}" for note in status.notes]
+    if status.state == "incomplete":
+        lines.append(f"  go on with: holdfast resume {status.run}")
+    click.echo(clean("\n".join(lines)))
+
+
+def _calls_text(status: RunStatus) -> str:
+    calls = status.calls
+    return f"{calls.made} made, {calls.replayed} replayed, {calls.in_flight_at_death} in flight when a session died"

@@ -1,0 +1,1 @@
+"""Who carries out the trials of a run."""

@@ -1,0 +1,110 @@
+"""The local executor: trials are carried out by this process. `evaluate(task, models=[...])` and its coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from holdfast.analysis.run import Run
+from holdfast.engine.begin import Begun, begin_resume, begin_run
+from holdfast.engine.execution import Ended, Execution
+from holdfast.engine.prepare import IN_MEMORY
+from holdfast.errors import UsageError
+from holdfast.run.layout import Layout
+from holdfast.spec import EvalSpec, resolve, typed_eval
+from holdfast.tasks import Task, TaskFactory
+
+
+def evaluate(
+    tasks: Task | TaskFactory | Iterable[Task | TaskFactory],
+    models: Iterable[str] | Mapping[str, Any],
+    *,
+    run: str | Path | None = None,
+    name: str = "",
+    **settings: Any,
+) -> Run:
+    """Carries out tasks on models and returns the run.
+
+    `run` is its directory: a new one is made there, and one that is there goes on. `settings` are further keys of an
+    eval file, such as `seed` or `concurrency_limit`. Works inside a running event loop too, as in a notebook.
+
+    Raises:
+        ConfigurationError: a task, model or setting is wrong.
+        ResumeAborted: the run at `run` may not go on with this.
+        RunHeld: another session executes it.
+        StorageFailure: the disk failed; what was acknowledged is intact.
+    """
+    coroutine = evaluate_async(tasks, models, run=run, name=name, **settings)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    # In a notebook the loop of this thread is taken; the run gets a thread and a loop of its own.
+    with ThreadPoolExecutor(1, thread_name_prefix="holdfast-evaluate") as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
+async def evaluate_async(
+    tasks: Task | TaskFactory | Iterable[Task | TaskFactory],
+    models: Iterable[str] | Mapping[str, Any],
+    *,
+    run: str | Path | None = None,
+    name: str = "",
+    **settings: Any,
+) -> Run:
+    """As `evaluate`, for a coroutine.
+
+    Raises:
+        ConfigurationError: a task, model or setting is wrong.
+        ResumeAborted: the run at `run` may not go on with this.
+        RunHeld: another session executes it.
+        StorageFailure: the disk failed; what was acknowledged is intact.
+    """
+    made = _by_name(tasks)
+    spec = _eval_of(made, models, name, settings)
+    root = Path(run) if run is not None else None
+    if root is not None and Layout(root).journal.is_dir():
+        begun = begin_resume(root, tasks=made)
+    else:
+        begun = begin_run(spec, root, tasks=made, source="Python")
+    ended = await execute(begun)
+    return Run.open(begun.root, ended=ended)
+
+
+async def execute(begun: Begun) -> Ended:
+    """Carries out what is owed of a session that has begun, without display."""
+    execution = Execution(begun.session, begun.prepared)
+    return await execution.run(signals=False)
+
+
+def _by_name(tasks: Task | TaskFactory | Iterable[Task | TaskFactory]) -> dict[str, Task]:
+    given = [tasks] if isinstance(tasks, Task | TaskFactory) else list(tasks)
+    made: dict[str, Task] = {}
+    for item in given:
+        task = item() if isinstance(item, TaskFactory) else item
+        if not isinstance(task, Task):
+            raise UsageError(f"{type(task).__name__} is no task.", hint="Give what a function with @task returns.")
+        name = task.name or "task"
+        if name in made:
+            raise UsageError(f"Two tasks are called {name!r}.", hint="Give one of them another name.")
+        made[name] = task
+    if not made:
+        raise UsageError("There is no task to evaluate.")
+    return made
+
+
+def _eval_of(
+    tasks: Mapping[str, Task], models: Iterable[str] | Mapping[str, Any], name: str, settings: Mapping[str, Any]
+) -> EvalSpec:
+    entries = dict(models) if isinstance(models, Mapping) else {model: model for model in models}
+    data = {
+        "name": name or "-".join(tasks)[:100],
+        "directory": str(Path.cwd()),
+        "models": entries,
+        "tasks": {title: {"use": task.use or IN_MEMORY + title, "args": task.args} for title, task in tasks.items()},
+        **settings,
+    }
+    return resolve(typed_eval(data, "evaluate()"), "evaluate()")
