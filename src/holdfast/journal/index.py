@@ -35,7 +35,8 @@ _SCHEMA = """ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WI
   named_sealed INTEGER, sealed INTEGER, successor INTEGER, frames INTEGER, records INTEGER,
   first_seq INTEGER, last_seq INTEGER, last_digest BLOB, lost INTEGER,
   length INTEGER DEFAULT 0, hash BLOB, read_to INTEGER DEFAULT 0, last_offset INTEGER, last_origin TEXT,
-  newer_format INTEGER, damage BLOB, missed BLOB DEFAULT '[]', gone INTEGER DEFAULT 0, UNIQUE (session, writer, number));
+  newer_format INTEGER, damage BLOB, missed BLOB DEFAULT '[]', gone INTEGER DEFAULT 0,
+  UNIQUE (session, writer, number));
 CREATE TABLE records (
   kind TEXT, key TEXT, session INTEGER, writer INTEGER, seq INTEGER, idx INTEGER,
   segment INTEGER, offset INTEGER, flag INTEGER, data BLOB,
