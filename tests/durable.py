@@ -1,0 +1,166 @@
+"""Small runs to break: written by the real writer, taken apart byte by byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import zstandard
+
+from holdfast.journal import Damage, Journal, SegmentFile
+from holdfast.journal.frame import FOOTER, HEADER_SIZE, decode_header, digest_of, encode_header
+from holdfast.journal.segment import parse_name
+from holdfast.run import RunReader, RunSession, Verification, create_run, open_session, session_record, verify_run
+from holdfast.run.records import Answer, Call, Score, Status, Step, Trial
+from holdfast.storage import RealFileSystem
+
+
+class Piece(NamedTuple):
+    """One frame of a segment: where it lies, its sequence number and its kind."""
+
+    start: int
+    end: int
+    seq: int
+    kind: int
+
+
+class Read(NamedTuple):
+    """Everything that a reader has to say of a run."""
+
+    records: list
+    finished: list
+    losses: list
+    torn: list
+
+
+def begin_run(root: Path, *, planned: int = 0, **writer) -> RunSession:
+    """A run in its first session."""
+    return create_run(root, name="capitals", config={"seed": 1}, planned=planned, **writer)
+
+
+def begin_session(root: Path, *, planned: int = 0, fs=None, **writer) -> RunSession:
+    """A further session of a run."""
+
+    def make(reader, number, pins):
+        return session_record(
+            reader.run.hex(), number, pins, name="capitals", config={"seed": 1}, inputs={}, planned=planned
+        )
+
+    return open_session(root, make, fs, **writer)
+
+
+def finish_trials(session: RunSession, *keys: str) -> None:
+    """Carries trials out: three frames each, the last with the final record."""
+    for key in keys:
+        session.append(Call(trial=key, attempt=1, step="solve/1", model="small"))
+        session.commit(Step(trial=key, attempt=1, step="solve/1", result=f"reply to {key}"))
+        session.append(Answer(trial=key, attempt=1, text=f"answer to {key}"))
+        session.commit(Score(trial=key, attempt=1, scorer="exact", value=1.0))
+        session.commit(Trial(trial=key, attempt=1, status=Status.VALID, scores={"exact": 1.0}))
+
+
+def finished_run(root: Path, *keys: str, **writer) -> Path:
+    """A run that ended in an orderly way, with these trials finished."""
+    session = begin_run(root, planned=len(keys), **writer)
+    finish_trials(session, *keys)
+    session.close("complete", finished=len(keys))
+    return root
+
+
+def crashed_run(root: Path, *keys: str, **writer) -> Path:
+    """A run whose session was killed after these trials."""
+    session = begin_run(root, planned=len(keys), **writer)
+    finish_trials(session, *keys)
+    session.abandon()
+    return root
+
+
+def read_run(root: Path) -> Read:
+    """Opens a run and asks for everything."""
+    reader = RunReader(root)
+    try:
+        streamed: list = []
+        records = list(reader.stream(streamed))
+        damage = reader.damage()
+        return Read(
+            records,
+            list(reader.finished()),
+            [item for item in damage if item.is_loss],
+            [item for item in damage if not item.is_loss],
+        )
+    finally:
+        reader.close()
+
+
+def segment_paths(root: Path) -> list[Path]:
+    """The files of a run's segments, in the order of the run."""
+    paths = [path for path in (root / "journal").iterdir() if parse_name(path.name)]
+    return sorted(paths, key=lambda path: parse_name(path.name))
+
+
+def pieces(data: bytes) -> list[Piece]:
+    """The frames of a sound segment, its footer last if it has one."""
+    found: list[Piece] = []
+    offset = 0
+    while offset < len(data):
+        header = decode_header(data, offset)
+        found.append(Piece(offset, offset + HEADER_SIZE + header.stored, header.seq, header.kind))
+        offset = found[-1].end
+    return found
+
+
+def data_pieces(data: bytes) -> list[Piece]:
+    """The frames of a sound segment that hold records."""
+    return [piece for piece in pieces(data) if piece.kind != FOOTER]
+
+
+def snapshot(directory: Path) -> dict[str, bytes | None]:
+    """Every path below a directory with its bytes, None for directories."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+def run_id(root: Path) -> bytes:
+    """The id in the first header of a sound run."""
+    return decode_header(segment_paths(root)[0].read_bytes()).run
+
+
+def scan_bytes(path: Path, data: bytes, run: bytes) -> tuple[list, list[Damage]]:
+    """Reads `data` as the segment at `path`; the records by id, and the damage. Decompresses by itself."""
+    path.write_bytes(data)
+    ident, sealed = parse_name(path.name)
+    records: list = []
+    with Journal(RealFileSystem(), path.parent, run).scan(SegmentFile(ident, sealed, path)) as scan:
+        for frame in scan.frames():
+            lines = zstandard.ZstdDecompressor().decompress(frame.payload).splitlines()
+            records += [(frame.record_id(place), line) for place, line in enumerate(lines)]
+    return records, scan.damage
+
+
+def verified(root: Path) -> Verification:
+    """What verify says of a run."""
+    reader = RunReader(root)
+    try:
+        return verify_run(reader)
+    finally:
+        reader.close()
+
+
+def finished_of(records: list) -> list[str]:
+    """The trials with a final record among these, found without the index."""
+    decoded = [msgspec.json.decode(line) for _, line in records]
+    return sorted({record["trial"] for record in decoded if record["type"] == "trial"})
+
+
+def reframed(data: bytes, piece: Piece, payload: bytes, **fields) -> bytes:
+    """A frame in the place of `piece`, sound in itself, with another payload and other fields in its header."""
+    header = decode_header(data, piece.start)
+    return encode_header(header._replace(stored=len(payload), digest=digest_of(payload), **fields)) + payload
+
+
+def compressed(*lines: bytes) -> bytes:
+    """The payload of a frame with these records."""
+    return zstandard.ZstdCompressor(level=1).compress(b"".join(line + b"\n" for line in lines))
