@@ -91,10 +91,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def solver_identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
         """What a trial's answer depends on, apart from the model: the messages asked with, or the solver's source."""
-        if isinstance(self.solve, Generate):
-            own = self.solve.identity(sample, axes)
-        else:
-            own = {"source": self.source}
+        own = self.solve.identity(sample, axes) if isinstance(self.solve, Generate) else {"source": self.source}
         return {**own, "system": self.system, "args": self.args}
 
     def scoring_identity(self) -> dict[str, Any]:

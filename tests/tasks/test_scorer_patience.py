@@ -1,0 +1,37 @@
+"""No answer, however hostile, keeps a built-in scorer busy."""
+
+import pytest
+
+from holdfast.tasks import Answer, Sample, build_scorer
+from holdfast.tasks.scorers.base import LONGEST_TEXT
+
+PIECES = [
+    " ",
+    "1",
+    "1 ",
+    "1,",
+    "-",
+    "{",
+    "^{1",
+    "\\boxed{",
+    "\\frac{1",
+    "answer: ",
+    "answer is * ",
+    "A) ",
+    "(A",
+    "a\n",
+    "/1",
+    "é",
+    "*",
+]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("given", ["exact", "includes", "numeric", "choice"])
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_huge_answer_of_one_piece_is_judged(given, piece):
+    """A text that repeats one thing for ever is judged in a time that grows with its length alone."""
+    scorer = build_scorer(given)
+    sample = Sample("?", target="5", choices=["6 apples", "5"])
+    for text in (piece * (LONGEST_TEXT // len(piece)), "answer:" + piece * (LONGEST_TEXT // len(piece))):
+        assert scorer(Answer(text), sample).value is False
