@@ -119,11 +119,14 @@ class Index:
         existed = self._path is not None and self._path.exists()
         try:
             db = self._connect()
-            if self._is_ours(db):
+            if not self._is_ours(db):
+                self.note = "it belonged to another run or version" if existed else ""
+            elif db.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                # Found now, because an answer may come from pages that keeping up with the journal never looks at.
+                self.note = "it was damaged"
+            else:
                 return db
             db.close()
-            if existed:
-                self.note = "it belonged to another run or version"
         except sqlite3.DatabaseError as error:
             self.note = f"it could not be read ({error})"
         return self._begin()

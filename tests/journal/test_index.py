@@ -1,0 +1,369 @@
+"""Recovery 5 and 27: the index is a cache, and nothing but a cache."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+
+import pytest
+
+from durable import (
+    begin_run,
+    begin_session,
+    data_pieces,
+    finish_trials,
+    finished_of,
+    finished_run,
+    read_run,
+    segment_paths,
+)
+from holdfast.journal import Kind
+from holdfast.run import RunReader, verify_run
+from holdfast.run.layout import reader_cache
+from holdfast.run.records import Status, Trial
+from holdfast.storage import RealFileSystem
+
+
+def own_index(root):
+    """The index that readers of this run keep in their own cache."""
+    return reader_cache(root, RunReader(root).run)
+
+
+def answers(root, index=None):
+    """Everything that is asked of an index, and what it says of itself."""
+    reader = RunReader(root, index=index)
+    try:
+        rows = [tuple(row) for kind in ("session", "step", "score", "trial") for row in reader.index.rows(kind)]
+        return {
+            "rows": rows,
+            "counts": reader.index.counts(),
+            "finished": list(reader.finished()),
+            "states": reader.index.states(),
+            "damage": reader.damage(),
+            "doubtful": [doubtful.frame for doubtful in reader.index.doubtful()],
+            "records": [reader.read(reader_row) for reader_row in reader.index.rows("trial")],
+        }, reader.index.note
+    finally:
+        reader.close()
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of two sessions, the second of them killed, that has an index of its own."""
+    root = finished_run(tmp_path / "run", "t1", "t2")
+    second = begin_session(root)
+    finish_trials(second, "t3")
+    second.reader.refresh()
+    second.abandon()
+    assert (root / "index.sqlite").is_file()
+    return root
+
+
+def test_recovery_5_a_deleted_index_is_built_again_with_the_same_answers(run):
+    """Nothing but time is lost with the run's index or the reader's own."""
+    before, _ = answers(run)
+    own_index(run).unlink()
+    (run / "index.sqlite").unlink()
+    assert answers(run) == (before, "")
+    assert not (run / "index.sqlite").exists()
+
+
+@pytest.mark.parametrize("place", ["run", "reader"])
+def test_recovery_5_an_index_cut_at_many_lengths_gives_the_same_answers(run, place):
+    """Wherever the file was cut, and whichever page is gone, the answers are those of the journal."""
+    before, _ = answers(run)
+    path = run / "index.sqlite" if place == "run" else own_index(run)
+    data = path.read_bytes()
+    lengths = {0, 1, 15, 16, 99, 100, 101, *range(512, len(data), 512), len(data) - 1}
+    for length in sorted(lengths):
+        path.write_bytes(data[:length])
+        found, note = answers(run, path)
+        assert found == before, length
+        assert note or length > len(data) - 4096, length
+
+
+def test_recovery_5_an_index_with_pages_of_zeros_or_garbage_gives_the_same_answers(run):
+    """A page that is not as it was written is found before any answer comes from it."""
+    before, _ = answers(run)
+    path = own_index(run)
+    data = path.read_bytes()
+    seed = 20261116
+    print(f"seed {seed}")
+    noise = random.Random(seed)
+    for start in range(0, len(data), 4096):
+        for page in (bytes(4096), noise.randbytes(4096)):
+            path.write_bytes(data[:start] + page + data[start + 4096 :])
+            found, note = answers(run, path)
+            assert found == before, start
+            assert note or page == data[start : start + 4096], start
+
+
+@pytest.mark.parametrize("content", [b"garbage", b"SQLite format 3\x00" + bytes(5000), os.urandom(9000)])
+def test_recovery_5_garbage_in_the_place_of_an_index_gives_the_same_answers(run, content):
+    """A file that is no database is replaced, and the reader says so."""
+    before, _ = answers(run)
+    for path in (own_index(run), run / "index.sqlite"):
+        path.write_bytes(content)
+        found, note = answers(run, path)
+        assert found == before
+        assert note
+
+
+def test_recovery_5_an_index_of_another_run_gives_the_same_answers(run, tmp_path):
+    """An index that belongs to another run is recognised by the run's id, and built anew."""
+    before, _ = answers(run)
+    other = finished_run(tmp_path / "other", "x1", "x2", "x3")
+    for path in (own_index(run), run / "index.sqlite"):
+        shutil.copy(other / "index.sqlite", path)
+        found, note = answers(run, path)
+        assert found == before
+        assert "another run" in note
+
+
+def test_recovery_5_a_database_of_somebody_else_in_its_place_gives_the_same_answers(run):
+    """A sound database without our tables is replaced."""
+    before, _ = answers(run)
+    path = own_index(run)
+    path.unlink()
+    stranger = sqlite3.connect(path)
+    stranger.execute("CREATE TABLE about (name TEXT, value TEXT)")
+    stranger.close()
+    assert answers(run)[0] == before
+
+
+def test_recovery_5_an_index_that_breaks_while_it_is_open_is_built_anew(run):
+    """A reader that finds its index unusable at a refresh begins again, and says so."""
+    reader = RunReader(run)
+    reader.index._db.execute("DROP TABLE records")
+    third = begin_session(run)
+    finish_trials(third, "t4")
+    reader.refresh()
+    assert "could not be used" in reader.index.note
+    assert list(reader.finished()) == ["t1", "t2", "t3", "t4"]
+    reader.close()
+    third.abandon()
+
+
+def test_recovery_5_a_place_that_cannot_hold_an_index_costs_no_answer(run, tmp_path):
+    """Where the index cannot be written, a temporary one serves."""
+    before, _ = answers(run)
+    (tmp_path / "taken").mkdir()
+    found, note = answers(run, tmp_path / "taken")
+    assert found == before
+    assert "cannot be written" in note
+
+
+def test_recovery_5_a_reader_without_a_home_still_answers(run, monkeypatch):
+    """Where no cache can be made at all, the index lives as long as the reader."""
+    before, _ = answers(run)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/none")
+    assert answers(run) == (before, "")
+
+
+def test_a_reader_begins_with_the_index_of_the_run(run, monkeypatch):
+    """A first look at a run that has an index does not read its segments again."""
+    own = own_index(run)
+    own.unlink()
+    read = []
+    monkeypatch.setattr("holdfast.journal.index.Index._read", lambda *arguments: read.append(arguments))
+    answers(run)
+    assert own.exists()
+    assert len(read) <= 1
+
+
+def test_an_unreadable_index_of_the_run_does_not_keep_a_reader_from_its_own(run):
+    """What cannot be taken over from the run's index is read from the journal."""
+    before, _ = answers(run)
+    own_index(run).unlink()
+    (run / "index.sqlite").write_bytes(b"no database")
+    assert answers(run)[0] == before
+
+
+@pytest.mark.parametrize("which", ["index of the run", "index of the reader"])
+def test_recovery_27_a_segment_damaged_after_it_was_indexed_is_noticed(run, which):
+    """Each frame in turn: its trials are owed, its records are not given, whoever had indexed it."""
+    index = run / "index.sqlite" if which == "index of the run" else own_index(run)
+    for path in segment_paths(run):
+        data = path.read_bytes()
+        for piece in data_pieces(data):
+            path.write_bytes(data)
+            assert answers(run, index)[0]["finished"] == ["t1", "t2", "t3"]
+            path.write_bytes(data[: piece.end - 1] + bytes([data[piece.end - 1] ^ 0x10]) + data[piece.end :])
+            found, _ = answers(run, index)
+            now = read_run(run)
+            assert found["finished"] == finished_of(now.records)
+            assert None not in found["records"]
+            assert any(item.is_loss and item.offset == piece.start for item in found["damage"])
+        path.write_bytes(data)
+    assert answers(run, index)[0]["finished"] == ["t1", "t2", "t3"]
+
+
+def test_recovery_27_a_segment_damaged_under_an_open_reader_gives_no_score(run):
+    """A record whose bytes changed since the last look is not given, and is owed at the next look."""
+    reader = RunReader(run)
+    row = next(row for row in reader.index.rows("trial") if row.key == "t1")
+    path = segment_paths(run)[0]
+    data = bytearray(path.read_bytes())
+    data[row.offset + 100] ^= 0xFF
+    path.write_bytes(data)
+    assert reader.read(row) is None
+    reader.refresh()
+    assert list(reader.finished()) == ["t2", "t3"]
+    reader.close()
+
+
+def test_recovery_27_a_segment_deleted_under_an_open_reader_gives_no_score(run):
+    """A record whose file is gone is not given; the segment is remembered as missing."""
+    reader = RunReader(run)
+    row = next(row for row in reader.index.rows("trial") if row.key == "t3")
+    segment_paths(run)[-1].unlink()
+    assert reader.read(row) is None
+    reader.refresh()
+    assert list(reader.finished()) == ["t1", "t2"]
+    (loss,) = reader.damage()
+    assert (loss.kind, loss.keys) == (Kind.MISSING, ("t3",))
+    reader.close()
+
+
+def test_recovery_27_a_segment_replaced_by_a_shorter_sound_one_is_noticed(run):
+    """An older copy of a segment put back in its place does not keep the trials that it lacks."""
+    path = segment_paths(run)[-1]
+    data = path.read_bytes()
+    assert read_run(run).finished == ["t1", "t2", "t3"]
+    path.write_bytes(data[: data_pieces(data)[-1].start])
+    assert read_run(run).finished == ["t1", "t2"]
+    path.write_bytes(data)
+    assert read_run(run).finished == ["t1", "t2", "t3"]
+
+
+def test_a_segment_sealed_between_two_looks_is_no_damage(tmp_path):
+    """A reader that saw the footer under the open name is content with the same bytes under the sealed one."""
+    root = finished_run(tmp_path / "run", "t1")
+    sealed = segment_paths(root)[0]
+    opened = sealed.with_name(sealed.name.replace(".jsonl", ".open.jsonl"))
+    sealed.rename(opened)
+    reader = RunReader(root)
+    assert reader.damage() == []
+    opened.rename(sealed)
+    reader.refresh()
+    assert reader.damage() == []
+    assert [state.sealed for state in reader.index.states()] == [True, True]
+    reader.close()
+
+
+def test_bytes_that_follow_a_footer_are_damage_also_at_a_later_look(tmp_path):
+    """What is appended to a sealed segment after it was indexed is reported as at a first look."""
+    root = finished_run(tmp_path / "run", "t1")
+    path = segment_paths(root)[0]
+    data = path.read_bytes()
+    before = read_run(root)
+    path.write_bytes(data + data[:92])
+    now = read_run(root)
+    assert now.records == before.records
+    assert [(item.kind, item.offset) for item in now.losses] == [(Kind.UNREADABLE, len(data))]
+
+
+def test_damage_seen_before_the_seal_names_its_trials_after_it(tmp_path):
+    """Once a footer tells whom a lost frame concerned, a reader that saw the loss before says so too."""
+    root = finished_run(tmp_path / "run", "t1", "t2")
+    sealed = segment_paths(root)[0]
+    data = sealed.read_bytes()
+    piece = data_pieces(data)[2]
+    data = data[: piece.start + 95] + b"\x00\x00" + data[piece.start + 97 :]
+    opened = sealed.with_name(sealed.name.replace(".jsonl", ".open.jsonl"))
+    opened.write_bytes(data[: data_pieces(sealed.read_bytes())[-1].end])
+    sealed.unlink()
+    (root / "index.sqlite").unlink()
+    reader = RunReader(root)
+    assert [item.keys for item in reader.damage() if item.kind is Kind.UNREADABLE] == [()]
+    sealed.write_bytes(data)
+    opened.unlink()
+    reader.refresh()
+    assert [item.keys for item in reader.damage()] == [("t1",)]
+    reader.close()
+
+
+def test_a_live_reader_is_not_misled_by_a_roll_between_listing_and_reading(tmp_path, monkeypatch):
+    """A segment sealed and succeeded after the directory was listed is read with its successor."""
+    root = tmp_path / "run"
+    session = begin_run(root, segment_bytes=300)
+    finish_trials(session, "t1")
+    reader = RunReader(root)
+    real = RealFileSystem.list
+    rolled = []
+
+    def roll_after(self, path):
+        names = real(self, path)
+        if path.name == "journal" and not rolled and names == real(self, path):
+            rolled.append(True)
+            finish_trials(session, "t2")
+        return names
+
+    monkeypatch.setattr(RealFileSystem, "list", roll_after)
+    reader.refresh()
+    assert rolled
+    assert [item for item in reader.damage() if item.is_loss] == []
+    rolled.clear()
+    assert verify_run(reader).damage == []
+    assert rolled
+    session.abandon()
+    reader.close()
+
+
+def test_the_index_asks_for_one_key_without_reading_others(run):
+    """Rows of a key come in the order of the run; a copy does not double them."""
+    third = begin_session(run)
+    third.commit(Trial(trial="t1", attempt=2, status=Status.FAILED))
+    third.reader.refresh()
+    rows = list(third.reader.index.rows("trial", "t1"))
+    assert [row.ident.session for row in rows] == [1, 3]
+    assert third.reader.index.keys_in(*rows[1].ident[:3]) == ["t1"]
+    third.abandon()
+
+
+def test_a_segment_whose_bytes_cannot_be_read_is_damage_and_is_read_again_when_they_can(tmp_path, no_cache):
+    """An unreadable sector costs the frames in it, for as long as it cannot be read."""
+    root = finished_run(tmp_path / "run", "t1", "t2")
+    reader = RunReader(root, FailingReads())
+    reader.fs.failing = True
+    reader.refresh()
+    assert list(reader.finished()) == []
+    assert [item for item in reader.damage() if item.is_loss]
+    reader.fs.failing = False
+    reader.refresh()
+    assert list(reader.finished()) == ["t1", "t2"]
+    assert reader.damage() == []
+    reader.close()
+
+
+class FailingReads(RealFileSystem):
+    """A disk on which the first segment cannot be read while `failing` is set."""
+
+    failing = False
+
+    def open(self, path):
+        file = super().open(path)
+        return Unreadable(file, self) if path.name.endswith("000001.jsonl.zst") else file
+
+
+class Unreadable:
+    def __init__(self, inner, disk):
+        self.inner, self.disk = inner, disk
+
+    def read_at(self, offset, size):
+        if self.disk.failing:
+            raise OSError(5, "Input/output error")
+        return self.inner.read_at(offset, size)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+def test_two_readers_of_one_run_share_a_cache(run):
+    """A second reader beside the first sees the same, also while the first holds the cache open."""
+    first, second = RunReader(run), RunReader(run)
+    assert list(first.finished()) == list(second.finished()) == ["t1", "t2", "t3"]
+    first.close()
+    second.close()
