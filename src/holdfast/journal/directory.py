@@ -56,7 +56,7 @@ class SegmentState(NamedTuple):
         return SegmentPin(*self.ident, self.frames, self.last_digest.hex(), self.sealed)
 
 
-class _Seen:
+class Seen:
     """Frames that were met, as ranges of sequence numbers: a few numbers for each writer of a session."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class Journal:
 
     def stream(self, found: list[Damage]) -> Iterator[tuple[RecordId, bytes]]:
         """Every record once, in the order of the run; what is wrong on the way is added to `found`."""
-        seen = _Seen()
+        seen = Seen()
         for segment in self.segments():
             with self.scan(segment, settle=True) as scan:
                 for frame in scan.frames():

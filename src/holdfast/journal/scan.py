@@ -275,7 +275,8 @@ class SegmentScan:
             data = window.at(offset, _WINDOW)
             hit = data.find(MAGIC)
             while hit >= 0:
-                header = decode_header(data, hit) or decode_header(window.at(offset + hit, HEADER_SIZE))
+                whole = hit + HEADER_SIZE <= len(data)
+                header = decode_header(data, hit) if whole else decode_header(window.at(offset + hit, HEADER_SIZE))
                 if header is not None and self._is_ours(header):
                     return offset + hit
                 hit = data.find(MAGIC, hit + 1)

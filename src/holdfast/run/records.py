@@ -225,6 +225,8 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyRecord)
 _envelope = msgspec.json.Decoder(Envelope)
 _summary_encoder, _summary_decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Summary)
+_UNKNOWN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for a line that is no record, or not one of this version."""
 KEPT, NOT_KEPT = 1, 0
 """How the index flags the end of a trial."""
 BY_MODEL = 1
@@ -239,10 +241,12 @@ def encode(record: Record) -> bytes:
     """
     try:
         line = _encoder.encode(record)
-    except (TypeError, UnicodeEncodeError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        # What cannot be read back must not be written: the types of fields are not checked when a record is made.
+        _decoder.decode(line)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         raise UsageError(f"A {_tag(record)} record cannot be written as JSON: {error}.") from error
     if b"null" in line:
-        # The encoder writes null for NaN and infinity; what cannot be read back must not be written.
+        # The encoder writes null for NaN and infinity.
         _refuse_non_finite(msgspec.to_builtins(record), _tag(record))
     return line
 
@@ -266,7 +270,7 @@ def decode(line: bytes) -> AnyRecord | None:
     """The record in a line, or None for a type or a layout that this version does not know."""
     try:
         record: AnyRecord = _decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _UNKNOWN:
         return None
     return record
 
@@ -275,7 +279,7 @@ def classify(line: bytes) -> Entry | None:
     """What the index keeps of a line; None for what is no record at all."""
     try:
         envelope = _envelope.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _UNKNOWN:
         return None
     if envelope.type != "trial":
         flag = BY_MODEL if envelope.type == "step" and envelope.model else 0
@@ -301,15 +305,24 @@ def outsource(line: bytes, blobs: BlobStore) -> bytes:
     if len(line) <= BLOB_BYTES:
         return line
     envelope = _envelope.decode(line)
+    if envelope.type == "trial":
+        # Whether a trial is finished must not depend on a second file.
+        return line
     return _encoder.encode(msgspec.structs.replace(envelope, blob=blobs.put(line), size=len(line)))
 
 
-def cited_blob(line: bytes) -> tuple[str, int] | None:
-    """The digest and size of the blob that a line stands for, if it does."""
+def citation(line: bytes) -> Envelope | None:
+    """What stands in the journal of a record that is stored as a blob; None for any other line."""
     if b'"blob":"' not in line or len(line) > 1 << 16:
         return None
     try:
         envelope = _envelope.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _UNKNOWN:
         return None
-    return (envelope.blob, envelope.size) if envelope.blob else None
+    return envelope if envelope.blob else None
+
+
+def cited_blob(line: bytes) -> tuple[str, int] | None:
+    """The digest and size of the blob that a line stands for, if it does."""
+    envelope = citation(line)
+    return (envelope.blob, envelope.size) if envelope else None

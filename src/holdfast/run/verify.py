@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 
 from holdfast.journal import Damage, Kind, SegmentPin, SegmentState, cross_check, state_of
-from holdfast.journal.frame import COPY, Origin
+from holdfast.journal.directory import Seen
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Session, SessionEnd, Trial, cited_blob, decode
+from holdfast.run.records import Envelope, Session, SessionEnd, Trial, citation, decode
 
 
 class Verification(msgspec.Struct):
@@ -48,11 +48,13 @@ class _Count:
         self.sessions: list[Session] = []
         self.ends: list[SessionEnd] = []
         self.blobs: dict[str, int] = {}
+        self.citing: dict[str, set[str]] = {}
         self.artifacts: dict[str, str] = {}
 
     def take(self, line: bytes, session: int) -> None:
-        if cited := cited_blob(line):
-            self.blobs.__setitem__(*cited)
+        if cited := citation(line):
+            self._take_citation(cited)
+            return
         record = decode(line)
         self.types[str(record.__struct_config__.tag) if record else "unknown"] += 1
         if isinstance(record, Session):
@@ -63,6 +65,12 @@ class _Count:
             self.started.add(trial)
             if isinstance(record, Trial):
                 self._take_trial(record, session)
+
+    def _take_citation(self, record: Envelope) -> None:
+        self.types[record.type] += 1
+        self.started.add(record.trial)
+        self.blobs[record.blob] = record.size
+        self.citing.setdefault(record.blob, set()).add(record.trial)
 
     def _take_trial(self, record: Trial, session: int) -> None:
         if record.status.is_kept:
@@ -79,21 +87,19 @@ class _Count:
 def verify_run(reader: RunReader) -> Verification:
     """Counts everything in the run."""
     count, states, damage = _Count(), [], []
-    seen: set[Origin] = set()
+    seen = Seen()
+    indexed = set(reader.finished())
     for segment in reader.journal.walk():
         with reader.journal.scan(segment, settle=True) as scan:
             for frame in scan.frames():
-                if frame.header.kind == COPY and frame.origin in seen:
-                    continue
-                seen.add(frame.origin)
-                for line in scan.lines(frame):
+                for line in scan.lines(frame) if seen.add(frame.origin) else ():
                     count.take(line, frame.origin.session)
         damage += scan.damage
         states.append(state_of(segment, scan))
     damage = reader.index.name_missed(damage + cross_check(states, [*count.pins(), *reader.index.gone()]))
+    if not any(item.is_loss for item in damage):
+        damage += _check_counts(count) + _check_index(count, reader, indexed)
     damage += _check_files(reader, count)
-    losses = any(item.is_loss for item in damage)
-    damage += [] if losses else _check_counts(count, reader)
     return _result(reader, count, states, damage)
 
 
@@ -118,10 +124,16 @@ def _result(reader: RunReader, count: _Count, states: list[SegmentState], damage
 
 
 def _check_files(reader: RunReader, count: _Count) -> list[Damage]:
-    found = [reader.blobs.check(digest, size) for digest, size in count.blobs.items()]
+    found = [_check_blob(reader, digest, count) for digest in count.blobs]
     inputs = {item.digest: item.size for session in count.sessions for item in session.inputs.values() if item.copied}
     found += [reader.inputs.check(digest, size) for digest, size in inputs.items()]
     return [damage for damage in found if damage is not None] + _check_artifacts(reader.layout.artifacts, count)
+
+
+def _check_blob(reader: RunReader, digest: str, count: _Count) -> Damage | None:
+    damage = reader.blobs.check(digest, count.blobs[digest])
+    trials = sorted(count.citing[digest] - {""})
+    return msgspec.structs.replace(damage, keys=tuple(trials)) if damage else None
 
 
 def _check_artifacts(directory: Path, count: _Count) -> list[Damage]:
@@ -136,7 +148,7 @@ def _check_artifacts(directory: Path, count: _Count) -> list[Damage]:
     ]
 
 
-def _check_counts(count: _Count, reader: RunReader) -> list[Damage]:
+def _check_counts(count: _Count) -> list[Damage]:
     """Counts that must agree in a journal from which nothing is lost."""
     damage: list[Damage] = []
     for end in count.ends:
@@ -147,9 +159,21 @@ def _check_counts(count: _Count, reader: RunReader) -> list[Damage]:
     planned = count.sessions[-1].planned if count.sessions else 0
     if planned and len(count.kept) > planned:
         damage.append(Damage(Kind.COUNT, "journal", f"{len(count.kept)} trials are finished, {planned} are planned"))
-    indexed = sum(1 for _ in reader.finished())
-    if indexed != len(count.kept):
-        damage.append(
-            Damage(Kind.COUNT, "index", f"the index has {indexed} finished trials, the journal {len(count.kept)}")
-        )
     return damage
+
+
+def _check_index(count: _Count, reader: RunReader, before: set[str]) -> list[Damage]:
+    """The index against the journal, beside a writer that goes on: what was indexed before the journal was read is in
+    it, and what was read is in the index now.
+    """
+    reader.refresh()
+    invented = sorted(before - count.kept.keys())
+    absent = sorted(count.kept.keys() - set(reader.finished()))
+    return [
+        Damage(Kind.CONFLICT, "index", f"{len(keys)} finished trials {told}", keys=tuple(keys))
+        for keys, told in (
+            (invented, "are in the index and not in the journal"),
+            (absent, "are in the journal and not in the index"),
+        )
+        if keys
+    ]

@@ -1,0 +1,268 @@
+"""Resume 33, for records: what is written is what is read, field by field."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import types
+import typing
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from durable import begin_run, read_run
+from holdfast.errors import UsageError
+from holdfast.journal import BLOB_BYTES, BlobStore, SegmentPin
+from holdfast.run.records import (
+    KEPT,
+    NOT_KEPT,
+    RECORD_TYPES,
+    Answer,
+    Note,
+    Record,
+    Score,
+    Session,
+    Status,
+    Step,
+    Trial,
+    citation,
+    cited_blob,
+    classify,
+    decode,
+    decode_summary,
+    encode,
+    outsource,
+)
+from holdfast.storage import RealFileSystem
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+INTEGERS = st.integers() | st.sampled_from([0, -1, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**400])
+JSON = st.recursive(
+    st.none() | st.booleans() | INTEGERS | FLOATS | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def values(hint):
+    """Random values of a field's type."""
+    plain = {str: TEXT, int: INTEGERS, float: FLOATS, bool: st.booleans(), typing.Any: JSON, type(None): st.none()}
+    if hint in plain:
+        return plain[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in {types.UnionType, typing.Union}:
+        return st.one_of(*(values(argument) for argument in arguments))
+    if origin is list:
+        return st.lists(values(arguments[0]), max_size=3)
+    if origin is dict:
+        return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=3)
+    if isinstance(hint, enum.EnumMeta):
+        return st.sampled_from(hint)
+    return st.builds(hint, **{name: values(kind) for name, kind in fields_of(hint).items()})
+
+
+def fields_of(struct):
+    """The fields of a struct with their types; a field without a strategy fails the test."""
+    hints = typing.get_type_hints(struct)
+    if issubclass(struct, tuple):
+        return hints
+    return {field.name: hints[field.name] for field in msgspec.structs.fields(struct)}
+
+
+@pytest.mark.parametrize("record_type", RECORD_TYPES, ids=lambda kind: kind.__name__)
+def test_resume_33_every_field_of_every_record_survives_the_journal(record_type):
+    """decode(encode(x)) is x, for random values of every field, also those far outside of what is usual."""
+
+    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @given(values(record_type))
+    def check(record):
+        line = encode(record)
+        assert b"\n" not in line
+        read = decode(line)
+        assert type(read) is record_type
+        for name in fields_of(record_type):
+            assert same(getattr(read, name), getattr(record, name)), name
+
+    check()
+
+
+def same(left, right):
+    """Equal, and of the same types all the way down."""
+    if isinstance(right, float) and isinstance(left, float):
+        return left == right and math.copysign(1, left) == math.copysign(1, right)
+    if isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in right)
+    if isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return left == right and type(left) is type(right)
+
+
+def test_every_record_type_is_tested():
+    """A record type that is added is in the list that the property test goes through."""
+    assert set(RECORD_TYPES) == set(Record.__subclasses__())
+
+
+def test_a_default_is_left_out_of_the_bytes():
+    """A record costs only the fields that say something."""
+    assert encode(Answer(trial="t1", attempt=1)) == b'{"type":"answer","trial":"t1","attempt":1}'
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: Step(trial="t1", attempt=1, step="s", result={"a": [1, {"b": value}]}),
+        lambda value: Step(trial="t1", attempt=1, step="s", cost=value),
+        lambda value: Score(trial="t1", attempt=1, scorer="s", value=value),
+        lambda value: Note(kind="k", text="t", data=(1, value)),
+        lambda value: Score(trial="t1", attempt=1, scorer="s", metadata={"x": value}),
+    ],
+)
+def test_resume_33_a_number_that_json_cannot_hold_is_refused_to_its_maker(make, value):
+    """NaN and infinity get a sentence, never a null in their place."""
+    with pytest.raises(UsageError, match=r"record cannot be written as JSON|which JSON cannot hold"):
+        encode(make(value))
+
+
+def test_a_missing_value_beside_finite_numbers_is_kept():
+    """None is no NaN."""
+    record = Step(trial="t1", attempt=1, step="s", result=[None, 1.5, "null"])
+    assert decode(encode(record)) == record
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
+def test_resume_33_a_lone_surrogate_is_refused_to_its_maker(text):
+    """Text that is no Unicode gets a sentence, as a value and as a key."""
+    for result in (text, {text: 1}, [text]):
+        with pytest.raises(UsageError, match="step record cannot be written as JSON"):
+            encode(Step(trial="t1", attempt=1, step="s", result=result))
+
+
+@pytest.mark.parametrize("value", [2**64, -(2**63) - 1, 10**400, 10**4000])
+def test_resume_33_a_huge_integer_comes_back_exactly(value):
+    """An integer beyond 64 bits is not turned into a float."""
+    record = Step(trial="t1", attempt=1, step="s", result=value)
+    assert decode(encode(record)).result == value
+
+
+def test_resume_33_an_integer_that_python_will_not_print_is_refused_to_its_maker():
+    """An integer of more than 4,300 digits gets a sentence."""
+    with pytest.raises(UsageError, match="step record cannot be written"):
+        encode(Step(trial="t1", attempt=1, step="s", result=10**5000))
+
+
+def test_resume_33_a_value_that_is_no_json_is_refused_to_its_maker():
+    """Objects, keys that are no text, and bottomless nesting get a sentence."""
+    endless = []
+    endless.append(endless)
+    for result in (object(), {None: 1}, endless):
+        with pytest.raises(UsageError, match="step record cannot be written as JSON"):
+            encode(Step(trial="t1", attempt=1, step="s", result=result))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Score(trial="t1", attempt=1, scorer="s", value=True),
+        Trial(trial="t1", attempt=1, status="splendid"),
+        Answer(trial=7, attempt=1),
+        Note(kind="k", text=None),
+    ],
+)
+def test_resume_33_a_record_that_could_not_be_read_back_is_refused_to_its_maker(record):
+    """A field of the wrong type is noticed when it is written, not when the record is missed."""
+    with pytest.raises(UsageError, match=r"record cannot be written as JSON: (Expected|Invalid enum value)"):
+        encode(record)
+
+
+def test_unknown_types_and_layouts_are_passed_over():
+    """A line of a newer version decodes to nothing, and is indexed by its type and trial."""
+    line = b'{"type":"vision","trial":"t1","depth":3}'
+    assert decode(line) is None
+    assert classify(line)[:3] == ("vision", "t1", 0)
+    assert decode(b'{"type":"answer","trial":["new layout"],"attempt":1}') is None
+
+
+def test_unknown_fields_of_a_known_type_are_passed_over():
+    """A newer version's field does not keep the record from being read."""
+    line = b'{"type":"answer","mood":"good","trial":"t1","attempt":1,"text":"a"}'
+    assert decode(line) == Answer(trial="t1", attempt=1, text="a")
+
+
+@pytest.mark.parametrize("line", [b"", b"[]", b"{", b'{"a":1}', b"\xff", b"null", b"[" * 200_000])
+def test_a_line_that_is_no_record_is_nothing(line):
+    """Decoding never raises on bytes, however deep."""
+    assert decode(line) is None
+    assert classify(line) is None
+    assert cited_blob(b'{"blob":"' + line) is None
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_the_index_knows_which_trials_are_kept(status):
+    """Valid, limited and blocked ends are kept; failed and unfinished ones are not."""
+    entry = classify(encode(Trial(trial="t1", attempt=1, status=status, cost=0.5)))
+    kept = status in {Status.VALID, Status.LIMITED, Status.BLOCKED}
+    assert (entry.kind, entry.key, entry.flag) == ("trial", "t1", KEPT if kept else NOT_KEPT)
+    summary = decode_summary(entry.data)
+    assert (summary.status, summary.cost) == (status.value, 0.5)
+
+
+def test_resume_33_a_record_over_8_mib_goes_to_a_blob_and_comes_back(tmp_path):
+    """The journal holds a citation; whoever reads the run gets the record whole."""
+    root = tmp_path / "run"
+    session = begin_run(root)
+    large = Step(trial="t1", attempt=1, step="s", result="ü" * BLOB_BYTES)
+    session.commit(large)
+    session.commit(Step(trial="t1", attempt=1, step="s2", result="small"))
+    session.reader.refresh()
+    rows = list(session.reader.index.rows("step", "t1"))
+    assert session.reader.read(rows[0]) == large
+    session.close("complete")
+    (blob,) = (root / "blobs").iterdir()
+    assert blob.read_bytes() == encode(large)
+    assert sum(path.stat().st_size for path in (root / "journal").iterdir()) < 5000
+    assert next(decode(line) for _, line in read_run(root).records if b'"step"' in line) == large
+
+
+def test_a_record_of_exactly_8_mib_stays_in_the_journal(tmp_path):
+    """The border belongs to the journal."""
+    blobs = BlobStore(RealFileSystem(), tmp_path)
+    empty = encode(Step(trial="t1", attempt=1, step="s", result=""))
+    line = encode(Step(trial="t1", attempt=1, step="s", result="x" * (BLOB_BYTES - len(empty))))
+    assert len(line) == BLOB_BYTES
+    assert outsource(line, blobs) is line
+    longer = encode(Step(trial="t1", attempt=1, step="s", result="x" * (BLOB_BYTES - len(empty) + 1)))
+    cited = citation(outsource(longer, blobs))
+    assert (cited.type, cited.trial, cited.size) == ("step", "t1", BLOB_BYTES + 1)
+
+
+def test_the_end_of_a_trial_stays_in_the_journal_however_large(tmp_path):
+    """Whether a trial is finished never depends on a second file."""
+    blobs = BlobStore(RealFileSystem(), tmp_path)
+    line = encode(Trial(trial="t1", attempt=1, status=Status.VALID, axes={"a": "x" * BLOB_BYTES}))
+    assert outsource(line, blobs) is line
+
+
+def test_text_that_mentions_a_blob_is_no_citation():
+    """A model that writes about blobs is not taken for one."""
+    line = encode(Answer(trial="t1", attempt=1, value={"blob": "0" * 32, "size": 3}))
+    assert cited_blob(line) is None
+    assert cited_blob(encode(Note(kind="k", text='"blob":"x"'))) is None
+
+
+def test_a_record_prints_as_plain_json():
+    """Any JSON reader reads a record."""
+    session = Session(number=1, run="ab", name="n", at="now", version="0", pins=[SegmentPin(1, 0, 1, 3, "ff", True)])
+    assert json.loads(encode(session)) == {
+        "type": "session",
+        "number": 1,
+        "run": "ab",
+        "name": "n",
+        "at": "now",
+        "version": "0",
+        "pins": [[1, 0, 1, 3, "ff", True]],
+    }
