@@ -1,10 +1,16 @@
 """Digests of source: meaning counts, spelling does not."""
 
+import dataclasses
 import functools
+import importlib.metadata
 import importlib.util
 import itertools
+import json
 import linecache
+import math
 import os
+import pathlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -12,7 +18,7 @@ import textwrap
 import pytest
 
 from holdfast.tasks import Answer, exact, origin, scorer, source_digest, source_files, task
-from holdfast.tasks.importing import import_file
+from holdfast.tasks.importing import import_file, import_module
 
 BASE = '''
 """A module."""
@@ -324,3 +330,79 @@ def test_the_digest_is_the_same_in_every_process(tmp_path):
         done = subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True)
         found.add(done.stdout)
     assert len(found) == 1 and len(found.pop().strip()) == 32
+
+
+@pytest.mark.parametrize(
+    "using",
+    [
+        "from .helpers import check\nasync def solve(trial): return check(1)",
+        "from . import helpers\nasync def solve(trial): return helpers.check(1)",
+        "from . import helpers\nasync def solve(trial): return vars(helpers)",
+        "import package_of_tasks.helpers\nasync def solve(trial): return package_of_tasks.helpers.check(1)",
+    ],
+)
+def test_code_in_the_same_package_counts(tmp_path, using):
+    """Relative and dotted imports lead to the code they name; a module that is passed on counts whole."""
+
+    def digest(helpers):
+        base = tmp_path / str(next(names))
+        package = base / "package_of_tasks"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("")
+        (package / "helpers.py").write_text(helpers)
+        (package / "code.py").write_text(using)
+        return source_digest(import_module("package_of_tasks.code", base).solve)
+
+    first = "def check(value): return value + 1\n"
+    assert digest(first) == digest(first + "# A remark.\n")
+    assert digest(first) != digest(first.replace("+ 1", "+ 2"))
+
+
+def test_data_objects_that_are_held_count_by_what_they_hold():
+    """Data classes, structs, patterns, paths and keyword defaults in reach of a solver are part of it."""
+
+    @dataclasses.dataclass
+    class Settings:
+        depth: int
+
+    def make(held, *, default=None):
+        async def solve(trial, *, other=default):
+            return held, other
+
+        return solve
+
+    for one, two in [
+        (Settings(1), Settings(2)),
+        (re.compile("a"), re.compile("b")),
+        (pathlib.Path("a"), pathlib.Path("b")),
+        (exact(), exact(ignore_case=True)),
+        ({"a": [1]}, {"a": [2]}),
+        (len, max),
+        (json, math),
+    ]:
+        assert source_digest(make(one)) == source_digest(make(one))
+        assert source_digest(make(one)) != source_digest(make(two))
+    assert source_digest(make(1, default=2)) != source_digest(make(1, default=3))
+
+
+def test_a_variable_that_is_not_filled_yet_is_passed_over():
+    """A closure over a name that has no value yet still has a digest."""
+
+    def make():
+        def solve():
+            return later
+
+        first = source_digest(solve)
+        later = 5
+        return first, source_digest(solve), later
+
+    before, after, _ = make()
+    assert before != after
+
+
+def test_the_version_is_that_of_the_distribution():
+    """A package counts with the version of what was installed, also where the names differ."""
+    assert importlib.metadata.version("msgspec") in origin.versioned_name("msgspec.json", "encode")
+    assert importlib.metadata.version("PyYAML") in origin.versioned_name("yaml", "load")
+    assert origin.versioned_name("json.decoder", "JSONDecoder") == "json.decoder.JSONDecoder"
+    assert origin.versioned_name("holdfast.tasks", "exact") == "holdfast.tasks.exact"

@@ -10,6 +10,7 @@ from dataset_files import open_rows, write_jsonl
 from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec
 from holdfast.tasks import Sample, Task, exact, generate, load_use, source_digest, task
+from holdfast.tasks.use import task_names
 
 SAMPLES = [Sample("1 + 1?", target="2")]
 
@@ -138,6 +139,15 @@ def test_a_file_with_several_tasks_asks_for_a_name(tasks, tmp_path):
     """With several, or none, the refusal says what there is."""
     assert "defines 5 tasks: broken, empty_handed, needy, ready, sums" in refusal("tasks.py", tasks)
     assert "defines no task" in refusal("code.py", written(tmp_path, "x = 1"))
+
+
+def test_every_task_of_a_file_can_be_asked_for(tasks, tmp_path):
+    """A file stands for all of its tasks, in the order they are defined; a named one for itself."""
+    found = ["tasks.py:sums", "tasks.py:needy", "tasks.py:ready", "tasks.py:empty_handed", "tasks.py:broken"]
+    assert task_names("tasks.py", tasks) == found
+    assert task_names("tasks.py:sums", tasks) == ["tasks.py:sums"]
+    with pytest.raises(ConfigurationError, match=r"code\.py defines no task"):
+        task_names("code.py", written(tmp_path, "x = 1"))
 
 
 @pytest.mark.parametrize(

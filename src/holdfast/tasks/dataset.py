@@ -6,7 +6,9 @@ selection and its occurrence number.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import Operation
@@ -17,6 +19,9 @@ from holdfast.tasks.nearest import did_you_mean
 from holdfast.tasks.operations import select
 from holdfast.tasks.rows import Rows
 from holdfast.tasks.sample import Sample
+
+SUGGESTED_FROM = 10_000
+"""So many keys are looked at for the nearest to one that is not there."""
 
 
 class Dataset:
@@ -38,14 +43,16 @@ class Dataset:
 
     def only(self, ids: Collection[str]) -> None:
         """Leave out every sample whose key is not among these; a ConfigurationError names one that is not there."""
-        wanted = set(ids)
-        keys = list(self.keys())
-        kept = [position for position, key in enumerate(keys) if key in wanted]
-        missing = sorted(wanted - {keys[position] for position in kept})
+        missing = set(ids)
+        kept = array("I")
+        for position, key in enumerate(self.keys()):
+            if key in ids:
+                kept.append(position)
+                missing.discard(key)
         if missing:
-            raise ConfigurationError(
-                f"{self.rows.source} has no sample with the id {missing[0]!r}.", hint=did_you_mean(missing[0], keys)
-            )
+            first = min(missing)
+            near = did_you_mean(first, islice(self.keys(), SUGGESTED_FROM))
+            raise ConfigurationError(f"{self.rows.source} has no sample with the id {first!r}.", hint=near)
         self._selection = self._selection.pick(kept)
 
     def __len__(self) -> int:
