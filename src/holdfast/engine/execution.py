@@ -101,8 +101,11 @@ class Execution:
         models: dict[str, Model] = {}
         for name in sorted(used):
             model = spec.models[name]
-            slots = asyncio.Semaphore(model.concurrency_limit) if model.concurrency_limit else None
-            models[name] = Model(name, model, open_provider(model), Pace(model.rate_limit, self._clock), slots)
+            provider = open_provider(model)
+            # A model in this machine's memory knows best how many requests it can work on.
+            limit = model.concurrency_limit or getattr(provider, "concurrency_limit", None)
+            slots = asyncio.Semaphore(limit) if limit else None
+            models[name] = Model(name, model, provider, Pace(model.rate_limit, self._clock), slots)
         return models
 
     def _lane(self, task: PlannedTask, model: str) -> LaneQueue:
