@@ -11,6 +11,7 @@ from holdfast.cli.display import Display
 from holdfast.cli.main import print_json
 from holdfast.engine.begin import Begun, owed_and_why
 from holdfast.engine.execution import Ended, Execution
+from holdfast.run.gate import change_text
 
 
 def announce(begun: Begun, *, resumed: bool) -> None:
@@ -20,7 +21,11 @@ def announce(begun: Begun, *, resumed: bool) -> None:
     if not resumed:
         _say(f"Run {begun.root}: {counts['owed']} trials to do.")
         return
-    _say(f"Resuming {begun.root} (session {session.number}), with the configuration saved in the run.")
+    changed = "the configuration saved in the run"
+    if begun.decision is not None and begun.decision.changes:
+        changed += f" and {len(begun.decision.changes)} changes"
+    _say(f"Resuming {begun.root} (session {session.number}), with {changed}.")
+    _tell_changes(begun)
     reasons = [
         f"{counts[name]} {words}"
         for name, words in (("interrupted", "interrupted"), ("failed", "failed before"), ("not_started", "not started"))
@@ -30,6 +35,17 @@ def announce(begun: Begun, *, resumed: bool) -> None:
     _say(f"{counts['finished']} of {begun.prepared.planned} trials are finished, {counts['owed']} are owed{why}.")
     for note in begun.session.reader.notes():
         _say(f"note: {note}")
+
+
+def _tell_changes(begun: Begun) -> None:
+    if begun.note:
+        _say(f"note: {begun.note}")
+    if begun.decision is None:
+        return
+    for change in begun.decision.changes:
+        _say(f"  {change.path}: {change_text(change.old, change.new)}")
+    for item in begun.decision.kept:
+        _say(f"  {item.path}: {change_text(item.old, item.new)}; the run keeps what it has")
 
 
 def _say(text: str) -> None:

@@ -41,7 +41,7 @@ def command(
     if dry_run:
         return _dry_run(spec, run_dir, as_json=as_json)
     if or_resume and run_dir is not None and Layout(run_dir).journal.is_dir():
-        return carry_out(begin_resume(run_dir), as_json=as_json, resumed=True)
+        return carry_out(begin_resume(run_dir, offered=spec), as_json=as_json, resumed=True)
     begun = begin_run(spec, run_dir or default_root(spec), source=eval_file)
     return carry_out(begun, as_json=as_json, resumed=False)
 

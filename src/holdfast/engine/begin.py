@@ -1,31 +1,38 @@
-"""Beginning a session: a new run from an eval, or the next session of a run from the run alone."""
+"""Beginning a session: a new run from an eval, or the next session of a run through the gate."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from holdfast.engine.examine import Examiner, Passage, raw_digest, task_codes
 from holdfast.engine.history import History
-from holdfast.engine.prepare import FreshInputs, Prepared, SavedInputs, prepare, source_inputs
-from holdfast.errors import NotARun, ResumeAborted
+from holdfast.engine.prepare import FreshInputs, Prepared, prepare, source_inputs
+from holdfast.errors import NotARun
 from holdfast.journal import SegmentPin
 from holdfast.run import create_run, open_session, session_record
+from holdfast.run.config_file import write_config
 from holdfast.run.create import refuse_existing
 from holdfast.run.find import RUNS
+from holdfast.run.gate import Decision
 from holdfast.run.reading import RunReader
-from holdfast.run.records import PlanEntry, Session
+from holdfast.run.records import Input, PlanEntry, Session
 from holdfast.run.session import RunSession
-from holdfast.spec import EvalSpec, plain, typed_eval
+from holdfast.spec import DatasetSpec, EvalSpec, plain
 from holdfast.tasks import Task
 
 
 class Begun:
     """A session that may begin its work: what it will do, and why."""
 
-    def __init__(self, session: RunSession, prepared: Prepared) -> None:
-        self.session, self.prepared = session, prepared
+    def __init__(
+        self, session: RunSession, prepared: Prepared, decision: Decision | None = None, note: str = ""
+    ) -> None:
+        self.session, self.prepared, self.decision, self.note = session, prepared, decision, note
 
     @property
     def root(self) -> Path:
@@ -58,61 +65,117 @@ def begin_run(
     inputs = FreshInputs()
     try:
         prepared = prepare(spec, inputs, tasks)
-        files = {**inputs.files, **source_inputs(prepared)}
-        fields = {"plan": plan_entries(prepared), "source": source}
         session = create_run(
-            root, name=spec.name, config=plain(spec), inputs=files, planned=prepared.planned, fields=fields
+            root,
+            name=spec.name,
+            config=plain(spec, explicit=True),
+            inputs={**inputs.files, **source_inputs(prepared)},
+            raw=raw_digests(prepared),
+            planned=prepared.planned,
+            fields={**session_fields(prepared), "source": source},
         )
     finally:
         inputs.close()
     return Begun(session, prepared)
 
 
+def session_fields(prepared: Prepared) -> dict[str, Any]:
+    """What a session record says of the plan and the code."""
+    return {"plan": plan_entries(prepared), "code": task_codes({task.name: task.task for task in prepared.tasks})}
+
+
+def raw_digests(prepared: Prepared) -> dict[str, str]:
+    """The digests of the dataset files, as they stand where they come from."""
+    return {
+        planned.source: raw_digest(Path(planned.task.dataset.path))
+        for planned in prepared.tasks
+        if isinstance(planned.task.dataset, DatasetSpec)
+    }
+
+
 def plan_entries(prepared: Prepared) -> list[PlanEntry]:
-    """How many trials are planned for each task and model."""
-    return [PlanEntry(task.name, model, task.planned_by_model) for task in prepared.tasks for model in task.models]
+    """How many trials are planned for each task and model, and who scores them."""
+    return [
+        PlanEntry(task.name, model, task.planned_by_model, [scorer.name for scorer in task.task.scorers])
+        for task in prepared.tasks
+        for model in task.models
+    ]
 
 
-def saved_eval(session: Session) -> EvalSpec:
-    """The eval that a session was carrying out.
-
-    Raises:
-        ResumeAborted: it cannot be understood by this version.
-    """
-    try:
-        return typed_eval(session.config, "the run's configuration")
-    except ValueError as error:  # pragma: no cover - a configuration that this version wrote is one it can read
-        raise ResumeAborted(f"Resume aborted: the run's configuration cannot be read: {error}.") from error
-
-
-def begin_resume(root: Path, *, tasks: Mapping[str, Task] | None = None) -> Begun:
-    """Opens a run for its next session; everything comes from the run.
+def begin_resume(root: Path, *, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> Begun:
+    """Opens a run for its next session, through the gate; without an offer everything comes from the run.
 
     Raises:
         NotARun: there is no run at `root`.
         RunHeld: another session executes it.
-        ResumeAborted: it may not go on.
+        ResumeAborted: it may not go on with what is offered; nothing was written.
     """
-    prepared: list[Prepared] = []
+    examine_run(root, offered, tasks).inputs.close()
+    opening = _Opening(offered, tasks)
+    session = open_session(root, opening.make)
+    begun = opening.begun(session)
+    if begun.note or session.session.changes:
+        # The file is derived: a failure to write it costs nothing, and the next session writes it.
+        with contextlib.suppress(OSError):
+            write_config(session.reader.fs, session.layout.config, session.reader.sessions)
+    return begun
 
-    def make(reader: RunReader, number: int, pins: list[SegmentPin]) -> Session:
+
+def examine_run(root: Path, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> Passage:
+    """What a resume would go on with; writes nothing into the run.
+
+    Raises:
+        ResumeAborted: the run may not go on with what is offered.
+    """
+    reader = RunReader(root)
+    try:
+        last_session(reader)
+        return Examiner(reader, offered, tasks).examine()
+    finally:
+        reader.close()
+
+
+class _Opening:
+    """The record of a session that resumes a run, made under the lease."""
+
+    def __init__(self, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> None:
+        self._offered, self._tasks = offered, tasks
+        self._passage: Passage | None = None
+        self._prepared: Prepared | None = None
+
+    def make(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> Session:
         last = last_session(reader)
-        ready = prepare(saved_eval(last), SavedInputs(reader.layout, last.inputs), tasks)
-        prepared.append(ready)
+        # Once more under the lease: another session may have changed the run since it was examined.
+        passage = Examiner(reader, self._offered, self._tasks).examine()
+        prepared = prepare(passage.decision.spec, passage.inputs, passage.tasks)
+        self._passage, self._prepared = passage, prepared
         return session_record(
             reader.run.hex(),
             number,
             pins,
             name=last.name,
-            config=last.config,
-            inputs=last.inputs,
-            planned=ready.planned,
-            plan=plan_entries(ready),
+            config=plain(passage.decision.spec, explicit=True),
+            inputs={**last.inputs, **self._copy_inputs(reader, passage, prepared)},
+            planned=prepared.planned,
             source=last.source,
+            serving=last.serving,
+            changes=passage.decision.changes,
+            **session_fields(prepared),
         )
 
-    session = open_session(root, make)
-    return Begun(session, prepared[0])
+    def _copy_inputs(self, reader: RunReader, passage: Passage, prepared: Prepared) -> dict[str, Input]:
+        raw = raw_digests(prepared)
+        copied = {}
+        for name, path in passage.inputs.files.items():
+            digest, size = reader.inputs.put_file(path)
+            copied[name] = Input(digest=digest, size=size, source=name, raw=raw.get(name, ""))
+        return copied
+
+    def begun(self, session: RunSession) -> Begun:
+        if self._passage is None or self._prepared is None:
+            raise RuntimeError("the session was opened without its record being made")
+        self._passage.inputs.close()
+        return Begun(session, self._prepared, self._passage.decision, self._passage.note)
 
 
 def last_session(reader: RunReader) -> Session:

@@ -34,6 +34,8 @@ class PlannedTask(NamedTuple):
     limits: Limits
     max_retries: int
     deadline: float
+    source: str = ""
+    """The name of the input that its rows come from."""
 
     @property
     def planned(self) -> int:

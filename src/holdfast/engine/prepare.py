@@ -7,7 +7,7 @@ nowhere else. Either way the rest is the same code.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from holdfast.errors import ConfigurationError, RunDamaged, UsageError
 from holdfast.run.layout import Layout
 from holdfast.run.records import Input
 from holdfast.spec import DatasetSpec, EvalSpec, Limits, TaskSpec
-from holdfast.tasks import Rows, Task, adapt_task, build_task, ingest, ingest_samples, load_use, source_files
+from holdfast.tasks import Dataset, Rows, Task, adapt_task, build_task, ingest, ingest_samples, load_use, source_files
 
 T = TypeVar("T")
 IN_MEMORY = "python:"
@@ -28,6 +28,9 @@ class Inputs(Protocol):
 
     def rows(self, name: str, task: Task) -> Rows:
         """The rows of the input `name`, which `task` asks about."""
+
+    def is_new(self, name: str) -> bool:
+        """Whether its samples have not been checked before."""
 
 
 class FreshInputs:
@@ -53,6 +56,18 @@ class FreshInputs:
             self._rows[name] = Rows.open(path, source=source)
         return self._rows[name]
 
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 - all are
+        return True
+
+    def append(self, name: str, saved: Dataset, keys: Collection[str]) -> None:
+        """Puts rows of another dataset behind those of the input `name`."""
+        path = self.files[name]
+        with path.open("ab") as stream:
+            for position in range(len(saved)):
+                if saved.key(position) in keys:
+                    stream.write(saved.row_line(position))
+        self._rows[name] = Rows.open(path, source=self._rows[name].source)
+
     def close(self) -> None:
         self._spool.cleanup()
 
@@ -63,6 +78,12 @@ class SavedInputs:
     def __init__(self, layout: Layout, inputs: Mapping[str, Input]) -> None:
         self._layout, self._inputs = layout, inputs
         self._rows: dict[str, Rows] = {}
+
+    def has(self, name: str) -> bool:
+        return name in self._inputs
+
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 - none is
+        return False
 
     def rows(self, name: str, task: Task) -> Rows:
         if name not in self._rows:
@@ -104,12 +125,11 @@ def prepare(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | None = N
 
 
 def _plan(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Task | None) -> PlannedTask:
-    task = _build(name, entry, spec, given)
-    source = f"datasets/{entry.dataset}" if entry.dataset else f"tasks/{name}"
-    dataset = task.bind(inputs.rows(source, task), entry.limit)
+    task = build(name, entry, spec, given)
+    dataset = task.bind(inputs.rows(input_name(name, entry), task), entry.limit)
     if entry.sample_ids:
         dataset.only(entry.sample_ids)
-    if isinstance(inputs, FreshInputs):
+    if inputs.is_new(input_name(name, entry)):
         task.check(dataset)
     if not len(dataset):
         raise ConfigurationError(
@@ -125,6 +145,7 @@ def _plan(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Tas
         limits=task.limits or Limits(),
         max_retries=_or(entry.runner.max_retries, spec.runner.max_retries),
         deadline=_or(entry.runner.deadline, spec.runner.deadline),
+        source=input_name(name, entry),
     )
 
 
@@ -132,7 +153,17 @@ def _or(own: T | None, common: T) -> T:
     return common if own is None else own
 
 
-def _build(name: str, entry: TaskSpec, spec: EvalSpec, given: Task | None) -> Task:
+def input_name(task: str, entry: TaskSpec) -> str:
+    """The name of the copy of a task's rows; tasks that ask about the same dataset share it."""
+    return f"datasets/{entry.dataset}" if entry.dataset else f"tasks/{task}"
+
+
+def build(name: str, entry: TaskSpec, spec: EvalSpec, given: Task | None) -> Task:
+    """The task that an entry of the eval describes, or `given` under the entry's settings.
+
+    Raises:
+        ConfigurationError: it cannot be built.
+    """
     if given is not None:
         return adapt_task(name, entry, given)
     if entry.use is None:
@@ -151,5 +182,5 @@ def source_inputs(prepared: Prepared) -> dict[str, Path]:
     for planned in prepared.tasks:
         for item in (planned.task.solve, *planned.task.scorers):
             for path in source_files(item):
-                files[f"sources/{path.name}"] = path
+                files[f"sources/{planned.name}/{path.name}"] = path
     return files

@@ -11,10 +11,11 @@ import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.journal import BlobStore, JournalWriter
+from holdfast.run.config_file import write_config
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Input, encode
@@ -25,12 +26,20 @@ from holdfast.storage.filesystem import FileSystem, sync_name
 _CREATING = "creating"
 
 
+class _Sources(NamedTuple):
+    """What is copied into a run, and the digests of the files it was taken from."""
+
+    inputs: Mapping[str, bytes | Path]
+    raw: Mapping[str, str]
+
+
 def create_run(
     root: Path,
     *,
     name: str,
     config: dict[str, Any],
     inputs: Mapping[str, bytes | Path] | None = None,
+    raw: Mapping[str, str] | None = None,
     planned: int = 0,
     fields: Mapping[str, Any] | None = None,
     fs: FileSystem | None = None,
@@ -47,7 +56,7 @@ def create_run(
     refuse_existing(root)
     try:
         told = {"name": name, "config": config, "planned": planned, **(fields or {})}
-        return _create(fs, root, inputs or {}, told, writer)
+        return _create(fs, root, _Sources(inputs or {}, raw or {}), told, writer)
     except OSError as error:
         raise StorageFailure(
             f"The run {root} could not be created: {error.strerror or error}.",
@@ -67,7 +76,7 @@ def refuse_existing(root: Path) -> None:
 
 
 def _create(
-    fs: FileSystem, root: Path, inputs: Mapping[str, bytes | Path], fields: dict[str, Any], writer: dict[str, Any]
+    fs: FileSystem, root: Path, sources: _Sources, fields: dict[str, Any], writer: dict[str, Any]
 ) -> RunSession:
     make_directories(fs, root.parent)
     _remove_leftovers(fs, root)
@@ -79,12 +88,13 @@ def _create(
     with contextlib.ExitStack() as undo:
         lease = take_lease(fs, building.root)
         undo.callback(lease.release)
-        copied = _copy_inputs(fs, building, inputs)
+        copied = _copy_inputs(fs, building, sources)
         crashpoints.reach("run.inputs-written")
         session = session_record(run.hex(), 1, [], inputs=copied, **fields)
         journal = JournalWriter(fs, building.journal, run, 1, **writer)
         undo.callback(journal.abandon)
         journal.commit(encode(session))
+        write_config(fs, building.config, [session])
         fs.sync_directory(building.root)
         crashpoints.reach("run.session-synced")
         fs.rename(building.root, root)
@@ -123,10 +133,10 @@ def _remove_leftovers(fs: FileSystem, root: Path) -> None:
         lease.release()
 
 
-def _copy_inputs(fs: FileSystem, building: Layout, inputs: Mapping[str, bytes | Path]) -> dict[str, Input]:
+def _copy_inputs(fs: FileSystem, building: Layout, sources: _Sources) -> dict[str, Input]:
     store = BlobStore(fs, building.inputs)
     copied: dict[str, Input] = {}
-    for name, content in inputs.items():
+    for name, content in sources.inputs.items():
         digest, size = store.put_file(content) if isinstance(content, Path) else (store.put(content), len(content))
-        copied[name] = Input(digest=digest, size=size, source=name)
+        copied[name] = Input(digest=digest, size=size, source=name, raw=sources.raw.get(name, ""))
     return copied

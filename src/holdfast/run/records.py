@@ -39,6 +39,8 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int
     source: str = ""
     copied: bool = True
+    raw: str = ""
+    """The digest of the file that it was taken from, as it stood there."""
 
 
 class PlanEntry(msgspec.Struct, frozen=True):
@@ -47,6 +49,16 @@ class PlanEntry(msgspec.Struct, frozen=True):
     task: str
     model: str
     planned: int
+    scorers: list[str] = []
+
+
+class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The code behind a task in Python, as digests of its normalised source."""
+
+    name: str
+    solver: str
+    scorers: dict[str, str] = {}
+    files: list[str] = []
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -87,6 +99,9 @@ class Session(Record, frozen=True):
     source: str = ""
     planned: int = 0
     plan: list[PlanEntry] = []
+    code: dict[str, TaskCode] = {}
+    serving: str = ""
+    """The digest of serving.yaml, if the run has one."""
     pins: list[SegmentPin] = []
     changes: list[Change] = []
 
@@ -137,6 +152,10 @@ class Score(Record, frozen=True):
     trial: str
     attempt: int
     scorer: str
+    task: str = ""
+    model: str = ""
+    axes: dict[str, str] = {}
+    """Given, as the two before it, where the trial had already ended when it was judged."""
     value: float | None = None
     answer: str | None = None
     explanation: str = ""

@@ -16,6 +16,7 @@ POINTS = (
     "run.session-synced",
     "run.renamed",
     "run.parent-synced",
+    "config.before-write",
     "session.settled",
     "session.opened",
     "session.ending",

@@ -44,6 +44,11 @@ class Identities:
         self._occurrences = array("I", [1]) * len(rows)
         self._read(LastSeen(len(rows)))
 
+    @property
+    def given(self) -> bool:
+        """Whether the dataset gives ids."""
+        return self._given
+
     def input_digest(self, row: int) -> bytes:
         return _slot(self._inputs, row)
 

@@ -1,0 +1,44 @@
+"""`holdfast diff`: what a resume with an edited eval would change, without doing anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from holdfast.cli.main import print_json
+from holdfast.engine.begin import last_session
+from holdfast.engine.examine import Examiner
+from holdfast.errors import ResumeAborted
+from holdfast.run.find import find_run
+from holdfast.run.gate import Decision, change_text
+from holdfast.run.reading import RunReader
+from holdfast.spec import load_eval, resolve
+
+
+@click.command("diff")
+@click.argument("run")
+@click.argument("eval_file", metavar="EVAL", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(run: str, eval_file: Path, *, as_json: bool) -> int:
+    """Show what differs between RUN and EVAL, and what a resume would make of it. Exits 3 if it would be refused."""
+    reader = RunReader(find_run(run))
+    try:
+        last_session(reader)
+        decision = Examiner(reader, resolve(load_eval(eval_file), str(eval_file)), None).compare()
+    finally:
+        reader.close()
+    if as_json:
+        print_json({"run": run, "refused": bool(decision.refused), "differences": decision.differences})
+    else:
+        _print(decision)
+    return ResumeAborted.exit_code if decision.refused else 0
+
+
+def _print(decision: Decision) -> None:
+    for item in decision.differences:
+        click.echo(f"{item.verdict.value:<8} {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
+        if item.way_out:
+            click.echo(f"         {item.way_out}")
+    if not decision.differences:
+        click.echo("No difference.")

@@ -1,0 +1,104 @@
+"""`config.yaml`: the resolved configuration for people, under a header that says where it came from.
+
+It is derived from the session records, and never the source of anything. A session's record is synced first; the file
+is written from it, atomically. On open, a file that an earlier session would have written is rolled forward, one that
+is missing is written again; edited comments and formatting are tolerated; edited values, or what is no YAML mapping,
+abort the resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import ConfigurationError, ResumeAborted
+from holdfast.run.gate import change_text
+from holdfast.run.records import Session
+from holdfast.storage import crashpoints
+from holdfast.storage.filesystem import FileSystem, write_atomically
+
+Same = Callable[[Any, dict[str, Any]], bool]
+"""Whether the data of a file says the same as a session's configuration."""
+
+
+def config_text(sessions: Sequence[Session]) -> str:
+    """The file after these sessions."""
+    from holdfast.spec.document import write_document  # noqa: PLC0415 - PyYAML is needed here only
+
+    header = _created(sessions[0])
+    for session in sessions[1:]:
+        header += _resumed(session)
+    return "\n".join(header) + "\n\n" + write_document(sessions[-1].config)
+
+
+def _created(session: Session) -> list[str]:
+    lines = [f"# Created by holdfast {session.version} at {session.at}"]
+    if session.invocation:
+        lines.append(f"#   invocation: {_one_line(' '.join(session.invocation))}")
+    if session.source:
+        lines.append(f"#   source: {_one_line(session.source)}")
+    return lines
+
+
+def _resumed(session: Session) -> list[str]:
+    if not session.changes:
+        return []
+    lines = [f"# Resumed by holdfast {session.version} at {session.at}:"]
+    return lines + [
+        f"#   - {change.path}: {_one_line(change_text(change.old, change.new))}" for change in session.changes
+    ]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def check_config(path: Path, sessions: Sequence[Session], same: Same) -> str:
+    """What is to be done about the file: nothing (""), or a note that says why it will be written again.
+
+    Raises:
+        ResumeAborted: its values were edited, or it is no YAML mapping.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return "config.yaml was missing; it is written again from the journal."
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResumeAborted(f"Resume aborted: {path} cannot be read: {error}.", hint=_REPAIR) from error
+    if text == config_text(sessions):
+        return ""
+    if any(text == config_text(sessions[:count]) for count in range(1, len(sessions))):
+        return "config.yaml was behind the journal; it is brought up to date."
+    _check_values(path, text, sessions[-1], same)
+    return ""
+
+
+_REPAIR = "`holdfast repair` writes it again from the journal."
+
+
+def _check_values(path: Path, text: str, session: Session, same: Same) -> None:
+    from holdfast.spec.document import read_document  # noqa: PLC0415 - PyYAML is needed here only
+
+    try:
+        data = read_document(text, "config.yaml")
+    except ConfigurationError as error:
+        raise ResumeAborted(f"Resume aborted: {path} is not valid YAML: {error.message}", hint=_REPAIR) from None
+    if not isinstance(data, dict) or not data:
+        state = "is empty" if not data else "is no mapping"
+        raise ResumeAborted(f"Resume aborted: {path} {state}.", hint=_REPAIR)
+    if not same(data, session.config):
+        raise ResumeAborted(
+            f"Resume aborted: values in {path} were edited by hand, and differ from what the run was begun with.",
+            hint=f"Give changes with --set or --config. {_REPAIR}",
+        )
+
+
+def write_config(fs: FileSystem, path: Path, sessions: Sequence[Session]) -> None:
+    """Writes the file from the session records.
+
+    Raises:
+        OSError: it could not be written; it is derived, and nothing is lost with it.
+    """
+    crashpoints.reach("config.before-write")
+    write_atomically(fs, path, config_text(sessions).encode("utf-8", "replace"))

@@ -1,0 +1,142 @@
+"""The gate: may this run go on with what is offered now?
+
+It stands before every path that could execute trials. `decide` is a pure function from what is saved in the run and
+what is offered to a verdict with reasons; `refusal` puts a negative one into words. Nothing is written before it was
+passed.
+
+What is compared: the two evals, field by field (spec/compare.py); the content of every sample that was asked, by key;
+and the code of every task in Python, by normalised source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import ResumeAborted
+from holdfast.run.records import Change, TaskCode
+from holdfast.spec import Drift, EvalSpec
+from holdfast.spec.compare import Difference, Verdict, join, way_out
+
+_NAMED = 5
+
+Content = Mapping[str, tuple[bytes, bytes]]
+"""The samples of a task: key → digest of its input, digest of its target."""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """One side of the comparison."""
+
+    spec: EvalSpec
+    code: dict[str, TaskCode] = {}
+    content: dict[str, Any] = {}
+    """By task, only where the two sides are not known to be the same."""
+    keyed: frozenset[str] = frozenset()
+    """The tasks whose samples have ids of their own."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What the gate says."""
+
+    spec: EvalSpec
+    """The eval to go on with, if nothing is refused."""
+    differences: list[Difference]
+
+    @property
+    def refused(self) -> list[Difference]:
+        return [item for item in self.differences if item.verdict is Verdict.REFUSED]
+
+    @property
+    def changes(self) -> list[Change]:
+        """What is recorded about this resume."""
+        recorded = {Verdict.APPLIED, Verdict.GROWN}
+        return [Change(item.path, item.old, item.new) for item in self.differences if item.verdict in recorded]
+
+    @property
+    def kept(self) -> list[Difference]:
+        """Where fewer were offered and the saved ones stand."""
+        return [item for item in self.differences if item.verdict is Verdict.KEPT]
+
+
+def decide(saved: Snapshot, offered: Snapshot) -> Decision:
+    """Whether the run may go on with what is offered, and with which eval."""
+    joined = join(saved.spec, offered.spec)
+    differences = list(joined.differences)
+    for task, content in offered.content.items():
+        keyed = task in saved.keyed and task in offered.keyed
+        differences += _compare_content(task, saved.content.get(task, {}), content, keyed=keyed)
+    for task, code in offered.code.items():
+        if task in saved.code:
+            differences += _compare_code(task, saved.code[task], code)
+    return Decision(joined.spec, differences)
+
+
+def _compare_content(task: str, old: Content, new: Content, *, keyed: bool) -> list[Difference]:
+    path = f"tasks.{task}.dataset"
+    inputs = [key for key in old if key in new and old[key][0] != new[key][0]]
+    targets = [key for key in old if key in new and old[key][0] == new[key][0] and old[key][1] != new[key][1]]
+    added = [key for key in new if key not in old]
+    missing = [key for key in old if key not in new]
+    found = []
+    if inputs:
+        found.append(_refused(path, Drift.IDENTITY, "samples", f"input edited: {_named(inputs)}"))
+    if targets:
+        found.append(_refused(path, Drift.SCORING, "samples", f"target edited: {_named(targets)}"))
+    if missing and added and not keyed:
+        # Without ids a sample is its content: an edited one is gone, and another has come.
+        edited = f"{len(missing)} replaced by {len(added)} others: {_named(missing)}"
+        return [*found, _refused(path, Drift.IDENTITY, "samples", edited)]
+    if missing:
+        told = f"without {_named(missing)}"
+        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", told, Verdict.KEPT))
+    if added:
+        total = len(new) + len(missing)
+        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", f"{total} samples", Verdict.GROWN))
+    return found
+
+
+def _compare_code(task: str, old: TaskCode, new: TaskCode) -> list[Difference]:
+    found = []
+    if old.solver != new.solver:
+        where = ", ".join(new.files) or "the solver"
+        found.append(_refused(f"tasks.{task}.use", Drift.IDENTITY, "solver", f"{new.name} changed in {where}"))
+    for name, digest in new.scorers.items():
+        if name in old.scorers and old.scorers[name] != digest:
+            where = ", ".join(new.files) or "its source"
+            path = f"tasks.{task}.scorers.{name}"
+            found.append(_refused(path, Drift.SCORING, "scorer", f"{name} changed in {where}"))
+    return found
+
+
+def _refused(path: str, drift: Drift, old: str, new: str) -> Difference:
+    return Difference(path, drift, old, new, Verdict.REFUSED, way_out(drift))
+
+
+def _named(keys: list[str]) -> str:
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return ", ".join(keys[:_NAMED]) + more
+
+
+def refusal(decision: Decision, run: str) -> ResumeAborted:
+    """The error that names every refused field with its class, both values and the way out."""
+    lines = [f"Resume aborted: {run} may not go on with these changes; nothing was written."]
+    for item in decision.refused:
+        lines.append(f"  {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
+        if item.way_out:
+            lines.append(f"    {item.way_out}")
+    return ResumeAborted("\n".join(lines))
+
+
+def change_text(old: Any, new: Any) -> str:
+    """Both values, as they stand in the header of config.yaml."""
+    return f"{value_text(old)} → {value_text(new)}"
+
+
+def value_text(value: Any) -> str:
+    if value is None:
+        return "unset"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = " ".join(text.split())
+    return text if len(text) <= 120 else f"{text[:119]}…"

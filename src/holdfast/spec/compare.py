@@ -1,0 +1,208 @@
+"""Drift: a saved eval and an offered one become one eval, and every difference gets a verdict.
+
+The rule: a field may change on resume if and only if changing it touches neither sample data nor any persisted
+result. Both evals must be resolved, so that an explicit default, a `null` or the order of keys is no difference. The
+walk follows the schema and the class on each field; a new field is judged the day it is added. Nothing is read or
+written here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.spec.drift import Block, Drift
+from holdfast.spec.eval import EvalSpec
+from holdfast.spec.fields import Field, block_within, fields_of
+from holdfast.spec.task import TaskSpec
+from holdfast.spec.wording import member
+
+B = TypeVar("B", bound=Block)
+
+
+class Verdict(enum.StrEnum):
+    """What becomes of a difference."""
+
+    APPLIED = "applied"
+    """It only changes how fast, how shown, or where things are reached."""
+    GROWN = "grown"
+    """More is asked for; what is missing will be run."""
+    KEPT = "kept"
+    """Fewer are offered; the saved ones stand."""
+    REFUSED = "refused"
+    """The run may not go on with it."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One field that differs."""
+
+    path: str
+    drift: Drift
+    old: Any
+    new: Any
+    verdict: Verdict
+    way_out: str = ""
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """The eval that a run would go on with, and what differs from the saved one."""
+
+    spec: EvalSpec
+    differences: list[Difference]
+
+
+_CHANGES = {Drift.THROUGHPUT, Drift.LOCATION}
+_WAYS_OUT = {
+    Drift.IDENTITY: "`holdfast fork` begins a run with it and keeps the trials it does not touch",
+    Drift.RECORDED: "`holdfast fork` begins a run with it",
+    Drift.SCORING: "`holdfast rescore` scores the answers again",
+}
+
+
+def join(saved: EvalSpec, offered: EvalSpec) -> Joined:
+    """The saved eval with every change that may be made, and all differences with their verdicts."""
+    joiner = _Joiner()
+    return Joined(joiner.block(saved, offered, ""), joiner.differences)
+
+
+def way_out(drift: Drift) -> str:
+    """What a person can do about a refused change of this class."""
+    return _WAYS_OUT.get(drift, "")
+
+
+class _Joiner:
+    def __init__(self) -> None:
+        self.differences: list[Difference] = []
+
+    def block(self, saved: B, offered: B, path: str) -> B:
+        changes: dict[str, Any] = {}
+        for name, field in fields_of(type(saved)).items():
+            old, new = getattr(saved, field.attribute), getattr(offered, field.attribute)
+            if not _same(old, new):
+                changes[field.attribute] = self._field(type(saved), field, old, new, member(path, name))
+        return msgspec.structs.replace(saved, **changes)
+
+    def _field(self, block: type[Block], field: Field, old: Any, new: Any, path: str) -> Any:
+        if isinstance(old, Block) and isinstance(new, Block):
+            return self.block(old, new, path)
+        within = block_within(field.type)
+        if within and within[1] == ".*":
+            return self._map(field, old, new, path)
+        special = _SPECIAL.get((block, field.name))
+        return special(self, field, old, new, path) if special else self._leaf(field.drift, old, new, path)
+
+    def _leaf(self, drift: Drift, old: Any, new: Any, path: str) -> Any:
+        if drift is Drift.UNMATCHED:
+            return old
+        verdict = Verdict.APPLIED if drift in _CHANGES else Verdict.REFUSED
+        self._add(path, drift, old, new, verdict)
+        return new if verdict is Verdict.APPLIED else old
+
+    def _map(self, field: Field, old: dict[str, Any], new: dict[str, Any], path: str) -> dict[str, Any]:
+        joined = dict(old)
+        for name in [*old, *(name for name in new if name not in old)]:
+            place = member(path, name)
+            if name not in new:
+                self._add(place, field.drift, "given", "left out", Verdict.KEPT)
+            elif name not in old:
+                self._add(place, field.drift, None, "added", Verdict.GROWN)
+                joined[name] = new[name]
+            elif isinstance(old[name], Block):
+                joined[name] = self.block(old[name], new[name], place)
+        return joined
+
+    def number(self, field: Field, old: int | None, new: int | None, path: str) -> int | None:
+        """A number that may grow; None is without bound where `limit` is meant, else the task's own."""
+        grows = _bound(new) > _bound(old) if field.name == "limit" else (new or 1) > (old or 1)
+        self._add(path, field.drift, old, new, Verdict.GROWN if grows else Verdict.KEPT)
+        return new if grows else old
+
+    def names(self, field: Field, old: list[str] | None, new: list[str] | None, path: str) -> list[str] | None:
+        """A set of names that may grow; None stands for all."""
+        if new is None or old is None:
+            self._add(path, field.drift, old, new, Verdict.GROWN if new is None else Verdict.KEPT)
+            return None
+        for name in sorted(set(old) ^ set(new)):
+            if name in old:
+                self._add(path, field.drift, name, "left out", Verdict.KEPT)
+            else:
+                self._add(path, field.drift, None, name, Verdict.GROWN)
+        return sorted({*old, *new})
+
+    def scorers(self, field: Field, old: list[Any], new: list[Any], path: str) -> list[Any]:
+        """Scorers by name: more may be added; the arguments of one that is there may not change."""
+        before, after = _by_name(old), _by_name(new)
+        for name in [*before, *(name for name in after if name not in before)]:
+            place = f"{path}.{name}"
+            if name not in after:
+                self._add(place, Drift.ADDITIVE, "given", "left out", Verdict.KEPT)
+            elif name not in before:
+                self._add(place, Drift.ADDITIVE, None, "added", Verdict.GROWN)
+            elif not _same(before[name], after[name]):
+                self._add(place, field.drift, _arguments(before[name]), _arguments(after[name]), Verdict.REFUSED)
+        return [*old, *(scorer for name, scorer in after.items() if name not in before)]
+
+    def prompt(self, field: Field, old: Any, new: Any, path: str) -> Any:
+        """Prompt variants are an axis, whose values may be added; a prompt that is there may not change."""
+        before, after = _variants(old), _variants(new)
+        if before is None or after is None:
+            return self._leaf(field.drift, old, new, path)
+        for name in [*before, *(name for name in after if name not in before)]:
+            place = f"{path}.{name}"
+            if name not in after:
+                self._add(place, Drift.ADDITIVE, "given", "left out", Verdict.KEPT)
+            elif name not in before:
+                self._add(place, Drift.ADDITIVE, None, "added", Verdict.GROWN)
+            elif before[name] != after[name]:
+                self._add(place, field.drift, before[name], after[name], Verdict.REFUSED)
+        joined = {**after, **before}
+        return list(joined.values()) if isinstance(old, list) else joined
+
+    def _add(self, path: str, drift: Drift, old: Any, new: Any, verdict: Verdict) -> None:
+        out = way_out(drift) if verdict is Verdict.REFUSED else ""
+        self.differences.append(Difference(path, drift, old, new, verdict, out))
+
+
+_SPECIAL: dict[tuple[type[Block], str], Callable[[_Joiner, Field, Any, Any, str], Any]] = {
+    (TaskSpec, "epochs"): _Joiner.number,
+    (TaskSpec, "limit"): _Joiner.number,
+    (TaskSpec, "models"): _Joiner.names,
+    (TaskSpec, "sample_ids"): _Joiner.names,
+    (TaskSpec, "scorers"): _Joiner.scorers,
+    (TaskSpec, "prompt"): _Joiner.prompt,
+}
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Equal in value; true and 1 are not the same, 0.0 and 0 are."""
+    if isinstance(old, bool) is not isinstance(new, bool):
+        return False
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old.keys() == new.keys() and all(_same(old[name], new[name]) for name in old)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(_same, old, new))
+    return bool(old == new)
+
+
+def _bound(limit: int | None) -> float:
+    return float("inf") if limit is None else limit
+
+
+def _by_name(scorers: list[Any]) -> dict[str, Any]:
+    return {scorer if isinstance(scorer, str) else next(iter(scorer)): scorer for scorer in scorers}
+
+
+def _arguments(scorer: Any) -> Any:
+    return {} if isinstance(scorer, str) else next(iter(scorer.values()))
+
+
+def _variants(prompt: Any) -> dict[str, str] | None:
+    """The variants of a prompt by name; None where there is only one prompt."""
+    if isinstance(prompt, dict):
+        return prompt
+    if isinstance(prompt, list):
+        return {str(number): text for number, text in enumerate(prompt, start=1)}
+    return None
