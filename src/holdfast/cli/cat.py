@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
+import msgspec
 
 from holdfast.journal import Damage, RecordId
 from holdfast.run.find import find_run
@@ -24,13 +25,25 @@ def command(run: str, *, as_json: bool) -> int:  # noqa: ARG001 - every verb tak
         for ident, line in reader.stream(damage):
             sys.stdout.buffer.write(_with_id(ident, line))
         sys.stdout.buffer.flush()
+        losses = _losses(reader.damage(), damage)
     finally:
         reader.close()
-    losses = [item for item in damage if item.is_loss]
     for item in losses:
         click.echo(f"holdfast: {item}", err=True)
     return 1 if losses else 0
 
 
+def _losses(found: list[Damage], on_the_way: list[Damage]) -> list[Damage]:
+    """Everything that is lost, each once: also what only other segments vouch for, and blobs."""
+    known = {(item.where, item.offset) for item in found}
+    return [item for item in found if item.is_loss] + [
+        item for item in on_the_way if item.is_loss and (item.where, item.offset) not in known
+    ]
+
+
 def _with_id(ident: RecordId, line: bytes) -> bytes:
-    return b'{"id":[%d,%d,%d,%d],' % ident + line[1:] + b"\n"
+    head = b'{"id":[%d,%d,%d,%d]' % ident
+    if line.startswith(b'{"'):
+        return head + b"," + line[1:] + b"\n"
+    # A line that is no record is shown for what it is.
+    return head + b',"line":' + msgspec.json.encode(line.decode(errors="replace")) + b"}\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.version import __version__
 
 VERBS = {
@@ -39,6 +39,14 @@ class Verbs(click.Group):
         command: click.Command = module.command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader of our output has gone; there is nobody to tell, now or at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
@@ -58,14 +66,15 @@ def main(arguments: list[str] | None = None) -> None:
     except HoldfastError as error:
         code = _tell(error, as_json="--json" in words)
     except click.ClickException as error:
-        error.show()
-        code = error.exit_code
+        if "--json" in words:
+            code = _tell(UsageError(error.format_message()), as_json=True)
+        else:
+            error.show()
+            code = error.exit_code
     except click.Abort:
         code = 130
-    except BrokenPipeError:
-        # The reader of our output has gone; there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
+    except OSError as error:
+        code = _tell(StorageFailure(f"{error.filename or 'The storage'}: {error.strerror}."), as_json="--json" in words)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -15,6 +15,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from holdfast.storage import crashpoints
 
 _SCHEMA_VERSION = 2
 _CHUNK = 1 << 20
+_BATCH_ROWS = 20_000
 _SCHEMA = """ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID; CREATE TABLE segments (
   id INTEGER PRIMARY KEY, session INTEGER, writer INTEGER, number INTEGER, where_ TEXT,
   named_sealed INTEGER, sealed INTEGER, successor INTEGER, frames INTEGER, records INTEGER,
@@ -98,6 +100,7 @@ class Doubtful(NamedTuple):
 
 Classify = Callable[[bytes], Entry | None]
 _Place = tuple[str, int, int, int, int]
+_Values = tuple[object, ...]
 
 
 class Index:
@@ -259,18 +262,25 @@ class Index:
         return _Known(cursor.lastrowid or 0, 0, b"", 0, False, False, False, 0)
 
     def _read(self, number: int, scan: SegmentScan) -> None:
+        rows: list[_Values] = []
         for frame in scan.frames():
-            self._db.executemany(
-                "INSERT OR REPLACE INTO records VALUES (?,?,?,?,?,?,?,?,?,?)",
-                self._rows(number, frame, scan.lines(frame)),
-            )
+            rows += self._rows(number, frame, scan.lines(frame))
             if frame.header.kind == COPY:
                 self._db.execute(
                     "INSERT OR REPLACE INTO copies VALUES (?,?,?,?,?)",
                     (*frame.origin, frame.header.session, number),
                 )
+            if len(rows) >= _BATCH_ROWS:
+                self._insert(rows)
+                rows = []
+        self._insert(rows)
 
-    def _rows(self, number: int, frame: Frame, lines: list[bytes]) -> Iterator[tuple[object, ...]]:
+    def _insert(self, rows: list[_Values]) -> None:
+        # In the table's own order each of its pages is touched once a batch, not once a row.
+        rows.sort(key=itemgetter(0, 1))
+        self._db.executemany("INSERT OR REPLACE INTO records VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
+
+    def _rows(self, number: int, frame: Frame, lines: list[bytes]) -> Iterator[_Values]:
         session, writer, seq = frame.origin
         classify, offset = self._classify, frame.offset
         for place, line in enumerate(lines):

@@ -102,6 +102,7 @@ def _create(
         fs.sync_directory(root.parent)
         crashpoints.reach("run.parent-synced")
         journal.moved_to(Layout(root).journal)
+        lease.moved_to(root)
         opened = RunSession(RunReader(root, fs, index=Layout(root).index), journal, lease, session)
         undo.pop_all()
         return opened

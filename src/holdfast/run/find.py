@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from holdfast.errors import NotARun, UsageError
@@ -18,8 +19,10 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
         NotARun: none does.
     """
     path = Path(text)
-    if path.exists():
-        return path
+    # Too long a text is no path either.
+    with contextlib.suppress(OSError):
+        if path.exists():
+            return path
     found = sorted(item for item in _runs_in(runs) if text in item.name)
     exact = [item for item in found if item.name == text]
     if len(exact or found) == 1:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import StorageFailure
+from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader, check_openable
@@ -39,6 +39,11 @@ class RunSession:
         return self.session.number
 
     def _line(self, record: Record) -> bytes:
+        if not self._lease.is_held():
+            raise RunHeld(
+                f"This session holds the run {self.layout.root} no more; another may be executing it.",
+                hint="What was acknowledged is intact; see `holdfast status`, then resume.",
+            )
         try:
             return outsource(encode(record), self.reader.blobs)
         except OSError as error:
@@ -53,6 +58,7 @@ class RunSession:
 
         Raises:
             StorageFailure: it could not be made durable.
+            RunHeld: the lease ran out, and another session may have taken the run.
         """
         return self._writer.commit(self._line(record), getattr(record, "trial", ""))
 

@@ -68,9 +68,8 @@ def this_process() -> Holder:
 def is_alive(holder: Holder) -> bool | None:
     """Whether the holder still runs; None where this process cannot tell (another host or container)."""
     here = this_process()
-    if holder.host == here.host and holder.boot != here.boot:
-        return False
-    if (holder.host, holder.namespace) != (here.host, here.namespace):
+    # A host's name says nothing: two machines may share it. A boot and a namespace are one kernel's, and one /proc.
+    if not here.boot or (holder.boot, holder.namespace) != (here.boot, here.namespace):
         return None
     return start_ticks(holder.pid) == holder.started != 0
 

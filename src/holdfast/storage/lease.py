@@ -6,14 +6,15 @@ happens to it, and no process id is ever trusted. The text in the file only name
 On a filesystem without locks a file `lease-<generation>`, created exclusively, stands in. Its holder rewrites it
 every few seconds. A taker that can see the holder's process asks the kernel; one that cannot watches the file for a
 whole lifetime on its own clock, and takes over only if nothing moved. Taking over creates the next generation
-exclusively, so of many takers one wins; a holder that finds a newer generation than its own knows that it has been
-replaced.
+exclusively, so of many takers one wins. A holder that finds a newer generation than its own, or that could not rewrite
+its file for a lifetime on its own clock, holds the run no more.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import threading
 import time
@@ -28,9 +29,9 @@ from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.holder import Holder, decode_holder, is_alive, this_process
 
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-_ATTEMPTS = 4
+_ATTEMPTS, _ATTEMPTS_FAR = 100, 20
 _PAUSE_SECONDS = 0.05
-HEARTBEAT_SECONDS = 5.0
+_BEATS_IN_LIFETIME = 6
 LIFETIME_SECONDS = 30.0
 
 
@@ -38,6 +39,7 @@ class Lease(Protocol):
     """The right to execute a run, until it is released or its process ends."""
 
     def is_held(self) -> bool: ...
+    def moved_to(self, run: Path) -> None: ...
     def release(self) -> None: ...
 
 
@@ -51,6 +53,9 @@ class _LockLease:
 
     def is_held(self) -> bool:
         return self._fd >= 0
+
+    def moved_to(self, run: Path) -> None:
+        """The run's directory has been renamed; the lock goes with the file."""
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -69,17 +74,27 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
     """
     path = run / "lease"
     try:
-        for attempt in range(_ATTEMPTS):
-            if (fd := fs.lock(path)) is not None:
-                return _LockLease(fd)
-            # A reader that only looks who holds the run takes the lock for an instant.
-            if attempt < _ATTEMPTS - 1:
-                time.sleep(_PAUSE_SECONDS)
+        return _take_lock(fs, run)
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise StorageFailure(f"The lease {path} cannot be taken: {error.strerror}.") from error
         return _take_without_locks(run, lifetime_seconds)
-    raise held(run, decode_holder(path.read_bytes()))
+
+
+def _take_lock(fs: FileSystem, run: Path) -> Lease:
+    path = run / "lease"
+    holder: Holder | None = None
+    for attempt in range(_ATTEMPTS):
+        if (fd := fs.lock(path)) is not None:
+            return _LockLease(fd)
+        # A reader that only looks who holds the run takes the lock for an instant, and writes no name; a name that
+        # stands there then is a dead holder's.
+        holder = decode_holder(path.read_bytes())
+        alive = is_alive(holder) if holder else False
+        if alive or (alive is None and attempt >= _ATTEMPTS_FAR):
+            break
+        time.sleep(_PAUSE_SECONDS)
+    raise held(run, holder)
 
 
 def held(run: Path, holder: Holder | None) -> RunHeld:
@@ -91,7 +106,7 @@ def held(run: Path, holder: Holder | None) -> RunHeld:
 def find_holder(fs: FileSystem, run: Path) -> Holder | None:
     """Who executes the run at this moment, or None; for display only."""
     path = run / "lease"
-    if not path.exists():
+    if not path.exists() and not _newest(run):
         return None
     try:
         fd = fs.lock(path)
@@ -130,25 +145,41 @@ def _released(run: Path, generation: int) -> bool:
 
 
 class _HeartbeatLease:
-    def __init__(self, run: Path, generation: int, fd: int) -> None:
+    def __init__(self, run: Path, generation: int, fd: int, lifetime_seconds: float) -> None:
         self._run, self._generation, self._fd = run, generation, fd
+        self._lifetime_seconds = lifetime_seconds
         self._line = msgspec.json.encode(this_process()) + b"\n"
         self._stop = threading.Event()
         self._beats = 0
+        self._deadline = time.monotonic() + lifetime_seconds
         self._beat()
         self._thread = threading.Thread(target=self._keep_beating, name="holdfast-lease", daemon=True)
         self._thread.start()
 
     def _beat(self, word: str = "") -> None:
+        """Rewrites the file; where that fails or comes too late, the lease runs out by itself."""
+        deadline = time.monotonic() + self._lifetime_seconds
         self._beats += 1
-        os.pwrite(self._fd, self._line + f"{self._beats} {word}\n".encode(), 0)
+        with contextlib.suppress(OSError):
+            os.pwrite(self._fd, self._line + f"{self._beats} {word}\n".encode(), 0)
+            if _newest(self._run) != self._generation:
+                self._deadline = -math.inf
+            elif self._is_in_time():
+                self._deadline = deadline
 
     def _keep_beating(self) -> None:
-        while not self._stop.wait(HEARTBEAT_SECONDS):
+        while not self._stop.wait(self._lifetime_seconds / _BEATS_IN_LIFETIME):
             self._beat()
 
+    def _is_in_time(self) -> bool:
+        return time.monotonic() < self._deadline
+
     def is_held(self) -> bool:
-        return not self._stop.is_set() and _newest(self._run) == self._generation
+        return not self._stop.is_set() and self._is_in_time()
+
+    def moved_to(self, run: Path) -> None:
+        """The run's directory has been renamed, and the file with it."""
+        self._run = run
 
     def release(self) -> None:
         if not self._stop.is_set():
@@ -177,7 +208,7 @@ def _take_without_locks(run: Path, lifetime_seconds: float) -> Lease:
         raise held(run, decode_holder(_read(run, _newest(run))))
     for generation in _generations(run)[:-1]:
         _file(run, generation).unlink(missing_ok=True)
-    return _HeartbeatLease(run, current + 1, fd)
+    return _HeartbeatLease(run, current + 1, fd, lifetime_seconds)
 
 
 def _refuse_if_alive(run: Path, generation: int, lifetime_seconds: float) -> None:
