@@ -13,10 +13,12 @@ import msgspec
 
 from holdfast.analysis.tally import Metric, Tally
 from holdfast.models.message import Usage
+from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
-from holdfast.run.records import KEPT, Session, Status, Trial, decode
+from holdfast.run.records import KEPT, Score, Session, Status, Trial, decode
 
 _TRIAL = b'"type":"trial"'
+_SCORE = b'"type":"score"'
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -74,6 +76,11 @@ class _Group:
         for axis, value in trial.axes.items():
             self.by_axis.setdefault(axis, {}).setdefault(value, Tally()).add(trial)
 
+    def take_score(self, scorer: str, value: float, axes: dict[str, str]) -> None:
+        self.all.add_score(scorer, value)
+        for axis, at in axes.items():
+            self.by_axis.setdefault(axis, {}).setdefault(at, Tally()).add_score(scorer, value)
+
     def report(self) -> GroupReport:
         axes = {
             axis: {value: tally.metrics() for value, tally in sorted(values.items())}
@@ -108,7 +115,7 @@ def make_report(reader: RunReader) -> Report:
     coverage = _total([report.coverage for report in reports])
     return Report(
         name=session.name if session else "",
-        complete=coverage.planned > 0 and coverage.owed == 0,
+        complete=coverage.planned > 0 and coverage.owed == 0 and not lacking_scores(reader),
         tasks=tasks,
         coverage=coverage,
         usage=sum((report.usage for report in reports), Usage()),
@@ -123,6 +130,8 @@ def _collect(reader: RunReader, session: Session | None) -> dict[tuple[str, str]
     repeated = _kept_more_than_once(reader)
     taken: set[str] = set()
     for _, line in reader.stream([]):
+        if line.startswith(_SCORE, 1) and b'"task":' in line:
+            _take_late(groups, decode(line))
         if not line.startswith(_TRIAL, 1) or not isinstance(trial := decode(line), Trial):
             continue
         group = groups.get((trial.task, trial.model))
@@ -138,6 +147,12 @@ def _collect(reader: RunReader, session: Session | None) -> dict[tuple[str, str]
         else:
             group.failed.add(trial.trial)
     return groups
+
+
+def _take_late(groups: dict[tuple[str, str], _Group], score: object) -> None:
+    """Takes in the score of a scorer that was added after the trial had ended."""
+    if isinstance(score, Score) and score.value is not None and (score.task, score.model) in groups:
+        groups[score.task, score.model].take_score(score.scorer, score.value, score.axes)
 
 
 def _kept_more_than_once(reader: RunReader) -> set[str]:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from holdfast.analysis.report import Report, make_report
+from holdfast.analysis.status import SessionStatus, run_status
 from holdfast.engine.execution import Ended
 from holdfast.run.find import find_run
+from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Answer, Score, Session, Step, Trial, decode
 
@@ -45,11 +47,16 @@ class Run:
     @property
     def is_complete(self) -> bool:
         """Whether every planned trial has a valid final record."""
-        return 0 < self.planned <= self.finished
+        return 0 < self.planned <= self.finished and not lacking_scores(self._reader)
 
     @property
     def sessions(self) -> list[Session]:
         return list(self._reader.sessions)
+
+    @property
+    def lineage(self) -> list[SessionStatus]:
+        """Every session: what it changed, kept and may have paid twice, and how it ended."""
+        return run_status(self._reader).sessions
 
     def trials(self) -> Iterator[Trial]:
         """The end of every attempt on record, in the order of the run; one at a time."""

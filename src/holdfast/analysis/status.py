@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from holdfast.models.message import Usage
+from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
-from holdfast.run.records import BY_MODEL, KEPT, Status, decode_summary
+from holdfast.run.records import BY_MODEL, KEPT, Change, Status, decode_summary
 from holdfast.storage.holder import Holder
 from holdfast.storage.lease import find_holder
 
@@ -31,6 +32,10 @@ class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: int = 0
     replies: int = 0
     in_flight_at_death: int = 0
+    finished: int = 0
+    """Trials that it finished."""
+    changes: list[Change] = []
+    """What it changed of the configuration."""
 
 
 class Calls(msgspec.Struct, frozen=True):
@@ -67,6 +72,7 @@ def run_status(reader: RunReader) -> RunStatus:
     holder = find_holder(reader.fs, reader.layout.root)
     sessions = _sessions(reader, holder)
     usage, cost, kept, failed = _spent(reader)
+    kept -= len(lacking_scores(reader))
     planned = reader.sessions[-1].planned if reader.sessions else 0
     return RunStatus(
         run=str(reader.layout.root),
@@ -116,6 +122,7 @@ def _sessions(reader: RunReader, holder: Holder | None) -> list[SessionStatus]:
     calls = reader.index.counts_by_session("call", 0)
     replies = reader.index.counts_by_session("step", BY_MODEL)
     unanswered = reader.index.counts_by_session("trial", 0)
+    finished = reader.index.counts_by_session("trial", KEPT)
     ends = {end.number: end for end in reader.ends}
     found = []
     for session in reader.sessions:
@@ -133,6 +140,8 @@ def _sessions(reader: RunReader, holder: Holder | None) -> list[SessionStatus]:
                 exit_code=end.exit_code if end else None,
                 calls=calls.get(number, 0),
                 replies=replies.get(number, 0),
+                finished=finished.get(number, 0),
+                changes=session.changes,
                 in_flight_at_death=0 if how in {"running", "completed"} else open_calls,
             )
         )

@@ -38,7 +38,10 @@ class Tally:
         self.statuses[trial.status.value] += 1
         self._spend(trial)
         for scorer, value in trial.scores.items():
-            self._values.setdefault(scorer, array("d")).append(value)
+            self.add_score(scorer, value)
+
+    def add_score(self, scorer: str, value: float) -> None:
+        self._values.setdefault(scorer, array("d")).append(value)
 
     def add_failed(self, trial: Trial) -> None:
         """Takes in an attempt that failed and was followed by another, or is still owed one."""

@@ -11,6 +11,7 @@ from holdfast.cli.display import Display
 from holdfast.cli.main import print_json
 from holdfast.engine.begin import Begun, owed_and_why
 from holdfast.engine.execution import Ended, Execution
+from holdfast.engine.reuse import Reuse
 from holdfast.run.gate import change_text
 
 
@@ -28,7 +29,12 @@ def announce(begun: Begun, *, resumed: bool) -> None:
     _tell_changes(begun)
     reasons = [
         f"{counts[name]} {words}"
-        for name, words in (("interrupted", "interrupted"), ("failed", "failed before"), ("not_started", "not started"))
+        for name, words in (
+            ("interrupted", "interrupted"),
+            ("failed", "failed before"),
+            ("lacking_scores", "not yet scored"),
+            ("not_started", "not started"),
+        )
         if counts[name]
     ]
     why = f": {', '.join(reasons)}" if reasons else ""
@@ -52,10 +58,12 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
+def carry_out(begun: Begun, *, as_json: bool, resumed: bool, reuse: Reuse | None = None) -> int:
     """Executes what is owed; the exit code."""
     announce(begun, resumed=resumed)
-    ended = asyncio.run(_execute(begun))
+    ended = asyncio.run(_execute(begun, reuse))
+    if reuse is not None:
+        _say(f"{reuse.taken} replies were taken from other runs.")
     if ended.warning:
         _say(f"holdfast: {ended.warning}")
     if as_json:
@@ -65,8 +73,8 @@ def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
     return ended.exit_code
 
 
-async def _execute(begun: Begun) -> Ended:
-    execution = Execution(begun.session, begun.prepared)
+async def _execute(begun: Begun, reuse: Reuse | None) -> Ended:
+    execution = Execution(begun.session, begun.prepared, reuse=reuse)
     runner = begun.prepared.spec.runner
     if not runner.show_progress:
         return await execution.run()

@@ -17,6 +17,7 @@ VERBS = {
     "run": "Begin a run of an eval file or a Python task.",
     "resume": "Go on with a run, from the run alone.",
     "diff": "Show what a resume with an edited eval would change.",
+    "fork": "Begin a run with another eval, and keep what it does not touch.",
     "status": "Show how far runs are, and what their sessions did.",
     "show": "List the trials of a run, or show one transcript.",
     "report": "Print what was measured, and on how much of it.",

@@ -12,6 +12,7 @@ from holdfast.engine.begin import begin_resume, last_session
 from holdfast.engine.examine import saved_eval
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.run.find import find_run
+from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Session
 from holdfast.spec import EvalSpec, load_eval, parse_argument, resolve
@@ -44,7 +45,7 @@ def command(run: str, settings: tuple[str, ...], eval_file: Path | None, *, as_j
 def _last(root: Path) -> tuple[Session, int]:
     reader = RunReader(root)
     try:
-        return last_session(reader), sum(1 for _ in reader.finished())
+        return last_session(reader), sum(1 for _ in reader.finished()) - len(lacking_scores(reader))
     finally:
         reader.close()
 

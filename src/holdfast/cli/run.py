@@ -11,8 +11,10 @@ from holdfast.cli.execute import carry_out
 from holdfast.cli.main import print_json
 from holdfast.engine.begin import begin_resume, begin_run, default_root, plan_entries
 from holdfast.engine.prepare import FreshInputs, Prepared, prepare
+from holdfast.engine.reuse import Reuse
 from holdfast.errors import UsageError
 from holdfast.run.create import refuse_existing
+from holdfast.run.find import find_run
 from holdfast.run.layout import Layout
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_argument, resolve
 from holdfast.spec.override import override
@@ -29,10 +31,18 @@ from holdfast.tasks.use import task_names
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any key of the eval file.")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Put the run exactly there.")
 @click.option("--or-resume", is_flag=True, help="Go on if --run-dir already holds the run.")
+@click.option("--reuse", multiple=True, metavar="RUN", help="Take replies to identical requests from this run.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    eval_file: str, run_dir: Path | None, *, or_resume: bool, dry_run: bool, as_json: bool, **flags: Any
+    eval_file: str,
+    run_dir: Path | None,
+    reuse: tuple[str, ...],
+    *,
+    or_resume: bool,
+    dry_run: bool,
+    as_json: bool,
+    **flags: Any,
 ) -> int:
     """Begin a run of EVAL: an eval file (.yaml), or a Python file with tasks (file.py or file.py:name)."""
     spec = _eval(eval_file, **flags)
@@ -40,10 +50,11 @@ def command(
         raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
     if dry_run:
         return _dry_run(spec, run_dir, as_json=as_json)
+    replies = Reuse([find_run(run) for run in reuse]) if reuse else None
     if or_resume and run_dir is not None and Layout(run_dir).journal.is_dir():
-        return carry_out(begin_resume(run_dir, offered=spec), as_json=as_json, resumed=True)
+        return carry_out(begin_resume(run_dir, offered=spec), as_json=as_json, resumed=True, reuse=replies)
     begun = begin_run(spec, run_dir or default_root(spec), source=eval_file)
-    return carry_out(begun, as_json=as_json, resumed=False)
+    return carry_out(begun, as_json=as_json, resumed=False, reuse=replies)
 
 
 def _eval(

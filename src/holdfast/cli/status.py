@@ -9,6 +9,7 @@ from holdfast.cli.clean import clean
 from holdfast.cli.main import print_json
 from holdfast.errors import HoldfastError
 from holdfast.run.find import all_runs, find_run
+from holdfast.run.gate import change_text
 from holdfast.run.reading import RunReader
 
 
@@ -62,9 +63,9 @@ def _print(status: RunStatus) -> None:
     ]
     for session in status.sessions:
         ended = f", ended {session.ended_at}" if session.ended_at else ""
-        lines.append(
-            f"  session {session.session}: {session.how}, began {session.started_at}{ended}, {session.calls} calls"
-        )
+        told = f"{session.finished} trials, {session.calls} calls, {session.in_flight_at_death} perhaps paid twice"
+        lines.append(f"  session {session.session}: {session.how}, began {session.started_at}{ended}: {told}")
+        lines += [f"    {change.path}: {change_text(change.old, change.new)}" for change in session.changes]
     lines += [f"  note: {note}" for note in status.notes]
     if status.state == "incomplete":
         lines.append(f"  go on with: holdfast resume {status.run}")

@@ -16,9 +16,10 @@ from holdfast.errors import NotARun
 from holdfast.journal import SegmentPin
 from holdfast.run import create_run, open_session, session_record
 from holdfast.run.config_file import write_config
-from holdfast.run.create import refuse_existing
+from holdfast.run.create import SourceFile, refuse_existing
 from holdfast.run.find import RUNS
 from holdfast.run.gate import Decision
+from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Input, PlanEntry, Session
 from holdfast.run.session import RunSession
@@ -69,8 +70,7 @@ def begin_run(
             root,
             name=spec.name,
             config=plain(spec, explicit=True),
-            inputs={**inputs.files, **source_inputs(prepared)},
-            raw=raw_digests(prepared),
+            inputs=input_files(prepared, inputs.files),
             planned=prepared.planned,
             fields={**session_fields(prepared), "source": source},
         )
@@ -82,6 +82,13 @@ def begin_run(
 def session_fields(prepared: Prepared) -> dict[str, Any]:
     """What a session record says of the plan and the code."""
     return {"plan": plan_entries(prepared), "code": task_codes({task.name: task.task for task in prepared.tasks})}
+
+
+def input_files(prepared: Prepared, files: Mapping[str, Path]) -> dict[str, SourceFile]:
+    """What is copied into a new run: its datasets, and the Python files that its tasks come from."""
+    raw = raw_digests(prepared)
+    copied = {name: SourceFile(path, raw.get(name, "")) for name, path in files.items()}
+    return copied | {name: SourceFile(path) for name, path in source_inputs(prepared).items()}
 
 
 def raw_digests(prepared: Prepared) -> dict[str, str]:
@@ -196,12 +203,14 @@ def owed_and_why(reader: RunReader, planned: int) -> dict[str, int]:
     finished = sum(1 for _ in reader.finished())
     touched = History(reader).touched
     failed = sum(1 for key in touched if any(True for _ in reader.index.rows("trial", key)))
-    owed = max(planned - finished, 0)
-    interrupted = min(len(touched) - failed, owed)
+    lacking = len(lacking_scores(reader))
+    open_ = max(planned - finished, 0)
+    interrupted = min(len(touched) - failed, open_)
     return {
-        "finished": finished,
-        "owed": owed,
+        "finished": finished - lacking,
+        "owed": open_ + lacking,
         "failed": failed,
         "interrupted": interrupted,
-        "not_started": max(owed - failed - interrupted, 0),
+        "lacking_scores": lacking,
+        "not_started": max(open_ - failed - interrupted, 0),
     }

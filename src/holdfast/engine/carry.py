@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.engine.boundary import LimitReached, Outcome, guard
 from holdfast.engine.calls import Model
@@ -19,7 +19,7 @@ from holdfast.engine.scheduler import Ticket
 from holdfast.engine.slots import Level
 from holdfast.engine.steps import total
 from holdfast.engine.trial import RunningTrial, TrialEnvironment
-from holdfast.run.records import Answer, Score, Status, Trial
+from holdfast.run.records import Answer, Note, Score, Status, Trial
 from holdfast.tasks.answer import Answer as TaskAnswer
 from holdfast.tasks.answer import as_answer
 from holdfast.tasks.score import as_score
@@ -58,6 +58,9 @@ class Carrier:
     async def carry(self, cell: Cell, ticket: Ticket) -> None:
         """Attempts the trial until it has ended for this session."""
         self._observer.trial_started(cell)
+        if cell.late:
+            await self._carry_late(cell, ticket)
+            return
         past = self._history.of(cell.key)
         last = past.attempt + cell.task.max_retries
         sample = cell.task.dataset[cell.position]
@@ -71,6 +74,22 @@ class Carrier:
             if not will_retry:
                 return
             past = Past(past.attempt + 1, answer=answer)
+
+    async def _carry_late(self, cell: Cell, ticket: Ticket) -> None:
+        """Has a trial that ended before judged by the scorers that were added since; the model is not asked."""
+        past = self._history.kept(cell.key)
+        sample = cell.task.dataset[cell.position]
+        trial = RunningTrial(self.environment, cell, past, sample, self._models[cell.model], 0)
+        self.underway.add(trial)
+        try:
+            end = await _Attempt(self, cell, past, trial).judge(ticket)
+            if end.error is not None:
+                note = Note(kind="score", trial=cell.key, text=f"{end.error.kind}: {end.error.message}")
+                await self.environment.session.commit_async(note)
+        finally:
+            self.underway.discard(trial)
+            self.environment.on_idle()
+        self._observer.trial_ended(cell, end, will_retry=False)
 
     async def _attempt(
         self, trial: RunningTrial, cell: Cell, past: Past, ticket: Ticket
@@ -106,6 +125,12 @@ class _Attempt:
             self.answer = outcome.value
         else:
             self._account_for_past()
+        return await self._score(ticket, self.answer)
+
+    async def judge(self, ticket: Ticket) -> Trial:
+        """As `carry_out`, for a trial that has its answer and only lacks scores."""
+        if self.answer is None:
+            return self._end(Status.LIMITED)
         return await self._score(ticket, self.answer)
 
     async def _answered(self) -> Answer:
@@ -169,9 +194,18 @@ class _Attempt:
             answer=score.answer,
             explanation=score.explanation,
             metadata=score.metadata,
+            **self._placed_late(),
         )
-        await self._session.append_async(record)
+        if self._cell.late:
+            await self._session.commit_async(record)
+        else:
+            await self._session.append_async(record)
         return value
+
+    def _placed_late(self) -> dict[str, Any]:
+        """Where a score belongs whose trial ended in an earlier session."""
+        cell = self._cell
+        return {"task": cell.task.name, "model": cell.model, "axes": dict(cell.axes)} if cell.late else {}
 
     def _ended(self, outcome: Outcome, stage: str = "solve") -> Trial:
         if outcome.limit:

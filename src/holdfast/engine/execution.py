@@ -20,11 +20,13 @@ from holdfast.engine.pace import Pace
 from holdfast.engine.plan import KeySet, Lane, PlannedTask
 from holdfast.engine.prepare import Prepared
 from holdfast.engine.progress import Progress
+from holdfast.engine.reuse import Reuse
 from holdfast.engine.scheduler import LaneQueue, Scheduler
 from holdfast.engine.slots import Level
 from holdfast.engine.trial import TrialEnvironment
 from holdfast.errors import StorageFailure
 from holdfast.models.provider import open_provider
+from holdfast.run.lacking import lacking_scores
 from holdfast.run.session import RunSession
 from holdfast.spec import EvalSpec, StageLimits
 
@@ -51,17 +53,20 @@ Show = Callable[[Progress], None]
 class Execution:
     """One session's work on a run."""
 
-    def __init__(self, session: RunSession, prepared: Prepared, *, clock: Clock | None = None) -> None:
-        self._session, self._prepared = session, prepared
+    def __init__(
+        self, session: RunSession, prepared: Prepared, *, clock: Clock | None = None, reuse: Reuse | None = None
+    ) -> None:
+        self._session, self._prepared, self._reuse = session, prepared, reuse
         self._clock = clock or RealClock()
         self._finished = KeySet(session.reader.finished())
+        self._lacking = KeySet(lacking_scores(session.reader))
         self._counts = CallCounts()
         self.progress = Progress(self._clock, prepared.planned, self._planned_and_finished(), self._counts)
         self._gate = Gate()
 
     def _planned_and_finished(self) -> int:
         """Finished trials that are part of the plan; those of a sample that is no longer asked are not."""
-        return min(len(self._finished), self._prepared.planned)
+        return min(len(self._finished), self._prepared.planned) - len(self._lacking)
 
     async def run(self, *, signals: bool = True) -> Ended:
         """Carries out everything that is owed, and ends the session."""
@@ -69,6 +74,7 @@ class Execution:
         models = self._open_models(self._prepared.spec)
         caller = Caller(self._clock, self._gate, self._counts, random.Random())  # noqa: S311 - jitter
         environment = TrialEnvironment(self._session, caller, self._counts, self._clock, self._look_if_drained)
+        environment.reuse = self._reuse
         self._levels = Levels(self._prepared.spec)
         self._carrier = Carrier(
             environment,
@@ -109,7 +115,7 @@ class Execution:
         return models
 
     def _lane(self, task: PlannedTask, model: str) -> LaneQueue:
-        lane = Lane(task, model, self._finished)
+        lane = Lane(task, model, self._finished, self._lacking)
         return LaneQueue(lane.cells(), self._levels.solve_of(task.name, model), self._levels.active_of(model))
 
     # Interrupts.
@@ -147,7 +153,7 @@ class Execution:
             self._session.close(
                 how,
                 code,
-                finished=len(self._finished) + progress.finished,
+                finished=len(self._finished) + progress.finished - progress.late,
                 failed=progress.failed,
                 planned=progress.planned,
                 ledger=self._ledger(),

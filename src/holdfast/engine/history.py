@@ -25,6 +25,7 @@ class Past:
     steps: list[Step] = field(default_factory=list)
     answer: Answer | None = None
     scores: dict[str, Score] = field(default_factory=dict)
+    end: Trial | None = None
 
 
 class History:
@@ -49,6 +50,23 @@ class History:
         own = [step for step in steps if step.attempt == attempt]
         judged = {score.scorer: score for score in scores if score.attempt == attempt and score.error is None}
         return Past(attempt, own, answer, judged)
+
+    def whole(self, key: str) -> Past:
+        """Everything of the attempt that counts: the one whose end is kept, or else the newest."""
+        ends = [end for end in self._records(Trial, "trial", key) if end.status.is_kept]
+        if not ends:
+            return self.of(key)
+        kept = self.kept(key)
+        steps = [step for step in self._records(Step, "step", key) if step.attempt == kept.attempt]
+        return Past(kept.attempt, steps, kept.answer, kept.scores, ends[0])
+
+    def kept(self, key: str) -> Past:
+        """The attempt whose end counts, with its answer and its scores."""
+        ends = [end for end in self._records(Trial, "trial", key) if end.status.is_kept]
+        attempt = ends[0].attempt if ends else 1
+        answers = [record for record in self._records(Answer, "answer", key) if record.attempt == attempt]
+        scores = {record.scorer: record for record in self._records(Score, "score", key) if record.value is not None}
+        return Past(attempt, [], answers[0] if answers else None, scores)
 
     def _records(self, type_: type[T], kind: str, key: str) -> list[T]:
         records = (self._reader.read(row) for row in self._reader.index.rows(kind, key))

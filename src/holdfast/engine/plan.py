@@ -55,6 +55,8 @@ class Cell(NamedTuple):
     position: int
     epoch: int
     axes: Mapping[str, str]
+    late: bool = False
+    """It has ended; only scores are missing that were asked for later."""
 
 
 class KeySet:
@@ -88,23 +90,23 @@ def axis_values(axes: Mapping[str, list[str]]) -> tuple[Mapping[str, str], ...]:
 class Lane:
     """The trials of one task and model, in order, without those that are finished."""
 
-    def __init__(self, task: PlannedTask, model: str, finished: KeySet, chosen: frozenset[str] | None = None) -> None:
+    def __init__(self, task: PlannedTask, model: str, finished: KeySet, lacking: KeySet) -> None:
         self.task, self.model = task, model
-        self._finished, self._chosen = finished, chosen
+        self._finished, self._lacking = finished, lacking
 
     def cells(self) -> Iterator[Cell]:
         """Epoch after epoch, so that every sample has been asked once before any is asked twice."""
-        task, finished = self.task, self._finished
+        task, finished, lacking = self.task, self._finished, self._lacking
         bases = [(axes, _base(task.name, self.model, axes)) for axes in task.axes]
         for epoch in range(1, task.epochs + 1):
             for position in range(len(task.dataset)):
                 sample = task.dataset.key(position)
-                if self._chosen is not None and sample not in self._chosen:
-                    continue
                 for axes, base in bases:
                     digest = _digest(base, sample, epoch)
                     if digest not in finished:
                         yield Cell(digest.hex(), task, self.model, position, epoch, axes)
+                    elif len(lacking) and digest in lacking:
+                        yield Cell(digest.hex(), task, self.model, position, epoch, axes, late=True)
 
 
 def _base(task: str, model: str, axes: Mapping[str, str]) -> blake2b:

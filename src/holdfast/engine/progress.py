@@ -26,6 +26,8 @@ class Progress:
     finished_before: int
     counts: CallCounts = field(default_factory=CallCounts)
     finished: int = 0
+    late: int = 0
+    """Of the finished: trials that had ended before and only lacked scores."""
     failed: int = 0
     unfinished: int = 0
     blocked: int = 0
@@ -73,6 +75,7 @@ class Progress:
 
     def _finish(self, cell: Cell, end: Trial) -> None:
         self.finished += 1
+        self.late += cell.late
         self.blocked += end.status is Status.BLOCKED
         if end.scores:
             group = self.by_group.setdefault((cell.task.name, cell.model), [0, 0.0])

@@ -20,6 +20,7 @@ from holdfast.engine.calls import Activity, CallCounts, Caller, Model
 from holdfast.engine.clock import Clock
 from holdfast.engine.history import Past
 from holdfast.engine.plan import Cell
+from holdfast.engine.reuse import Reuse, fingerprint_in
 from holdfast.engine.steps import Steps, digest, encode_arguments, record_reply, replay_reply, returned, total
 from holdfast.errors import UsageError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable, fingerprint
@@ -46,12 +47,13 @@ _SILENCE = Talk()
 class TrialEnvironment:
     """What all trials of a session share."""
 
-    __slots__ = ("caller", "clock", "counts", "on_idle", "session")
+    __slots__ = ("caller", "clock", "counts", "on_idle", "reuse", "session")
 
     def __init__(
         self, session: RunSession, caller: Caller, counts: CallCounts, clock: Clock, on_idle: Callable[[], None]
     ) -> None:
         self.session, self.caller, self.counts, self.clock, self.on_idle = session, caller, counts, clock, on_idle
+        self.reuse: Reuse | None = None
 
 
 class RunningTrial:
@@ -101,6 +103,9 @@ class RunningTrial:
         key = self._steps.key("", "generate", digest(fingerprint(request)))
         if (recorded := self._steps.recorded(key)) is not None:
             reply = self._replay(recorded)
+        elif (reused := self._reused(key)) is not None:
+            await self._commit(msgspec.structs.replace(reused, parent=talk.parent if continues else ""))
+            reply = self._replay(reused)
         else:
             reply = await self._ask(request, key, talk.parent if continues else "", added)
         self._talk.set(Talk((*request.messages, Message("assistant", reply.text)), key))
@@ -118,6 +123,16 @@ class RunningTrial:
             return msgspec.convert({**_to_builtins(base), **overrides}, Generation)
         except msgspec.ValidationError as error:
             raise UsageError(f"A generation parameter is wrong: {error}.") from None
+
+    def _reused(self, key: str) -> Step | None:
+        """The reply of another run to the same request, as a step of this trial."""
+        reuse = self._environment.reuse
+        found = reuse.take(self._model.spec, fingerprint_in(key)) if reuse is not None else None
+        if found is None:
+            return None
+        return msgspec.structs.replace(
+            found, trial=self.key, attempt=self.attempt, step=key, model=self._model.name, cost=0.0, tries=0
+        )
 
     def _replay(self, step: Step) -> Reply:
         self.replayed += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.config_file import write_config
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Input, encode
+from holdfast.run.records import Input, Record, encode
 from holdfast.run.session import RunSession, session_record
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
@@ -26,11 +26,21 @@ from holdfast.storage.filesystem import FileSystem, sync_name
 _CREATING = "creating"
 
 
-class _Sources(NamedTuple):
-    """What is copied into a run, and the digests of the files it was taken from."""
+class SourceFile(NamedTuple):
+    """A file to be copied into a run, and the digest of the one that it was made from."""
 
-    inputs: Mapping[str, bytes | Path]
-    raw: Mapping[str, str]
+    path: Path
+    raw: str = ""
+
+
+Content = bytes | SourceFile
+
+
+class _Beginning(NamedTuple):
+    """What a run has before it has a name."""
+
+    inputs: Mapping[str, Content]
+    preload: Iterable[Record]
 
 
 def create_run(
@@ -38,14 +48,16 @@ def create_run(
     *,
     name: str,
     config: dict[str, Any],
-    inputs: Mapping[str, bytes | Path] | None = None,
-    raw: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Content] | None = None,
     planned: int = 0,
     fields: Mapping[str, Any] | None = None,
+    preload: Iterable[Record] = (),
     fs: FileSystem | None = None,
     **writer: Any,
 ) -> RunSession:
     """Makes the run `root` and opens its first session; `fields` are further fields of its session record.
+
+    `preload` are records that the run begins with: they are durable before it has its name.
 
     Raises:
         UsageError: something is there already.
@@ -56,7 +68,7 @@ def create_run(
     refuse_existing(root)
     try:
         told = {"name": name, "config": config, "planned": planned, **(fields or {})}
-        return _create(fs, root, _Sources(inputs or {}, raw or {}), told, writer)
+        return _create(fs, root, _Beginning(inputs or {}, preload), told, writer)
     except OSError as error:
         raise StorageFailure(
             f"The run {root} could not be created: {error.strerror or error}.",
@@ -76,7 +88,7 @@ def refuse_existing(root: Path) -> None:
 
 
 def _create(
-    fs: FileSystem, root: Path, sources: _Sources, fields: dict[str, Any], writer: dict[str, Any]
+    fs: FileSystem, root: Path, beginning: _Beginning, fields: dict[str, Any], writer: dict[str, Any]
 ) -> RunSession:
     make_directories(fs, root.parent)
     _remove_leftovers(fs, root)
@@ -88,12 +100,13 @@ def _create(
     with contextlib.ExitStack() as undo:
         lease = take_lease(fs, building.root)
         undo.callback(lease.release)
-        copied = _copy_inputs(fs, building, sources)
+        copied = _copy_inputs(fs, building, beginning.inputs)
         crashpoints.reach("run.inputs-written")
         session = session_record(run.hex(), 1, [], inputs=copied, **fields)
         journal = JournalWriter(fs, building.journal, run, 1, **writer)
         undo.callback(journal.abandon)
         journal.commit(encode(session))
+        _preload(journal, beginning.preload)
         write_config(fs, building.config, [session])
         fs.sync_directory(building.root)
         crashpoints.reach("run.session-synced")
@@ -106,6 +119,17 @@ def _create(
         opened = RunSession(RunReader(root, fs, index=Layout(root).index), journal, lease, session)
         undo.pop_all()
         return opened
+
+
+def _preload(journal: JournalWriter, records: Iterable[Record]) -> None:
+    """Hands records in one behind the other; the last one is waited for, and with it all before it."""
+    last: Record | None = None
+    for record in records:
+        if last is not None:
+            journal.append(encode(last), getattr(last, "trial", ""))
+        last = record
+    if last is not None:
+        journal.commit(encode(last), getattr(last, "trial", ""))
 
 
 def make_directories(fs: FileSystem, path: Path) -> None:
@@ -134,10 +158,13 @@ def _remove_leftovers(fs: FileSystem, root: Path) -> None:
         lease.release()
 
 
-def _copy_inputs(fs: FileSystem, building: Layout, sources: _Sources) -> dict[str, Input]:
+def _copy_inputs(fs: FileSystem, building: Layout, inputs: Mapping[str, Content]) -> dict[str, Input]:
     store = BlobStore(fs, building.inputs)
     copied: dict[str, Input] = {}
-    for name, content in sources.inputs.items():
-        digest, size = store.put_file(content) if isinstance(content, Path) else (store.put(content), len(content))
-        copied[name] = Input(digest=digest, size=size, source=name, raw=sources.raw.get(name, ""))
+    for name, content in inputs.items():
+        if isinstance(content, SourceFile):
+            digest, size = store.put_file(content.path)
+            copied[name] = Input(digest=digest, size=size, source=name, raw=content.raw)
+        else:
+            copied[name] = Input(digest=store.put(content), size=len(content), source=name)
     return copied

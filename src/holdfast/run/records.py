@@ -187,6 +187,8 @@ class Trial(Record, frozen=True):
     seconds: float = 0.0
     limit: str = ""
     stage: str = ""
+    source: str = ""
+    """The run that it was taken over from, if it was."""
     error: Failure | None = None
     artifacts: dict[str, str] = {}
 
@@ -226,6 +228,8 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     status: str = ""
     scorer: str = ""
     model: str = ""
+    task: str = ""
+    source: str = ""
     usage: Usage | None = None
     cost: float = 0.0
     blob: str = ""
@@ -238,6 +242,7 @@ class Summary(msgspec.Struct, frozen=True, array_like=True):
     status: str
     usage: Usage | None
     cost: float
+    task: str = ""
 
 
 _encoder = msgspec.json.Encoder()
@@ -249,7 +254,7 @@ _UNKNOWN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 KEPT, NOT_KEPT = 1, 0
 """How the index flags the end of a trial."""
 BY_MODEL = 1
-"""How the index flags a step that is a model's reply."""
+"""How the index flags a step that is a model's reply to a call of this run."""
 
 
 def encode(record: Record) -> bytes:
@@ -301,10 +306,10 @@ def classify(line: bytes) -> Entry | None:
     except _UNKNOWN:
         return None
     if envelope.type != "trial":
-        flag = BY_MODEL if envelope.type == "step" and envelope.model else 0
+        flag = BY_MODEL if envelope.type == "step" and envelope.model and not envelope.source else 0
         return Entry(envelope.type, envelope.trial, flag, envelope.scorer.encode() or None)
     kept = envelope.status in _KEPT_NAMES
-    summary = Summary(envelope.status, envelope.usage, envelope.cost)
+    summary = Summary(envelope.status, envelope.usage, envelope.cost, envelope.task)
     return Entry("trial", envelope.trial, KEPT if kept else NOT_KEPT, _summary_encoder.encode(summary))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from holdfast.errors import UsageError
 from holdfast.spec.canonical import plain
 from holdfast.spec.eval import EvalSpec
+from holdfast.spec.fields import places
 from holdfast.spec.load import typed_eval
 
 
@@ -15,8 +16,23 @@ def override(spec: EvalSpec, changes: Mapping[str, Any]) -> EvalSpec:
     """The eval with each dotted path set to its value; a ConfigurationError names a path that does not exist."""
     data = plain(spec)
     for path, value in changes.items():
-        _put(data, path, value)
+        for place in _places(spec, path):
+            _put(data, place, value)
     return typed_eval(data, "the command line")
+
+
+def _places(spec: EvalSpec, path: str) -> list[str]:
+    """The path itself; a bare name that is no key of the top level, wherever it stands in a model or a task."""
+    if "." in path or path in {place.path for place in places(EvalSpec) if "." not in place.path}:
+        return [path]
+    found = [place.path for place in places(EvalSpec) if place.path.endswith(f".{path}") and "[" not in place.path]
+    named = {"models": list(spec.models), "tasks": list(spec.tasks), "datasets": list(spec.datasets)}
+    return [
+        place.replace("*", name, 1)
+        for place in found
+        for name in named.get(place.partition(".")[0], [""])
+        if place.count("*") <= 1 and ".runner." not in place
+    ] or [path]
 
 
 def _put(data: dict[str, Any], path: str, value: Any) -> None:

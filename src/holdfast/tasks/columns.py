@@ -35,6 +35,9 @@ class Columns(msgspec.Struct, frozen=True):
 
     target: Template | None = None
     options: tuple[Template, ...] = ()
+    asked: tuple[str, ...] = ()
+    """What the prompts name: it is input, also where the target template names it too."""
+
     stand_in: Template | None = None
     """What the input is where a prompt makes do without the input's column."""
 
@@ -73,7 +76,7 @@ class Columns(msgspec.Struct, frozen=True):
     def input_content(self, row: Row) -> bytes:
         """What the input digest is taken of."""
         kept: Any = row
-        for path in (self._column("id"), "scoring", *self._target_paths()):
+        for path in (self._column("id"), "scoring", *self._only_target_paths()):
             kept = without(kept, _row_path(row, path))
         return canonical_json(kept)
 
@@ -81,6 +84,9 @@ class Columns(msgspec.Struct, frozen=True):
         """What the target digest is taken of."""
         values = {path: _present(lookup(row, _row_path(row, path))) for path in self._target_paths()}
         return canonical_json([values, row.get("scoring")])
+
+    def _only_target_paths(self) -> tuple[str, ...]:
+        return tuple(path for path in self._target_paths() if not any(_overlap(path, asked) for asked in self.asked))
 
     def _target_paths(self) -> tuple[str, ...]:
         column = self._column("target")
@@ -118,6 +124,11 @@ class Columns(msgspec.Struct, frozen=True):
             return checked_choices([option.render(metadata, place) for option in self.options], place)
         value = _present(self._part("choices", row, place))
         return None if value is None else checked_choices(value, place)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two paths name the same field, or one a part of the other."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def _metadata(row: Row) -> dict[str, Any]:

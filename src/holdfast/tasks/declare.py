@@ -68,6 +68,7 @@ def _columns(name: str, spec: TaskSpec, dataset: DatasetSpec, solver: Generate) 
         named=named,
         target=None if spec.target is None else Template.parse(spec.target, f"target of the task {name!r}"),
         options=tuple(Template.parse(option, f"choices of the task {name!r}") for option in options),
+        asked=tuple(sorted({path for template in _templates(solver) for path in template.paths})),
         stand_in=_stand_in(solver),
     )
 

@@ -1,0 +1,45 @@
+"""`holdfast fork`: a new run with another eval, which keeps every trial that the change does not touch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from holdfast.cli.main import print_json
+from holdfast.engine.begin import default_root
+from holdfast.engine.fork import Forked, fork
+from holdfast.run.find import find_run
+from holdfast.spec import load_eval, resolve
+
+
+@click.command("fork")
+@click.argument("run")
+@click.option("--config", "eval_file", required=True, type=click.Path(path_type=Path), help="The eval of the new run.")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="Put the new run exactly there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(run: str, eval_file: Path, run_dir: Path | None, *, as_json: bool) -> int:
+    """Make a new run with the eval of --config, and take over every trial of RUN whose answer would be the same.
+
+    Nothing is called; `holdfast resume` goes on with the new run.
+    """
+    spec = resolve(load_eval(eval_file), str(eval_file))
+    begun, told = fork(find_run(run), spec, run_dir or default_root(spec), origin=str(eval_file))
+    finished = sum(1 for _ in begun.session.reader.finished())
+    begun.session.close("forked", finished=finished, planned=told.planned)
+    if as_json:
+        print_json(told)
+    else:
+        _print(told)
+    return 0
+
+
+def _print(told: Forked) -> None:
+    click.echo(f"{told.run}: {told.planned} trials planned, {told.taken} taken over.")
+    if told.rescored:
+        click.echo(f"  {told.rescored} taken over with their answers, to be scored again")
+    for why, count in sorted(told.owed.items()):
+        click.echo(f"  {count} owed: {why}")
+    if told.cost:
+        click.echo(f"  what is owed will cost about {told.cost:.4f}, by what trials have cost so far")
+    click.echo(f"Go on with: holdfast resume {told.run}")
