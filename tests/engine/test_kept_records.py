@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from held_disk import RUN, HeldDisk, lines_in
 
+from held_disk import RUN, HeldDisk, lines_in
 from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter
 
