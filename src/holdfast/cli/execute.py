@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,7 +18,7 @@ from holdfast.cli.display import Display
 from holdfast.cli.main import print_json
 from holdfast.engine.begin import Begun, owed_and_why
 from holdfast.engine.execution import Ended, Execution
-from holdfast.engine.reuse import Reuse
+from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, Interrupt
 from holdfast.run.gate import change_text
 
 
@@ -58,28 +65,75 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def carry_out(begun: Begun, *, as_json: bool, resumed: bool, reuse: Reuse | None = None) -> int:
+def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
     """Executes what is owed; the exit code."""
     announce(begun, resumed=resumed)
-    ended = asyncio.run(_execute(begun, reuse))
-    if reuse is not None:
-        _say(f"{reuse.taken} replies were taken from other runs.")
+    told = False
+
+    def tell(ended: Ended) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            _tell(begun, ended, as_json=as_json)
+
+    def give_up(ended: Ended) -> None:
+        """Ends a program that a task's code holds up; what was acknowledged is safe."""
+        tell(ended)
+        _leave(ended.exit_code)
+
+    async def execute() -> int:
+        ended = await _execute(begun, give_up)
+        # Told before the loop is closed, for closing it waits for threads that a task may have left.
+        tell(ended)
+        if ended.exit_code in {INTERRUPTED, TERMINATED}:
+            _leave_soon(ended.exit_code)
+        return ended.exit_code
+
+    return asyncio.run(execute())
+
+
+async def _execute(begun: Begun, on_stuck: Callable[[Ended], None]) -> Ended:
+    execution = Execution(begun.session, begun.prepared, reuse=begun.reuse)
+    runner = begun.prepared.spec.runner
+    if not runner.show_progress:
+        return await execution.run(on_stuck=on_stuck)
+    async with Display(execution.progress, interval=runner.progress_interval).shown():
+        return await execution.run(on_stuck=on_stuck)
+
+
+def _leave_soon(code: int) -> None:
+    """After an interrupt nobody waits for commands and threads that a task has left behind."""
+    Interrupt.ignore()
+    end_children()
+    watch = threading.Timer(STUCK_SECONDS, _leave, [code])
+    watch.daemon = True
+    watch.start()
+
+
+def _leave(code: int) -> None:
+    end_children()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def end_children() -> None:
+    """Ends the commands that tasks have started and not waited for."""
+    for thread in Path("/proc/self/task").glob("*/children"):
+        for child in thread.read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGTERM)
+
+
+def _tell(begun: Begun, ended: Ended, *, as_json: bool) -> None:
+    if begun.reuse is not None:
+        _say(f"{begun.reuse.taken} replies were taken from other runs.")
     if ended.warning:
         _say(f"holdfast: {ended.warning}")
     if as_json:
         print_json(_ended_json(begun, ended))
     else:
         _tell_end(begun, ended)
-    return ended.exit_code
-
-
-async def _execute(begun: Begun, reuse: Reuse | None) -> Ended:
-    execution = Execution(begun.session, begun.prepared, reuse=reuse)
-    runner = begun.prepared.spec.runner
-    if not runner.show_progress:
-        return await execution.run()
-    async with Display(execution.progress, interval=runner.progress_interval).shown():
-        return await execution.run()
 
 
 def _tell_end(begun: Begun, ended: Ended) -> None:

@@ -51,10 +51,13 @@ def command(
     if dry_run:
         return _dry_run(spec, run_dir, as_json=as_json)
     replies = Reuse([find_run(run) for run in reuse]) if reuse else None
-    if or_resume and run_dir is not None and Layout(run_dir).journal.is_dir():
-        return carry_out(begin_resume(run_dir, offered=spec), as_json=as_json, resumed=True, reuse=replies)
-    begun = begin_run(spec, run_dir or default_root(spec), source=eval_file)
-    return carry_out(begun, as_json=as_json, resumed=False, reuse=replies)
+    resumed = or_resume and run_dir is not None and Layout(run_dir).journal.is_dir()
+    if resumed and run_dir is not None:
+        begun = begin_resume(run_dir, offered=spec)
+    else:
+        begun = begin_run(spec, run_dir or default_root(spec), source=eval_file)
+    begun.reuse = replies
+    return carry_out(begun, as_json=as_json, resumed=resumed)
 
 
 def _eval(

@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.engine.examine import Examiner, Passage, raw_digest, task_codes
 from holdfast.engine.history import History
 from holdfast.engine.prepare import FreshInputs, Prepared, prepare, source_inputs
+from holdfast.engine.reuse import Reuse
 from holdfast.errors import NotARun
 from holdfast.journal import SegmentPin
 from holdfast.run import create_run, open_session, session_record
@@ -34,6 +35,7 @@ class Begun:
         self, session: RunSession, prepared: Prepared, decision: Decision | None = None, note: str = ""
     ) -> None:
         self.session, self.prepared, self.decision, self.note = session, prepared, decision, note
+        self.reuse: Reuse | None = None
 
     @property
     def root(self) -> Path:

@@ -6,8 +6,12 @@ of the task is an attempt that failed; an error of the infrastructure is work th
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import contextvars
+import threading
 import traceback
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.errors import StorageFailure
@@ -31,8 +35,16 @@ class Outcome:
 
     __slots__ = ("error", "value")
 
-    def __init__(self, value: object = None, error: Exception | None = None) -> None:
+    def __init__(self, value: object = None, error: BaseException | None = None) -> None:
         self.value, self.error = value, error
+
+    def result(self) -> object:
+        """The value, or the error, raised. A call of sys.exit is an error of the task like any other."""
+        if isinstance(self.error, SystemExit):
+            raise RuntimeError(f"the task called sys.exit({self.error.code!r})") from None  # noqa: TRY004 - no type error
+        if self.error is not None:
+            raise self.error
+        return self.value
 
     @property
     def is_infrastructure(self) -> bool:
@@ -82,5 +94,33 @@ async def guard(work: Awaitable[T]) -> Outcome:
         return Outcome(value=await work)
     except StorageFailure:
         raise
-    except Exception as error:  # noqa: BLE001 - the boundary
+    except asyncio.CancelledError as error:
+        # A task may cancel its own parts and let that escape; only a cancelled session is ours to pass on.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
         return Outcome(error=error)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary
+        return Outcome(error=error)
+
+
+async def guard_thread(function: Callable[..., object], *args: object) -> Outcome:
+    """Calls foreign code in a thread of its own, which a session that ends does not wait for."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Outcome] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def tell(outcome: Outcome) -> None:
+        if not done.done():
+            done.set_result(outcome)
+
+    def work() -> None:
+        try:
+            outcome = Outcome(value=context.run(function, *args))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary
+            outcome = Outcome(error=error)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+            loop.call_soon_threadsafe(tell, outcome)
+
+    threading.Thread(target=work, name="holdfast-step", daemon=True).start()
+    return await done

@@ -12,6 +12,7 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NoReturn
 
 from holdfast.engine.clock import Clock
 from holdfast.engine.pace import Pace
@@ -37,17 +38,36 @@ class CallCounts:
 
 
 class Activity:
-    """What one trial is doing: it is idle when everything it does only waits for leave to go on."""
+    """What one trial is doing: it is idle when nothing of it is worth waiting for, once the session is to end.
 
-    __slots__ = ("busy", "on_idle", "parked")
+    A trial that was running code of the task's own when a signal came is disturbed: the signal may have ended a command
+    of that code, so nothing that the code comes to counts any more.
+    """
+
+    __slots__ = ("acting", "busy", "is_disturbed", "on_idle", "parked")
 
     def __init__(self, on_idle: Callable[[], None]) -> None:
-        self.busy = self.parked = 0
+        self.acting = self.busy = self.parked = 0
+        self.is_disturbed = False
         self.on_idle = on_idle
 
     @property
     def is_idle(self) -> bool:
-        return self.parked > 0 and self.busy == 0
+        return self.busy == 0 and (self.parked > 0 or self.is_disturbed)
+
+    def disturb(self) -> None:
+        """A signal has come."""
+        if self.acting or not (self.busy or self.parked):
+            self.is_disturbed = True
+
+    @contextlib.contextmanager
+    def foreign(self) -> Iterator[None]:
+        """While a step or a scorer of the task's own runs."""
+        self.acting += 1
+        try:
+            yield
+        finally:
+            self.acting -= 1
 
     @contextlib.contextmanager
     def parking(self) -> Iterator[None]:
@@ -62,7 +82,7 @@ class Activity:
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """While a call or a step is under way, until its record is durable."""
+        """While a call is under way, or a record is being made durable."""
         self.busy += 1
         try:
             yield
@@ -78,10 +98,18 @@ class Gate:
     def __init__(self) -> None:
         self.is_closed = False
 
+    def close(self) -> None:
+        self.is_closed = True
+
     async def passes(self, activity: Activity) -> None:
         """Returns at once while the gate is open; never once it is closed: the session is about to end."""
         if self.is_closed:
-            with activity.parking():
+            await self.stays(activity)
+
+    async def stays(self, activity: Activity) -> NoReturn:
+        """Never returns: whoever waits here is owed, and ends with the session."""
+        with activity.parking():
+            while True:
                 await asyncio.get_running_loop().create_future()
 
 
@@ -149,6 +177,11 @@ class Caller:
     async def pass_gate(self, activity: Activity) -> None:
         """Returns while new work may begin; never once the session is about to end."""
         await self._gate.passes(activity)
+
+    async def stay_if_disturbed(self, activity: Activity) -> None:
+        """Returns unless a signal came while code of the task's own was running, whose outcome then counts nothing."""
+        if activity.is_disturbed:
+            await self._gate.stays(activity)
 
     async def _admit(self, model: Model, activity: Activity) -> None:
         """Returns with the model's slot held, when one more request may be sent."""

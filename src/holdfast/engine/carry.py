@@ -52,8 +52,13 @@ class Carrier:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every trial under way only waits for leave to go on."""
+        """Whether nothing that any trial under way does is worth waiting for."""
         return all(trial.activity.is_idle for trial in self.underway)
+
+    def disturb(self) -> None:
+        """A signal has come: what the tasks' own code is doing at this moment counts nothing any more."""
+        for trial in self.underway:
+            trial.activity.disturb()
 
     async def carry(self, cell: Cell, ticket: Ticket) -> None:
         """Attempts the trial until it has ended for this session."""
@@ -121,6 +126,7 @@ class _Attempt:
         if self.answer is None:
             outcome = await guard(self._answered())
             if not isinstance(outcome.value, Answer):
+                await self._carrier.environment.caller.stay_if_disturbed(self._trial.activity)
                 return self._ended(outcome)
             self.answer = outcome.value
         else:
@@ -136,6 +142,7 @@ class _Attempt:
     async def _answered(self) -> Answer:
         """The solver's answer, handed to the journal."""
         found = await self._solve()
+        await self._carrier.environment.caller.stay_if_disturbed(self._trial.activity)
         answer = Answer(trial=self._cell.key, attempt=self._past.attempt, text=found.text, value=found.value)
         # Where a scorer may take long or cost money, the answer is durable before it begins.
         if any(_is_async(scorer) for scorer in self._cell.task.task.scorers):
@@ -174,16 +181,21 @@ class _Attempt:
                 continue
             outcome = await guard(self._judged(scorer, given))
             if not isinstance(outcome.value, float):
+                await self._carrier.environment.caller.stay_if_disturbed(self._trial.activity)
                 return self._ended(outcome, stage="score")
             scores[scorer.name] = outcome.value
         return self._end(Status.VALID, scores=scores)
 
     async def _judged(self, scorer: Scorer, answer: TaskAnswer) -> float:
         """A scorer's judgement, handed to the journal."""
-        result = scorer(answer, self._trial.sample)
-        if inspect.isawaitable(result):
-            with self._trial.activity.working():
+        caller, activity = self._carrier.environment.caller, self._trial.activity
+        if _is_async(scorer):
+            await caller.pass_gate(activity)
+        with activity.foreign():
+            result = scorer(answer, self._trial.sample)
+            if inspect.isawaitable(result):
                 result = await result
+        await caller.stay_if_disturbed(activity)
         score = as_score(result, scorer.name)
         value = float(score.value)
         record = Score(

@@ -15,7 +15,7 @@ from holdfast.engine.calls import CallCounts, Caller, Gate, Model
 from holdfast.engine.carry import Carrier
 from holdfast.engine.clock import Clock, RealClock
 from holdfast.engine.history import History
-from holdfast.engine.interrupt import Interrupt
+from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.pace import Pace
 from holdfast.engine.plan import KeySet, Lane, PlannedTask
 from holdfast.engine.prepare import Prepared
@@ -68,9 +68,13 @@ class Execution:
         """Finished trials that are part of the plan; those of a sample that is no longer asked are not."""
         return min(len(self._finished), self._prepared.planned) - len(self._lacking)
 
-    async def run(self, *, signals: bool = True) -> Ended:
-        """Carries out everything that is owed, and ends the session."""
-        self._interrupt = Interrupt(self._drain, self._stop)
+    async def run(self, *, signals: bool = True, on_stuck: Callable[[Ended], None] | None = None) -> Ended:
+        """Carries out everything that is owed, and ends the session.
+
+        `on_stuck` is called, from another thread, when the second signal does not lead to an end.
+        """
+        stuck = None if on_stuck is None else lambda: on_stuck(self._interrupted())
+        self._interrupt = Interrupt(self._drain, self._stop, on_note=self._note_signal, on_stuck=stuck)
         models = self._open_models(self._prepared.spec)
         caller = Caller(self._clock, self._gate, self._counts, random.Random())  # noqa: S311 - jitter
         environment = TrialEnvironment(self._session, caller, self._counts, self._clock, self._look_if_drained)
@@ -90,17 +94,31 @@ class Execution:
                 self._scheduler.add(self._lane(task, model))
         if signals:
             self._interrupt.install()
-        failure: StorageFailure | None = None
         try:
-            await self._scheduler.run()
-        except StorageFailure as error:
-            failure = error
+            failure = await self._work()
         finally:
             if signals:
                 self._interrupt.remove()
             for opened in models.values():
                 await opened.provider.close()
         return self._end(failure)
+
+    async def _work(self) -> StorageFailure | None:
+        """Carries everything out; whatever ends that early, the run is let go."""
+        try:
+            await self._scheduler.run()
+        except StorageFailure as error:
+            return error
+        except asyncio.CancelledError:
+            # As Ctrl-C does it to asyncio.run: what is under way is owed.
+            await self._scheduler.end()
+            self._interrupt.exit_code = self._interrupt.exit_code or INTERRUPTED
+            self._end(None)
+            raise
+        except BaseException:
+            self._session.abandon()
+            raise
+        return None
 
     def _open_models(self, spec: EvalSpec) -> dict[str, Model]:
         used = {name for task in self._prepared.tasks for name in task.models}
@@ -120,9 +138,14 @@ class Execution:
 
     # Interrupts.
 
+    def _note_signal(self) -> None:
+        """The very moment a signal comes; the loop may be in the middle of anything."""
+        self._gate.close()
+        self._carrier.disturb()
+
     def _drain(self, name: str) -> None:
         self.progress.messages.append(f"{name}: letting calls in flight finish; once more stops at once.")
-        self._gate.is_closed = True
+        self._gate.close()
         self._scheduler.stop()
         loop = asyncio.get_running_loop()
         loop.call_later(self._prepared.spec.runner.grace, self._scheduler.cancel)
@@ -141,6 +164,10 @@ class Execution:
         self._scheduler.cancel()
 
     # The end.
+
+    def _interrupted(self) -> Ended:
+        progress = self.progress
+        return Ended("interrupted", self._interrupt.exit_code, progress.planned, progress.done, progress.failed)
 
     def _end(self, failure: StorageFailure | None) -> Ended:
         progress = self.progress

@@ -2,6 +2,11 @@
 
 After the first, nothing new begins. What is under way goes on until it is done, but no longer than the grace time.
 What is finished by then is kept; the rest is owed, and none of it is scored.
+
+A signal that goes to the whole process group also ends the commands of solvers and scorers. So it is noted the moment
+it arrives, between two bytecodes and whatever the loop is doing, before anything that it ended can be taken for a
+result. If the second signal does not end the program in a few seconds, because a task's code holds it up, then
+`on_stuck` is called, from a thread of its own.
 """
 
 from __future__ import annotations
@@ -10,16 +15,29 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable
+from types import FrameType
 
-_SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+INTERRUPTED, TERMINATED = 130, 143
+_SIGNALS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+STUCK_SECONDS = 3.0
 
 
 class Interrupt:
     """The signals that a session has got."""
 
-    def __init__(self, on_first: Callable[[str], None], on_second: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        on_first: Callable[[str], None],
+        on_second: Callable[[], None],
+        *,
+        on_note: Callable[[], None] = lambda: None,
+        on_stuck: Callable[[], None] | None = None,
+    ) -> None:
         self._on_first, self._on_second = on_first, on_second
+        self._on_note, self._on_stuck = on_note, on_stuck
         self.exit_code = 0
+        self._noted = 0
+        self._is_draining = False
         self._installed: list[signal.Signals] = []
 
     @property
@@ -32,17 +50,40 @@ class Interrupt:
             return
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
+            # The loop's handler wakes the loop and acts there; ours, put in its place, takes note at once.
             loop.add_signal_handler(number, self.arrive, number)
+            signal.signal(number, self._note)
             self._installed.append(number)
 
     def remove(self) -> None:
+        """Stops acting on signals; a program that is ending because of one goes on taking note."""
         loop = asyncio.get_running_loop()
         while self._installed:
-            loop.remove_signal_handler(self._installed.pop())
+            number = self._installed.pop()
+            loop.remove_signal_handler(number)
+            if self.has_come:
+                signal.signal(number, self._note)
+
+    @staticmethod
+    def ignore() -> None:
+        """From now on signals change nothing: everything is said and done, and the exit code stands."""
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.exit_code = self.exit_code or _SIGNALS[signal.Signals(number)]
+        self._on_note()
+        self._noted += 1
+        if self._noted == 2 and self._on_stuck is not None:
+            watch = threading.Timer(STUCK_SECONDS, self._on_stuck)
+            watch.daemon = True
+            watch.start()
 
     def arrive(self, number: signal.Signals) -> None:
-        if self.has_come:
+        """Acts on a signal, in the loop."""
+        self.exit_code = self.exit_code or _SIGNALS[number]
+        if self._is_draining:
             self._on_second()
             return
-        self.exit_code = _SIGNALS[number]
+        self._is_draining = True
         self._on_first(signal.Signals(number).name)

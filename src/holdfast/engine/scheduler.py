@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.engine.plan import Cell
 from holdfast.engine.slots import Level, Slots
 
+_END_SECONDS = 5.0
 Carry = Callable[[Cell, "Ticket"], Coroutine[Any, Any, None]]
 
 
@@ -67,6 +68,12 @@ class Scheduler:
         self.stop()
         for task in self.tasks:
             task.cancel()
+
+    async def end(self) -> None:
+        """Stops everything, and waits a moment for it."""
+        self.cancel()
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=_END_SECONDS)
 
     async def run(self) -> None:
         """Returns once nothing is under way and nothing more is to start.

@@ -7,7 +7,6 @@ far and then go their own ways, so what each asks does not depend on who is fast
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -15,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.boundary import LimitReached
+from holdfast.engine.boundary import LimitReached, guard, guard_thread
 from holdfast.engine.calls import Activity, CallCounts, Caller, Model
 from holdfast.engine.clock import Clock
 from holdfast.engine.history import Past
@@ -205,23 +204,23 @@ class RunningTrial:
     async def _act(self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Step:
         clock = self._environment.clock
         at, began = clock.wall(), clock.monotonic()
-        await self._environment.caller.pass_gate(self.activity)
-        with self.activity.working():
-            if inspect.iscoroutinefunction(function):
-                value = await function(*args)
-            else:
-                value = await asyncio.to_thread(function, *args)
-            step = Step(
-                trial=self.key,
-                attempt=self.attempt,
-                step=key,
-                name=name,
-                request=_recordable(name, list(args)),
-                result=_recordable(name, value),
-                at=at,
-                seconds=clock.monotonic() - began,
-            )
-            await self._environment.session.commit_async(step)
+        caller = self._environment.caller
+        await caller.pass_gate(self.activity)
+        with self.activity.foreign():
+            plain = not inspect.iscoroutinefunction(function)
+            outcome = await (guard_thread(function, *args) if plain else guard(function(*args)))
+        await caller.stay_if_disturbed(self.activity)
+        step = Step(
+            trial=self.key,
+            attempt=self.attempt,
+            step=key,
+            name=name,
+            request=_recordable(name, list(args)),
+            result=_recordable(name, outcome.result()),
+            at=at,
+            seconds=clock.monotonic() - began,
+        )
+        await self._commit(step)
         return step
 
 

@@ -8,7 +8,7 @@ of that frame. There is no timer: while one sync is under way the next frame gat
 - Records of one producer are kept in the order it handed them in; `append` is not waited for, but precedes what
   follows it.
 - The queue is bounded in bytes. A producer beyond the bound waits; a record larger than the whole bound is let in
-  alone.
+  alone. `put` and `keep` take a record at once, for producers that are bounded otherwise.
 - A failed write or sync ends the writer: every waiter and every later call gets StorageFailure. Nothing is tried
   again.
 
@@ -43,6 +43,13 @@ class _Item(NamedTuple):
     line: bytes
     key: str
     waiter: Waiter
+
+
+class _Kept(asyncio.Future[RecordId]):
+    """A future that refuses to be cancelled: its task is cancelled when it is resolved."""
+
+    def cancel(self, msg: object | None = None) -> bool:  # noqa: ARG002 - the signature of a future
+        return False
 
 
 class SegmentPin(NamedTuple):
@@ -165,7 +172,36 @@ class JournalWriter:
             raise RuntimeError("no future to wait for")
         return await waiter
 
-    def _try_put(self, item: _Item) -> bool:
+    def put(self, line: bytes, key: str = "") -> None:
+        """Queues a record at once, room or not, and does not wait for it; it precedes everything handed in later.
+
+        For a producer that hands in little before it waits for a record of its own.
+
+        Raises:
+            StorageFailure: the writer has ended.
+        """
+        with self._lock:
+            self._try_put(_Item(line, key, None), always=True)
+
+    async def keep(self, line: bytes, key: str = "") -> RecordId:
+        """Queues a record at once, room or not, and returns once it is durable: for what cannot be had again.
+
+        Whoever is cancelled meanwhile gets the cancellation when the record is durable, not before.
+
+        Raises:
+            StorageFailure: the record could not be made durable.
+        """
+        waiter = _Kept(loop=asyncio.get_running_loop())
+        with self._lock:
+            self._try_put(_Item(line, key, waiter), always=True)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            # A record that is not durable counts for more than the wish to stop.
+            waiter.result()
+            raise
+
+    def _try_put(self, item: _Item, *, always: bool = False) -> bool:
         if self._failure is not None:
             raise self._failure
         if self._closing:
@@ -173,7 +209,7 @@ class JournalWriter:
         size = len(item.line)
         if size >= RAW_LIMIT:
             raise UsageError(f"A record of {size} bytes is more than a frame holds ({RAW_LIMIT}).")
-        if self._pending_bytes and self._pending_bytes + size > self._queue_bytes:
+        if not always and self._pending_bytes and self._pending_bytes + size > self._queue_bytes:
             return False
         self._pending.append(item)
         self._pending_bytes += size

@@ -66,6 +66,23 @@ class RunSession:
         """As `commit`, for a coroutine."""
         return await self._writer.commit_async(self._line(record), getattr(record, "trial", ""))
 
+    def put(self, record: Record) -> None:
+        """As `append`, and never waits for room; for those who wait for a later record of theirs.
+
+        Raises:
+            StorageFailure: the journal has ended.
+        """
+        self._writer.put(self._line(record), getattr(record, "trial", ""))
+
+    async def keep(self, record: Record) -> RecordId:
+        """As `commit`, for a coroutine that may be cancelled: the cancellation waits until the record is durable.
+
+        Raises:
+            StorageFailure: it could not be made durable.
+            RunHeld: the lease ran out, and another session may have taken the run.
+        """
+        return await self._writer.keep(self._line(record), getattr(record, "trial", ""))
+
     async def append_async(self, record: Record) -> None:
         """As `append`, for a coroutine: waits only for room."""
         await self._writer.submit(self._line(record), getattr(record, "trial", ""), wait=False)

@@ -1,0 +1,188 @@
+"""Rows 37 to 40: what the two stages of an interrupt promise, with real signals to real processes."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from evals import http_eval, python_eval
+from program import until
+
+STOPS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+
+def resumed_cleanly(holdfast, run, planned):
+    """A resume finishes the run; its trials all stand once in the journal as valid."""
+    holdfast("resume", run, code=0)
+    ends = holdfast.records(run, "trial")
+    assert len({end["trial"] for end in ends}) == len(ends) == planned
+    assert {end["status"] for end in ends} == {"valid"}
+    return ends
+
+
+@pytest.mark.parametrize(("number", "code"), STOPS, ids=["resume_37", "resume_39"])
+def test_first_signal_lets_calls_in_flight_finish_and_starts_none(holdfast, server, tmp_path, number, code):
+    """After one signal the calls in flight are kept, no new one starts, and the way on is printed."""
+    eval_file = http_eval(tmp_path, server.base_url, 12, concurrency_limit=4)
+    server.behave(hold=True)
+    started = holdfast.start("run", eval_file, "--run-dir", "r")
+    server.wait_for(in_flight=4)
+    started.send(number)
+    until(lambda: "letting calls in flight finish" in started.told(), "the signal was taken")
+    server.behave()
+    ended = started.wait()
+    assert ended.code == code
+    assert server.state()["received"] == 4
+    assert "4 of 12 trials finished, 8 owed" in ended.out
+    assert f"holdfast resume {tmp_path / 'r'}" in ended.out
+    assert [end["status"] for end in holdfast.records("r", "trial")] == ["valid"] * 4
+    assert holdfast.json("status", "r")["sessions"][0]["exit_code"] == code
+    resumed_cleanly(holdfast, "r", 12)
+    assert set(server.worked_on().values()) == {1}
+
+
+def test_resume_37_grace_ends_the_wait_for_calls_that_never_finish(holdfast, server, tmp_path):
+    """A call that outlasts the grace time is given up and owed; it is not scored."""
+    eval_file = http_eval(tmp_path, server.base_url, 4, concurrency_limit=2, grace=0.2)
+    server.behave(hold=True)
+    started = holdfast.start("run", eval_file, "--run-dir", "r")
+    server.wait_for(in_flight=2)
+    started.send(signal.SIGINT)
+    ended = started.wait()
+    assert ended.code == 130
+    assert "0 of 4 trials finished, 4 owed" in ended.out
+    assert holdfast.records("r", "trial") == []
+    assert holdfast.json("status", "r")["calls"]["in_flight_at_death"] == 2
+    server.behave()
+    resumed_cleanly(holdfast, "r", 4)
+
+
+def test_resume_38_second_signal_stops_at_once(holdfast, server, tmp_path):
+    """The second signal ends calls in flight at once: they are owed, and none is scored."""
+    eval_file = http_eval(tmp_path, server.base_url, 6, concurrency_limit=3, grace=3600)
+    server.behave(hold=True)
+    started = holdfast.start("run", eval_file, "--run-dir", "r")
+    server.wait_for(in_flight=3)
+    started.send(signal.SIGINT)
+    until(lambda: "letting calls in flight finish" in started.told(), "the first signal was taken")
+    started.send(signal.SIGINT)
+    ended = started.wait()
+    assert ended.code == 130
+    assert "0 of 6 trials finished, 6 owed" in ended.out
+    assert "holdfast resume" in ended.out
+    assert server.wait_until_idle()["aborted"] == 3
+    assert holdfast.records("r", "trial") == []
+    assert holdfast.json("status", "r")["calls"]["in_flight_at_death"] == 3
+    server.behave()
+    resumed_cleanly(holdfast, "r", 6)
+    assert sorted(server.worked_on().values()) == [1, 1, 1, 2, 2, 2]
+
+
+STUBBORN = """
+import asyncio, contextlib, time
+from holdfast import Sample, Task, exact, task
+
+async def solve(trial):
+    open("began", "w").close()
+    {body}
+
+@task
+def t():
+    return Task(samples=[Sample("a", target="A")], solve=solve, score=exact())
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "await trial.step('wait', time.sleep, 3600)",
+        "time.sleep(3600)",
+        "while True:\n        with contextlib.suppress(asyncio.CancelledError):\n            await asyncio.sleep(3600)",
+    ],
+    ids=["step in a thread", "blocks the loop", "swallows cancellation"],
+)
+def test_resume_38_second_signal_ends_even_code_that_will_not_stop(holdfast, tmp_path, body):
+    """No solver can hold the program up after the second signal."""
+    eval_file = python_eval(tmp_path, "http://127.0.0.1:9/v1", STUBBORN.format(body=body))
+    started = holdfast.start("run", eval_file, "--run-dir", "r")
+    until((tmp_path / "began").exists, "the solver began")
+    started.send(signal.SIGINT)
+    time.sleep(0.05)  # two signals sent in one instant may be delivered as one
+    started.send(signal.SIGINT)
+    ended = started.wait()
+    assert ended.code == 130
+    assert "0 of 1 trials finished, 1 owed" in ended.out
+    assert holdfast.records("r", "trial") == []
+
+
+COMMANDS = """
+import asyncio, os, subprocess
+from holdfast import Answer, Sample, Task, scorer, task
+
+def command(name):
+    seconds = "0" if os.path.exists("fast") else "3600"
+    return ["sh", "-c", 'touch "$0"; exec sleep "$1"', name, seconds]
+
+def plain_step(name):
+    return subprocess.run(command(name)).returncode
+
+async def async_step(name):
+    process = await asyncio.create_subprocess_exec(*command(name))
+    return await process.wait()
+
+async def by_step(trial):
+    return Answer(str(await trial.step("run", plain_step, trial.sample.input)))
+
+async def by_async_step(trial):
+    return Answer(str(await trial.step("run", async_step, trial.sample.input)))
+
+async def by_hand(trial):
+    return Answer(str(await async_step(trial.sample.input)))
+
+async def at_once(trial):
+    return Answer("0")
+
+@scorer
+async def judged(answer, sample):
+    return answer.text == "0" and await async_step(sample.input) == 0
+
+@scorer
+def judged_plainly(answer, sample):
+    return answer.text == "0" and plain_step(sample.input) == 0
+
+@scorer
+def right(answer, sample):
+    return answer.text == "0"
+
+@task
+def t():
+    samples = [Sample(f"child-{{number}}") for number in range({count})]
+    return Task(samples=samples, solve={solve}, score={score})
+"""
+WAYS = [
+    ("by_step", "right", 3),
+    ("by_async_step", "right", 3),
+    ("by_hand", "right", 3),
+    ("at_once", "judged", 3),
+    ("at_once", "judged_plainly", 1),
+]
+
+
+@pytest.mark.parametrize(("solve", "score", "count"), WAYS, ids=[f"{way[0]}-{way[1]}" for way in WAYS])
+def test_resume_40_signal_to_the_group_leaves_trials_owed_and_scores_none(holdfast, tmp_path, solve, score, count):
+    """Commands that a Ctrl-C ended were not answered: their trials are owed and never scored 0."""
+    source = COMMANDS.format(count=count, solve=solve, score=score)
+    eval_file = python_eval(tmp_path, "http://127.0.0.1:9/v1", source)
+    started = holdfast.start("run", eval_file, "--run-dir", "r")
+    until(lambda: len(list(tmp_path.glob("child-*"))) == count, "every command runs")
+    started.send_group(signal.SIGINT)
+    ended = started.wait()
+    assert ended.code == 130
+    assert f"0 of {count} trials finished, {count} owed" in ended.out
+    assert holdfast.records("r", "trial") == holdfast.records("r", "score") == []
+    until(lambda: not started.group_is_alive(), "its commands have ended")
+    (tmp_path / "fast").touch()
+    ends = resumed_cleanly(holdfast, "r", count)
+    assert [list(end["scores"].values()) for end in ends] == [[1.0]] * count

@@ -1,0 +1,30 @@
+"""The program in a directory of the test's own, and a space on a server that counts."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from counting_server import counting_server
+from program import Program
+
+
+@pytest.fixture(scope="session")
+def server_process():
+    with counting_server() as space:
+        yield space
+
+
+@pytest.fixture
+def server(server_process):
+    """A space of this test's own on the counting server."""
+    return server_process(uuid.uuid4().hex)
+
+
+@pytest.fixture
+def holdfast(tmp_path):
+    """The program; what it is still doing at the end of the test is killed."""
+    program = Program(tmp_path)
+    yield program
+    program.end()
