@@ -27,7 +27,7 @@ def test_flags_stand_for_a_file(tmp_path, monkeypatch):
 def test_defaults_are_left_to_the_schema():
     """Flags that are not given say nothing."""
     task = eval_from_flags(["gsm8k"], ["a/b"]).tasks["gsm8k"]
-    assert (task.use, task.epochs, task.limit, task.args) == ("gsm8k", 1, None, {})
+    assert (task.use, task.epochs, task.limit, task.args) == ("gsm8k", None, None, {})
 
 
 def test_settings_of_the_runner_are_taken():

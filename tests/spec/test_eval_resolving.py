@@ -116,7 +116,7 @@ def test_resolving_is_done_once():
         ("base: small, model: gpt-4o", "base: small, model: gpt-4o, generation: {}, timeouts: {read: 600}"),
         ("{slice: {num: 1000}}", "{slice: {start: 0, num: 1000}, filter: null}"),
         ("path: capitals.jsonl,", "format: null, path: ./capitals.jsonl, fields: {},"),
-        ("use: tasks/code.py:fix_bug", "use: tasks/code.py:fix_bug\n    models: [small, judge]\n    epochs: 1"),
+        ("use: tasks/code.py:fix_bug", "use: tasks/code.py:fix_bug\n    models: [small, judge]"),
         ("args: {difficulty: hard}", "args:\n      # a comment\n      'difficulty': \"hard\""),
     ],
 )

@@ -116,7 +116,10 @@ class _Joiner:
 
     def number(self, field: Field, old: int | None, new: int | None, path: str) -> int | None:
         """A number that may grow; None is without bound where `limit` is meant, else the task's own."""
-        grows = _bound(new) > _bound(old) if field.name == "limit" else (new or 1) > (old or 1)
+        before, after = (_bound(old), _bound(new)) if field.name == "limit" else (old or 1, new or 1)
+        if before == after:
+            return old
+        grows = after > before
         self._add(path, field.drift, old, new, Verdict.GROWN if grows else Verdict.KEPT)
         return new if grows else old
 
