@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,14 +34,10 @@ class Begun:
 
 
 def default_root(spec: EvalSpec, runs: Path = RUNS) -> Path:
-    """A directory of its own for a new run."""
+    """A directory of its own for a new run, also beside others that begin in the same second."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-.")[:60] or "eval"
-    for number in range(1, 1000):
-        root = runs / (f"{stamp}-{name}" if number == 1 else f"{stamp}-{name}-{number}")
-        if not root.exists():
-            return root
-    raise NotARun(f"No free name for a run was found below {runs}.")
+    return runs / f"{stamp}-{name}-{secrets.token_hex(3)}"
 
 
 def begin_run(
@@ -58,6 +55,7 @@ def begin_run(
     inputs = FreshInputs()
     try:
         prepared = prepare(spec, inputs, tasks)
+        prepared.open_models()
         files = {**inputs.files, **source_inputs(prepared)}
         fields = {"plan": plan_entries(prepared), "source": source}
         session = create_run(
@@ -92,12 +90,14 @@ def begin_resume(root: Path, *, tasks: Mapping[str, Task] | None = None) -> Begu
         NotARun: there is no run at `root`.
         RunHeld: another session executes it.
         ResumeAborted: it may not go on.
+        ConfigurationError: a task or a model lacks something here; nothing was written.
     """
     prepared: list[Prepared] = []
 
     def make(reader: RunReader, number: int, pins: list[SegmentPin]) -> Session:
         last = last_session(reader)
         ready = prepare(saved_eval(last), SavedInputs(reader.layout, last.inputs), tasks)
+        ready.open_models()
         prepared.append(ready)
         return session_record(
             reader.run.hex(),
