@@ -27,17 +27,25 @@ class Space:
     def __init__(self) -> None:
         self.behaviour: dict[str, Any] = {}
         self.requests: dict[str, dict[str, Any]] = {}
-        self.in_flight = self.most_in_flight = 0
+        self.in_flight = self.most_in_flight = self.passing = 0
         self.held = asyncio.Event()
         self.held.set()
 
     def configure(self, behaviour: dict[str, Any]) -> None:
-        """Takes a new behaviour; `hold` keeps every reply back until a behaviour without it comes."""
+        """Takes a new behaviour; `hold` keeps replies back until a behaviour without it comes."""
         self.behaviour = behaviour
+        self.passing = behaviour.get("pass", 0)
         if behaviour.get("hold"):
             self.held.clear()
         else:
             self.held.set()
+
+    async def pass_hold(self) -> None:
+        """Returns for the first so many that may pass; for the others when replies are no longer kept back."""
+        if self.passing > 0:
+            self.passing -= 1
+        else:
+            await self.held.wait()
 
     def entry(self, body: dict[str, Any]) -> dict[str, Any]:
         digest = hashlib.blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=8).hexdigest()
@@ -103,7 +111,7 @@ async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any
             body=said, status=behaviour["refuse_status"], headers=headers, content_type="application/json"
         )
     await asyncio.sleep(behaviour.get("latency", 0.0))
-    await space.held.wait()
+    await space.pass_hold()
     entry["answered"] += 1
     kind = behaviour.get("broken")
     if kind == "half":
@@ -161,7 +169,7 @@ class CountingServer:
         self.base_url = f"{self._address}/v1"
 
     def behave(self, **behaviour: Any) -> None:
-        """From now on: `latency`, `hold`, `refuse_status` with `refuse_times`, `broken`, `reply`."""
+        """From now on: `latency`, `hold` (after `pass` replies), `refuse_status`, `refuse_times`, `broken`, `reply`."""
         data = json.dumps(behaviour).encode()
         urllib.request.urlopen(urllib.request.Request(f"{self._address}/behaviour", data=data), timeout=30).close()
 

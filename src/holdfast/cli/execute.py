@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -139,13 +140,13 @@ def _tell(begun: Begun, ended: Ended, *, as_json: bool) -> None:
 def _tell_end(begun: Begun, ended: Ended) -> None:
     if ended.exit_code == 0:
         click.echo(f"Complete: {ended.finished} of {ended.planned} trials.")
-        click.echo(f"See: holdfast report {begun.root}")
+        click.echo(f"See: holdfast report {shlex.quote(str(begun.root))}")
         return
     failed = f", {ended.failed} failed" if ended.failed else ""
     click.echo(
         f"Stopped ({ended.how}): {ended.finished} of {ended.planned} trials finished, {ended.owed} owed{failed}."
     )
-    click.echo(f"Go on with: holdfast resume {begun.root}")
+    click.echo(f"Go on with: holdfast resume {shlex.quote(str(begun.root))}")
 
 
 def _ended_json(begun: Begun, ended: Ended) -> dict[str, Any]:

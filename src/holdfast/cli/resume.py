@@ -10,11 +10,12 @@ from holdfast.cli.execute import carry_out
 from holdfast.cli.main import print_json
 from holdfast.engine.begin import begin_resume, last_session
 from holdfast.engine.examine import saved_eval
+from holdfast.engine.reuse import Reuse
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.run.find import find_run
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Session
+from holdfast.run.records import Status, decode_summary
 from holdfast.spec import EvalSpec, load_eval, parse_argument, resolve
 from holdfast.spec.override import override
 
@@ -30,32 +31,52 @@ def command(run: str, settings: tuple[str, ...], eval_file: Path | None, *, as_j
     Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
     """
     root = find_run(run)
-    session, finished = _last(root)
-    offered = offered_eval(session, settings, eval_file)
-    if offered is None and session.planned and finished >= session.planned:
-        if as_json:
-            told = {"run": str(root), "state": "complete", "planned": session.planned, "finished": finished, "owed": 0}
-            print_json(told)
-        else:
-            click.echo(f"{root}: complete, {finished} of {session.planned}.")
-        return 0
-    return carry_out(begin_resume(root, offered=offered), as_json=as_json, resumed=True)
+    return go_on(root, offered_eval(root, settings, eval_file), as_json=as_json)
 
 
-def _last(root: Path) -> tuple[Session, int]:
+def go_on(root: Path, offered: EvalSpec | None = None, *, as_json: bool, reuse: Reuse | None = None) -> int:
+    """Executes what is owed of a run; where nothing is, says so and opens no session."""
     reader = RunReader(root)
     try:
-        return last_session(reader), sum(1 for _ in reader.finished()) - len(lacking_scores(reader))
+        planned = last_session(reader).planned
+        finished = sum(1 for _ in reader.finished()) - len(lacking_scores(reader))
+        complete = offered is None and 0 < planned <= finished
+        blocked = _blocked(reader) if complete else 0
     finally:
         reader.close()
+    if not complete:
+        begun = begin_resume(root, offered=offered)
+        begun.reuse = reuse
+        return carry_out(begun, as_json=as_json, resumed=True)
+    if as_json:
+        counts = {"planned": planned, "finished": finished, "failed": 0, "owed": 0}
+        print_json({"run": str(root), "state": "complete", **counts, "exit_code": int(blocked > 0)})
+    else:
+        told = f", {blocked} of them blocked" if blocked else ""
+        click.echo(f"{root}: complete, {finished} of {planned}{told}.")
+    return int(blocked > 0)
 
 
-def offered_eval(session: Session, settings: tuple[str, ...], eval_file: Path | None) -> EvalSpec | None:
+def offered_eval(root: Path, settings: tuple[str, ...], eval_file: Path | None) -> EvalSpec | None:
     """The eval that --config and --set offer; None if neither is given."""
     if eval_file is None and not settings:
         return None
-    spec = saved_eval(session) if eval_file is None else resolve(load_eval(eval_file), str(eval_file))
+    spec = _saved(root) if eval_file is None else resolve(load_eval(eval_file), str(eval_file))
     try:
         return resolve(override(spec, dict(parse_argument(text) for text in settings)), "the command line")
     except ConfigurationError as error:
         raise UsageError(error.message, hint=error.hint) from None
+
+
+def _saved(root: Path) -> EvalSpec:
+    reader = RunReader(root)
+    try:
+        return saved_eval(last_session(reader))
+    finally:
+        reader.close()
+
+
+def _blocked(reader: RunReader) -> int:
+    """How many attempts ended because a content policy stepped in; such a trial is kept, and is no valid one."""
+    rows = reader.index.rows("trial")
+    return sum(decode_summary(row.data or b"").status == Status.BLOCKED.value for row in rows)

@@ -9,7 +9,8 @@ import click
 
 from holdfast.cli.execute import carry_out
 from holdfast.cli.main import print_json
-from holdfast.engine.begin import begin_resume, begin_run, default_root, plan_entries
+from holdfast.cli.resume import go_on
+from holdfast.engine.begin import begin_run, default_root, plan_entries
 from holdfast.engine.prepare import FreshInputs, Prepared, prepare
 from holdfast.engine.reuse import Reuse
 from holdfast.errors import UsageError
@@ -49,15 +50,13 @@ def command(
     if or_resume and run_dir is None:
         raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
     if dry_run:
-        return _dry_run(spec, run_dir, as_json=as_json)
+        return _dry_run(spec, None if or_resume else run_dir, as_json=as_json)
     replies = Reuse([find_run(run) for run in reuse]) if reuse else None
-    resumed = or_resume and run_dir is not None and Layout(run_dir).journal.is_dir()
-    if resumed and run_dir is not None:
-        begun = begin_resume(run_dir, offered=spec)
-    else:
-        begun = begin_run(spec, run_dir or default_root(spec), source=eval_file)
+    if or_resume and run_dir is not None and Layout(run_dir).journal.is_dir():
+        return go_on(run_dir, spec, as_json=as_json, reuse=replies)
+    begun = begin_run(spec, run_dir or default_root(spec), source=eval_file)
     begun.reuse = replies
-    return carry_out(begun, as_json=as_json, resumed=resumed)
+    return carry_out(begun, as_json=as_json, resumed=False)
 
 
 def _eval(

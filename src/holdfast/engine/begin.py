@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,14 +44,10 @@ class Begun:
 
 
 def default_root(spec: EvalSpec, runs: Path = RUNS) -> Path:
-    """A directory of its own for a new run."""
+    """A directory of its own for a new run, also beside others that begin in the same second."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-.")[:60] or "eval"
-    for number in range(1, 1000):
-        root = runs / (f"{stamp}-{name}" if number == 1 else f"{stamp}-{name}-{number}")
-        if not root.exists():
-            return root
-    raise NotARun(f"No free name for a run was found below {runs}.")
+    return runs / f"{stamp}-{name}-{secrets.token_hex(3)}"
 
 
 def begin_run(
@@ -68,6 +65,7 @@ def begin_run(
     inputs = FreshInputs()
     try:
         prepared = prepare(spec, inputs, tasks)
+        prepared.open_models()
         session = create_run(
             root,
             name=spec.name,
@@ -118,6 +116,7 @@ def begin_resume(root: Path, *, offered: EvalSpec | None = None, tasks: Mapping[
         NotARun: there is no run at `root`.
         RunHeld: another session executes it.
         ResumeAborted: it may not go on with what is offered; nothing was written.
+        ConfigurationError: a task or a model lacks something here; nothing was written.
     """
     examine_run(root, offered, tasks).inputs.close()
     opening = _Opening(offered, tasks)
@@ -157,6 +156,7 @@ class _Opening:
         # Once more under the lease: another session may have changed the run since it was examined.
         passage = Examiner(reader, self._offered, self._tasks).examine()
         prepared = prepare(passage.decision.spec, passage.inputs, passage.tasks)
+        prepared.open_models()
         self._passage, self._prepared = passage, prepared
         return session_record(
             reader.run.hex(),

@@ -25,7 +25,6 @@ from holdfast.engine.scheduler import LaneQueue, Scheduler
 from holdfast.engine.slots import Level
 from holdfast.engine.trial import TrialEnvironment
 from holdfast.errors import StorageFailure
-from holdfast.models.provider import open_provider
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.session import RunSession
 from holdfast.spec import EvalSpec, StageLimits
@@ -121,11 +120,10 @@ class Execution:
         return None
 
     def _open_models(self, spec: EvalSpec) -> dict[str, Model]:
-        used = {name for task in self._prepared.tasks for name in task.models}
+        self._prepared.open_models()
         models: dict[str, Model] = {}
-        for name in sorted(used):
+        for name, provider in self._prepared.providers.items():
             model = spec.models[name]
-            provider = open_provider(model)
             # A model in this machine's memory knows best how many requests it can work on.
             limit = model.concurrency_limit or getattr(provider, "concurrency_limit", None)
             slots = asyncio.Semaphore(limit) if limit else None

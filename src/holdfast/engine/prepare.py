@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from holdfast.engine.plan import PlannedTask, axis_values
 from holdfast.errors import ConfigurationError, RunDamaged, UsageError
+from holdfast.models.provider import Provider, open_provider
 from holdfast.run.layout import Layout
 from holdfast.run.records import Input
 from holdfast.spec import DatasetSpec, EvalSpec, Limits, TaskSpec
@@ -108,10 +109,21 @@ class Prepared:
 
     def __init__(self, spec: EvalSpec, tasks: list[PlannedTask], inputs: Inputs) -> None:
         self.spec, self.tasks, self.inputs = spec, tasks, inputs
+        self.providers: dict[str, Provider] = {}
 
     @property
     def planned(self) -> int:
         return sum(task.planned for task in self.tasks)
+
+    def open_models(self) -> None:
+        """Opens the provider of every model that a task asks; they connect when they are first asked.
+
+        Raises:
+            ConfigurationError: a provider is not there, or lacks something, such as its key.
+        """
+        for name in sorted({name for task in self.tasks for name in task.models}):
+            if name not in self.providers:
+                self.providers[name] = open_provider(self.spec.models[name])
 
 
 def prepare(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | None = None) -> Prepared:

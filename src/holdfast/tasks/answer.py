@@ -1,4 +1,8 @@
-"""What a solver came to: the text that is scored, and a value beside it where there is one."""
+"""What a solver came to: the text that is scored, and a value beside it where there is one.
+
+An answer is recorded before it is scored, so what cannot be recorded is refused where it is made; and scorers see the
+value as it is recorded, so that they judge the same answer in every session.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Reply
+from holdfast.tasks.recorded import RECORDABLE, Unrecordable, recorded
 
 
 class InvalidAnswer(HoldfastError, TypeError):  # noqa: N818 - reads as a sentence where it is raised
@@ -24,14 +29,32 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def as_answer(result: object, solver: str = "The solver") -> Answer:
-    """The answer in what a solver returned: an answer, a reply of a model, or plain text."""
-    if isinstance(result, Answer):
-        return result
+    """The answer in what a solver returned: an answer, a reply of a model, or plain text.
+
+    Raises:
+        InvalidAnswer: it is none of these, or holds what cannot be recorded.
+    """
     if isinstance(result, Reply):
-        return Answer(result.text)
+        return _checked(Answer(result.text), solver)
     if isinstance(result, str):
-        return Answer(result)
+        return _checked(Answer(str(result)), solver)
+    if isinstance(result, Answer):
+        return _checked(result, solver)
     raise InvalidAnswer(
         f"{solver} returned {type(result).__name__}.",
         hint="It has to return an Answer, a Reply or a text.",
     )
+
+
+def _checked(answer: Answer, solver: str) -> Answer:
+    if not isinstance(answer.text, str):
+        raise InvalidAnswer(
+            f"{solver} returned an answer whose text is {type(answer.text).__name__}.",
+            hint="Give text as a str, and anything else as value.",
+        )
+    try:
+        if not answer.text.isascii():
+            recorded(answer.text)
+        return answer if answer.value is None else Answer(answer.text, recorded(answer.value))
+    except Unrecordable as error:
+        raise InvalidAnswer(f"{solver} returned an answer that {error}.", hint=RECORDABLE) from None

@@ -1,4 +1,4 @@
-"""A scorer's judgement of one answer: always a finite number."""
+"""A scorer's judgement of one answer: always a finite number, and beside it what can be recorded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.tasks.recorded import RECORDABLE, Unrecordable, recorded
 
 # Beyond it neighbouring integers are no longer told apart by the readers of a report.
 LARGEST_INTEGER = 2**53
@@ -34,9 +35,13 @@ class Score(msgspec.Struct, frozen=True):
 
 
 def as_score(result: object, scorer: str) -> Score:
-    """The score in what a scorer returned: a score, a boolean or a finite number."""
+    """The score in what a scorer returned: a score, a boolean or a finite number.
+
+    Raises:
+        InvalidScore: it is none of these, or holds what cannot be recorded.
+    """
     if isinstance(result, Score):
-        return result
+        return _checked(result, scorer)
     if not isinstance(result, bool | int | float):
         raise InvalidScore(
             f"The scorer {scorer!r} returned {type(result).__name__}.",
@@ -48,6 +53,27 @@ def as_score(result: object, scorer: str) -> Score:
         return Score(plain)
     except InvalidScore as error:
         raise InvalidScore(f"The scorer {scorer!r} returned no score. {error.message}", hint=error.hint) from None
+
+
+def _checked(score: Score, scorer: str) -> Score:
+    try:
+        _check_text("answer", "" if score.answer is None else score.answer)
+        _check_text("explanation", score.explanation)
+        if not score.metadata:
+            return score
+        metadata = recorded(score.metadata)
+        if not isinstance(metadata, dict):
+            raise Unrecordable(f"has metadata of the type {type(score.metadata).__name__}")
+        return msgspec.structs.replace(score, metadata=metadata)
+    except Unrecordable as error:
+        raise InvalidScore(f"The scorer {scorer!r} returned a score that {error}.", hint=RECORDABLE) from None
+
+
+def _check_text(part: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise Unrecordable(f"has an {part} of the type {type(text).__name__}")
+    if not text.isascii():
+        recorded(text)
 
 
 def _fault(value: object) -> str:

@@ -1,0 +1,162 @@
+"""What a workload handed to a run, what was acknowledged to it, and whether a run still holds exactly that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import Future
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import NotARun
+from holdfast.journal import Damage, Kind, SegmentId
+from holdfast.journal.segment import parse_name
+from holdfast.journal.writer import _Item
+from holdfast.run import RunReader, RunSession, verify_run
+from holdfast.run.records import Answer, Call, Record, Score, Session, SessionEnd, Status, Step, Trial, decode, encode
+
+
+class Broken(AssertionError):  # noqa: N818 - reads as a sentence where it is raised
+    """A promise of the journal does not hold."""
+
+
+class Account:
+    """The records of a workload: those handed in, and those whose commit has returned."""
+
+    def __init__(self) -> None:
+        self.attempted: Counter[bytes] = Counter()
+        self.acknowledged: Counter[bytes] = Counter()
+        self.sessions: set[int] = set()
+        self.ends: set[int] = set()
+
+    @property
+    def size(self) -> int:
+        """How much has been acknowledged so far."""
+        return self.acknowledged.total() + len(self.sessions) + len(self.ends)
+
+    def copy(self) -> Account:
+        """The account as it is now."""
+        copy = Account()
+        copy.acknowledged, copy.attempted = self.acknowledged.copy(), self.attempted.copy()
+        copy.sessions, copy.ends = set(self.sessions), set(self.ends)
+        return copy
+
+    def began(self, session: RunSession) -> RunSession:
+        self.sessions.add(session.number)
+        return session
+
+    def commit(self, session: RunSession, *records: Record) -> None:
+        """Commits records in one frame, always in one: what happens then is the same each time."""
+        lines = [encode(record) for record in records]
+        self.attempted.update(lines)
+        writer, waiter = session._writer, Future()
+        items = [_Item(session._line(record), getattr(record, "trial", ""), waiter) for record in records]
+        with writer._lock:
+            for item in items[:-1]:
+                writer._try_put(item._replace(waiter=None))
+            writer._try_put(items[-1])
+        waiter.result()
+        self.acknowledged.update(lines)
+
+    def carry_out(self, session: RunSession, key: str, *, long: str = "") -> None:
+        """One trial, with every kind of record that a trial has; the step of a long one is the same, byte for byte,
+        whenever it is carried out.
+        """
+        attempt = session.number
+        self.commit(session, Call(trial=key, attempt=attempt, step="solve/1"))
+        step = Step(trial=key, attempt=1 if long else attempt, step="solve/1", result=f"reply {key}{long}")
+        self.commit(session, step)
+        self.commit(
+            session,
+            Answer(trial=key, attempt=attempt, text=f"answer {key}"),
+            Score(trial=key, attempt=attempt, scorer="exact", value=1.0),
+            Trial(trial=key, attempt=attempt, status=Status.VALID),
+        )
+
+    def close(self, session: RunSession) -> None:
+        session.reader.refresh()
+        session.close("complete", finished=sum(1 for _ in session.reader.finished()))
+        self.ends.add(session.number)
+
+
+class Found(msgspec.Struct):
+    """What a reader gives of a run."""
+
+    lines: dict[bytes, int]
+    keys: set[str]
+    damage: list[Damage]
+
+
+def examine(
+    root: Path, account: Account, durable: dict[SegmentId, int] | None = None, *, missed: bool = False
+) -> Found:
+    """Reads a run and holds it against the account.
+
+    `durable` gives the length up to which each segment was synced; damage may be told only of bytes behind that.
+    With `missed`, an unsealed segment may also be called shorter than a later session saw it.
+
+    Raises:
+        Broken: something acknowledged is missing or twice there, something else is there, or a loss is told of bytes
+            that were synced.
+    """
+    try:
+        reader = RunReader(root)
+    except NotARun as error:
+        expect(not account.size, f"acknowledged, and there is no run: {error}")
+        return Found({}, set(), [])
+    try:
+        return _examine(reader, account, durable or {}, missed=missed)
+    finally:
+        reader.close()
+
+
+def expect(condition: object, message: str) -> None:
+    if not condition:
+        raise Broken(message)
+
+
+def _examine(reader: RunReader, account: Account, durable: dict[SegmentId, int], *, missed: bool) -> Found:
+    streamed: list[Damage] = []
+    records = list(reader.stream(streamed))
+    idents = [ident for ident, _ in records]
+    expect(len(set(idents)) == len(idents), f"a record id is given twice: {idents}")
+    decoded = [(ident, line, decode(line)) for ident, line in records]
+    lines = Counter(line for _, line, record in decoded if not isinstance(record, Session | SessionEnd))
+    _compare(lines, account)
+    begun = [(record.number, ident) for ident, _, record in decoded if isinstance(record, Session)]
+    sessions = dict(begun)
+    expect(len(sessions) == len(begun), f"a session has two records: {begun}")
+    ends = Counter(record.number for _, _, record in decoded if isinstance(record, SessionEnd))
+    expect(account.sessions <= set(sessions), f"sessions {account.sessions} were opened, there are {set(sessions)}")
+    expect(account.ends <= set(ends) and all(count == 1 for count in ends.values()), f"ends: {ends}")
+    for ident in idents:
+        expect(ident.session in sessions, f"{ident} has no session record")
+        expect(sessions[ident.session] <= ident, f"{ident} precedes the record of its session")
+    for _, _, record in decoded:
+        for item in record.inputs.values() if isinstance(record, Session) else ():
+            expect(reader.inputs.check(item.digest, item.size) is None, f"an input is lost: {item}")
+    keys = {record.trial for _, _, record in decoded if isinstance(record, Trial) and record.status.is_kept}
+    expect(list(reader.finished()) == sorted(keys), f"the index has {list(reader.finished())}, the journal {keys}")
+    expect(reader.index.counts() == Counter(str(r.__struct_config__.tag) for *_, r in decoded), "the index differs")
+    damage = [*reader.damage(), *(item for item in streamed if item.where.startswith("blobs"))]
+    _check_damage(reader, damage, durable, missed=missed)
+    return Found(lines, keys, damage)
+
+
+def _compare(lines: Counter[bytes], account: Account) -> None:
+    missing = account.acknowledged - lines
+    expect(not missing, f"acknowledged and lost: {missing}")
+    foreign = lines - account.attempted
+    expect(not foreign, f"given more often than it was handed in: {foreign}")
+
+
+def _check_damage(reader: RunReader, damage: list[Damage], durable: dict[SegmentId, int], *, missed: bool) -> None:
+    losses = [item for item in damage if item.is_loss]
+    for item in losses:
+        parsed = parse_name(Path(item.where).name)
+        expect(parsed and not parsed[1], f"a loss is told of a file that was synced: {item}")
+        if not (missed and item.kind is Kind.TRUNCATED):
+            unsynced = item.kind is Kind.UNREADABLE and parsed[0] in durable and item.offset >= durable[parsed[0]]
+            expect(unsynced, f"a loss is told of bytes that were synced: {item}")
+    result = verify_run(reader)
+    expect(result.ok == (not losses), f"verify says {result.ok} with {losses}: {result.damage}")

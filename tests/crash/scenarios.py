@@ -1,0 +1,74 @@
+"""Short workloads, each a life of one run: created, worked on, left in some way, resumed."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from account import Account
+
+from holdfast.errors import StorageFailure
+from holdfast.run import RunReader, RunSession, create_run, open_session, session_record
+from holdfast.storage.filesystem import FileSystem
+
+SEGMENT_BYTES = 700
+"""Small enough that a session of two trials begins a second segment."""
+INPUTS = {"capitals.jsonl": b'{"country": "France"}\n'}
+
+
+def create(fs: FileSystem, root: Path, account: Account) -> RunSession:
+    session = create_run(root, name="capitals", config={}, inputs=INPUTS, fs=fs, segment_bytes=SEGMENT_BYTES)
+    return account.began(session)
+
+
+def resume(fs: FileSystem, root: Path, account: Account) -> RunSession:
+    def make(reader: RunReader, number: int, pins):
+        inputs = reader.sessions[0].inputs if reader.sessions else {}
+        return session_record(reader.run.hex(), number, pins, name="capitals", config={}, inputs=inputs, planned=0)
+
+    return account.began(open_session(root, make, fs, segment_bytes=SEGMENT_BYTES))
+
+
+def create_or_resume(fs: FileSystem, root: Path, account: Account) -> RunSession:
+    return resume(fs, root, account) if root.exists() else create(fs, root, account)
+
+
+def orderly(fs: FileSystem, root: Path, account: Account) -> None:
+    """Two trials, an orderly end; a second session with one more, and its end."""
+    session = create(fs, root, account)
+    account.carry_out(session, "a", long=LONG)
+    account.carry_out(session, "b")
+    account.close(session)
+    session = resume(fs, root, account)
+    account.carry_out(session, "c", long=LONG)
+    account.close(session)
+
+
+def abandoned(fs: FileSystem, root: Path, account: Account) -> None:
+    """Two sessions that end without a word, and a third that finishes."""
+    session = create(fs, root, account)
+    account.carry_out(session, "a")
+    session.abandon()
+    session = resume(fs, root, account)
+    account.carry_out(session, "b")
+    session.abandon()
+    session = resume(fs, root, account)
+    account.carry_out(session, "c")
+    account.close(session)
+
+
+def session_of(fs: FileSystem, root: Path, account: Account, *keys: str) -> None:
+    """One session that creates or resumes the run, carries trials out and ends; dies with its disk."""
+    with contextlib.suppress(StorageFailure):
+        session = create_or_resume(fs, root, account)
+        try:
+            for key in keys:
+                account.carry_out(session, key, long=LONG)
+            account.close(session)
+        finally:
+            session.abandon()
+
+
+LONG = " and so on" * 40
+"""Beyond the size at which the tests store a record as a blob."""
+BLOB_BYTES = 300

@@ -1,0 +1,72 @@
+"""SIGKILL at every named point loses nothing that was acknowledged, and the run goes on."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+
+import mutants
+import pytest
+from account import Broken
+from programs import KEYS, check_finished, check_kept, work
+
+import workload
+from holdfast.run import records
+from holdfast.storage import crashpoints
+
+ARRIVALS = (1, 2, 5)
+
+
+@pytest.fixture(scope="module")
+def arrivals(tmp_path_factory):
+    """How often the workload arrives at each point, when nothing happens to it."""
+    count: Counter[str] = Counter()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(crashpoints, "reach", lambda name: count.update([name]))
+        patch.setattr(crashpoints, "armed", lambda name: name == "frame.half-written")
+        patch.setattr(records, "BLOB_BYTES", records.BLOB_BYTES)
+        patch.setattr(workload, "tell", lambda *_: None)
+        assert workload.main([str(tmp_path_factory.mktemp("points") / "undisturbed"), *KEYS]) == 0
+    return count
+
+
+def test_the_workload_arrives_at_every_point(arrivals):
+    """No name of a crash point is dead: the workload that is killed there gets there."""
+    print(arrivals)
+    assert set(arrivals) == set(crashpoints.POINTS)
+
+
+def kill_and_resume(root, crash, *options):
+    """A workload dies at a point; what it told is there, before and after another has finished the run."""
+    told = work(root, *options, crash=crash)
+    print(crash, told)
+    # How many records share a frame is a matter of time, so a later arrival may not come about.
+    assert told.code == -signal.SIGKILL or (told.code == 0 and not crash.endswith(":1"))
+    check_kept(root, told)
+    again = work(root)
+    assert again.code == 0, again.errors
+    check_kept(root, told)
+    check_kept(root, again)
+    check_finished(root)
+
+
+@pytest.mark.parametrize("point", crashpoints.POINTS)
+def test_resume_41_a_process_killed_at_any_point_has_lost_nothing_it_was_told(tmp_path, arrivals, point):
+    """Killed at its first, second and fifth arrival; each time the next session finishes the trials, each once."""
+    for arrival in ARRIVALS:
+        if arrival <= arrivals[point]:
+            kill_and_resume(tmp_path / f"run-{arrival}", f"{point}:{arrival}")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("point", crashpoints.POINTS)
+def test_soak_a_process_killed_at_any_point_at_any_arrival_has_lost_nothing(tmp_path, arrivals, point):
+    """As above, at every arrival that the workload has."""
+    for arrival in range(1, arrivals[point] + 1):
+        kill_and_resume(tmp_path / f"run-{arrival}", f"{point}:{arrival}")
+
+
+def test_a_kill_betrays_a_writer_that_buffers(tmp_path):
+    """Frames that were acknowledged from a buffer of the process are lost with it."""
+    with pytest.raises(Broken, match="lost"):
+        kill_and_resume(tmp_path / "run", "segment.successor-created:1", "--mutant", mutants.buffered.__name__)

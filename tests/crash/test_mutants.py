@@ -1,0 +1,78 @@
+"""The checks of this directory catch what they are there for: each deliberately broken part fails them."""
+
+from __future__ import annotations
+
+import mutants
+import pytest
+import scenarios
+from account import Broken
+from power import PowerLoss
+from test_power_loss import (
+    SEED,
+    fail_everywhere,
+    kill_then_lose_power,
+    operations_of_a_session,
+    small_blobs,  # noqa: F401 - a fixture
+)
+
+
+def lose_power(directory, *, patience=0.0):
+    """The first session of each workload and its successor, watched at every moment."""
+    for workload in (scenarios.abandoned, scenarios.orderly):
+        loss = PowerLoss(directory / workload.__name__, seed=SEED, per_moment=8, patience=patience)
+        workload(loss.fs, loss.root, loss.account)
+        loss.check()
+
+
+def kill_and_lose_power(directory):
+    """Sessions killed before each sync of a directory, the power lost at every moment of their successors."""
+    operations = operations_of_a_session(directory / "whole")
+    for kill in [place for place, operation in enumerate(operations) if operation == "sync_directory"]:
+        kill_then_lose_power(directory / str(kill), kill, rate=1.0, per_moment=2)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "no_sync",
+        "old_segment",
+        "unsynced_name",
+        "no_rejournaling",
+        "late_session_record",
+        "vouching_early",
+        "unsynced_footer",
+        "unsynced_run",
+        "unsynced_blob",
+        "repeating_reader",
+    ],
+)
+def test_a_power_loss_betrays(memory_path, monkeypatch, name):
+    """Some state that a power loss may leave shows what the broken writer lost."""
+    mutants.ALL[name](monkeypatch)
+    with pytest.raises(Broken) as told:
+        lose_power(memory_path)
+    print(told.value)
+
+
+def test_a_power_loss_betrays_an_early_acknowledgement(memory_path, monkeypatch):
+    """A record that is acknowledged before it is synced is missed after a power loss between the two."""
+    mutants.early_acknowledgement(monkeypatch)
+    with pytest.raises(Broken, match="acknowledged and lost"):
+        lose_power(memory_path, patience=0.01)
+
+
+@pytest.mark.parametrize("name", ["unsettled_name", "trusted_blob", "unsynced_parents"])
+def test_a_kill_and_then_a_power_loss_betray(memory_path, monkeypatch, name):
+    """What a killed process left unsynced and its successor relied on is missed after a power loss."""
+    mutants.ALL[name](monkeypatch)
+    with pytest.raises(Broken) as told:
+        kill_and_lose_power(memory_path)
+    print(told.value)
+
+
+def test_a_failed_sync_betrays_whoever_takes_it_for_one_that_worked(memory_path, monkeypatch):
+    """Frames acknowledged after a failed sync are missed after a power loss."""
+    mutants.forgiven_sync(monkeypatch)
+    with pytest.raises(Broken) as told:
+        fail_everywhere(memory_path, rate=1.0, per_moment=3)
+    print(told.value)

@@ -1,0 +1,105 @@
+"""A power loss at any moment, leaving anything that the filesystem may leave, loses nothing that was acknowledged."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import scenarios
+from gates import GatedFileSystem, Life
+from power import PowerLoss
+
+from holdfast.run import records
+from holdfast.storage.faulty import Fault, FaultyFileSystem
+
+SEED = 20261104
+
+
+@pytest.fixture(autouse=True)
+def small_blobs(monkeypatch, no_cache):
+    """Records of a few hundred bytes are stored as blobs, and readers keep no index between two states."""
+    monkeypatch.setattr(records, "BLOB_BYTES", scenarios.BLOB_BYTES)
+
+
+@pytest.mark.parametrize("workload", [scenarios.orderly, scenarios.abandoned])
+def test_every_state_a_power_loss_may_leave_opens_with_all_that_was_acknowledged(memory_path, workload):
+    """At every moment of two or three sessions, every legal state of the disk holds what was acknowledged, once."""
+    loss = PowerLoss(memory_path, seed=SEED)
+    workload(loss.fs, loss.root, loss.account)
+    loss.check()
+    print(f"{loss.moments} moments, {loss.examined} states; before {Counter(loss.operations)}")
+    assert loss.moments > 60
+    assert loss.examined > 200
+
+
+def operations_of_a_session(directory: Path) -> list[str]:
+    """What a session does to the disk, in order; the same each time."""
+    loss = PowerLoss(directory, seed=SEED, rate=0.0)
+    scenarios.session_of(loss.fs, loss.root, loss.account, "a", "b")
+    return loss.operations
+
+
+def kill_then_lose_power(directory: Path, operations: int, *, rate: float, per_moment: int) -> int:
+    """A session dies after so many operations, and the next loses power at any of its own."""
+    loss = PowerLoss(directory, seed=SEED + operations, per_moment=per_moment, rate=rate)
+    loss.watching = False
+    scenarios.session_of(GatedFileSystem(loss.fs, Life(operations)), loss.root, loss.account, "a", "b")
+    assert not loss.account.ends
+    loss.watching = True
+    scenarios.session_of(loss.fs, loss.root, loss.account, "b", "c")
+    loss.check()
+    assert len(loss.account.ends) == 1
+    return loss.examined
+
+
+def kill_everywhere(directory: Path, *, rate: float, per_moment: int) -> int:
+    """As above, after every operation that a session has; how many states were examined."""
+    kills = range(len(operations_of_a_session(directory / "whole")) - 1)
+    states = [kill_then_lose_power(directory / str(kill), kill, rate=rate, per_moment=per_moment) for kill in kills]
+    print(f"{len(states)} kills, {sum(states)} states")
+    return sum(states)
+
+
+def test_a_process_killed_at_any_operation_and_resumed_may_lose_power_at_any_later_one(memory_path):
+    """What a killed process left unsynced, and the next one counted, is there after a power loss too."""
+    assert kill_everywhere(memory_path, rate=0.06, per_moment=3) > 200
+
+
+@pytest.mark.soak
+def test_soak_a_process_killed_at_any_operation_may_lose_power_at_any_later_one_in_every_way(memory_path):
+    """As above, at every moment, in many more ways."""
+    assert kill_everywhere(memory_path, rate=1.0, per_moment=100) > 5000
+
+
+def fail_then_lose_power(directory: Path, nth: int, *, rate: float, per_moment: int) -> int:
+    """The n-th sync of a session fails; it and the next lose power at any moment."""
+    loss = PowerLoss(directory, seed=SEED + nth, per_moment=per_moment, rate=rate)
+    loss.missed = True
+    fs = loss.over(lambda inner: FaultyFileSystem(inner, [Fault("sync", nth, errno.EIO)]))
+    scenarios.session_of(fs, loss.root, loss.account, "a", "b")
+    scenarios.session_of(fs, loss.root, loss.account, "b", "c")
+    loss.check()
+    assert len(loss.account.ends) == 1
+    return loss.examined
+
+
+def fail_everywhere(directory: Path, *, rate: float, per_moment: int) -> int:
+    """As above, for every sync that a session has."""
+    syncs = operations_of_a_session(directory / "whole").count("sync")
+    failures = range(1, syncs + 1)
+    states = [fail_then_lose_power(directory / str(nth), nth, rate=rate, per_moment=per_moment) for nth in failures]
+    print(f"{len(states)} failed syncs, {sum(states)} states")
+    return sum(states)
+
+
+def test_resume_51_frames_whose_sync_failed_are_counted_only_after_they_were_written_again(memory_path):
+    """Any sync fails, a resume finds the bytes in memory and goes on, the power fails: nothing counted is lost."""
+    assert fail_everywhere(memory_path, rate=0.12, per_moment=3) > 200
+
+
+@pytest.mark.soak
+def test_soak_any_sync_fails_and_the_power_at_any_later_moment(memory_path):
+    """As above, at every moment, in many more ways."""
+    assert fail_everywhere(memory_path, rate=1.0, per_moment=100) > 3000

@@ -1,0 +1,101 @@
+"""A program that works on a run and tells, line by line and unbuffered, what was acknowledged to it.
+
+    python workload.py RUN KEY... [--mutant NAME]
+
+It creates the run or resumes it, carries out the trials that are not finished, lets go of the run half-way as a crash
+would, resumes it and ends in an orderly way. Each line is written after the call that it speaks of has returned:
+
+    session 1    the session is open
+    step t1      the step of the trial is durable
+    trial t1     the trial is finished
+    end 2        the session has ended
+
+It exits with the code of the error that ended it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from holdfast.errors import HoldfastError
+from holdfast.run import RunReader, RunSession, create_run, open_session, records, session_record
+from holdfast.run.records import Answer, Call, Score, Status, Step, Trial
+
+SEGMENT_BYTES = 1000
+BLOB_BYTES = 600
+
+
+def tell(*words: object) -> None:
+    os.write(1, " ".join(map(str, words)).encode() + b"\n")
+
+
+def open_run(root: Path, planned: int) -> RunSession:
+    if root.exists():
+        return open_session(root, make_session, segment_bytes=SEGMENT_BYTES)
+    inputs = {"questions.jsonl": b'{"question": 1}\n'}
+    return create_run(root, name="w", config={}, inputs=inputs, planned=planned, segment_bytes=SEGMENT_BYTES)
+
+
+def make_session(reader: RunReader, number: int, pins):
+    first = reader.sessions[0]
+    fields = {"name": "w", "config": first.config, "inputs": first.inputs, "planned": first.planned}
+    return session_record(reader.run.hex(), number, pins, **fields)
+
+
+def carry_out(session: RunSession, key: str) -> None:
+    """One trial; every third has a reply so long that it is stored as a blob."""
+    length = 3 if int(key[1:]) % 3 else 300
+    session.append(Call(trial=key, attempt=session.number, step="solve/1"))
+    session.commit(Step(trial=key, attempt=session.number, step="solve/1", result=f"reply {key} " * length))
+    tell("step", key)
+    session.append(Answer(trial=key, attempt=session.number, text=key))
+    session.append(Score(trial=key, attempt=session.number, scorer="exact", value=1.0))
+    session.commit(Trial(trial=key, attempt=session.number, status=Status.VALID))
+    tell("trial", key)
+
+
+def work(root: Path, keys: list[str], limit: int | None) -> None:
+    """One session, ended in an orderly way unless a limit to its trials is given."""
+    session = open_run(root, len(keys))
+    try:
+        tell("session", session.number)
+        finished = set(session.reader.finished())
+        owed = [key for key in keys if key not in finished]
+        for key in owed[:limit]:
+            carry_out(session, key)
+        if limit is None:
+            session.close("complete", finished=len(keys))
+            tell("end", session.number)
+    finally:
+        session.abandon()
+
+
+def main(arguments: list[str]) -> int:
+    records.BLOB_BYTES = BLOB_BYTES
+    if "--mutant" in arguments:
+        place = arguments.index("--mutant")
+        apply_mutant(arguments[place + 1])
+        del arguments[place : place + 2]
+    root, keys = Path(arguments[0]), arguments[1:]
+    try:
+        work(root, keys, limit=len(keys) // 2)
+        work(root, keys, limit=None)
+    except HoldfastError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return 0
+
+
+def apply_mutant(name: str) -> None:
+    import mutants  # noqa: PLC0415 - a healthy workload needs none
+
+    class Patch:
+        setattr = staticmethod(setattr)
+
+    mutants.ALL[name](Patch)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
