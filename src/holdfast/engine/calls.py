@@ -183,6 +183,11 @@ class Caller:
             with activity.parking():
                 await self._clock.sleep(pause)
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the session is about to end."""
+        return self._gate.is_closed
+
     async def pass_gate(self, activity: Activity) -> None:
         """Returns while new work may begin; never once the session is about to end."""
         await self._gate.passes(activity)
