@@ -103,7 +103,8 @@ async def _answer(space: Space, request: Any, web: Any) -> Any:
 
 async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any], request: Any, web: Any) -> Any:
     prompt = entry["prompt"]
-    if entry["tries"] <= behaviour.get("refuse_times", 0):
+    chosen = prompt in behaviour.get("refuse_only", [prompt])
+    if chosen and entry["tries"] <= behaviour.get("refuse_times", 0):
         entry["refused"] += 1
         headers = {"Retry-After": str(behaviour.get("retry_after", 0.01))}
         said = json.dumps({"error": {"message": behaviour.get("said", "not now")}}).encode()

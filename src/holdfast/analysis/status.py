@@ -31,6 +31,7 @@ class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     exit_code: int | None = None
     calls: int = 0
     replies: int = 0
+    """Calls whose end is on record: a reply, or why there is none."""
     in_flight_at_death: int = 0
     finished: int = 0
     """Trials that it finished."""
@@ -121,7 +122,6 @@ def _spent(reader: RunReader) -> tuple[Usage, float, int, int]:
 def _sessions(reader: RunReader, holder: Holder | None) -> list[SessionStatus]:
     calls = reader.index.counts_by_session("call", 0)
     replies = reader.index.counts_by_session("step", BY_MODEL)
-    unanswered = reader.index.counts_by_session("trial", 0)
     finished = reader.index.counts_by_session("trial", KEPT)
     ends = {end.number: end for end in reader.ends}
     found = []
@@ -130,7 +130,7 @@ def _sessions(reader: RunReader, holder: Holder | None) -> list[SessionStatus]:
         how = end.how if end else "killed"
         if end is None and holder is not None and session is reader.sessions[-1]:
             how = "running"
-        open_calls = max(calls.get(number, 0) - replies.get(number, 0) - unanswered.get(number, 0), 0)
+        open_calls = max(calls.get(number, 0) - replies.get(number, 0), 0)
         found.append(
             SessionStatus(
                 session=number,

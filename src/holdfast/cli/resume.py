@@ -9,7 +9,7 @@ import click
 from holdfast.cli.execute import carry_out
 from holdfast.cli.main import print_json
 from holdfast.engine.begin import begin_resume, last_session
-from holdfast.engine.examine import saved_eval
+from holdfast.engine.examine import Examiner, saved_eval
 from holdfast.engine.reuse import Reuse
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.run.find import find_run
@@ -40,7 +40,7 @@ def go_on(root: Path, offered: EvalSpec | None = None, *, as_json: bool, reuse: 
     try:
         planned = last_session(reader).planned
         finished = sum(1 for _ in reader.finished()) - len(lacking_scores(reader))
-        complete = offered is None and 0 < planned <= finished
+        complete = 0 < planned <= finished and not _changes(reader, offered)
         blocked = _blocked(reader) if complete else 0
     finally:
         reader.close()
@@ -55,6 +55,15 @@ def go_on(root: Path, offered: EvalSpec | None = None, *, as_json: bool, reuse: 
         told = f", {blocked} of them blocked" if blocked else ""
         click.echo(f"{root}: complete, {finished} of {planned}{told}.")
     return int(blocked > 0)
+
+
+def _changes(reader: RunReader, offered: EvalSpec | None) -> bool:
+    """Whether what is offered, if anything is, changes the run; raises where the gate refuses it."""
+    if offered is None:
+        return False
+    passage = Examiner(reader, offered, None).examine()
+    passage.inputs.close()
+    return bool(passage.decision.changes)
 
 
 def offered_eval(root: Path, settings: tuple[str, ...], eval_file: Path | None) -> EvalSpec | None:

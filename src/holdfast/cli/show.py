@@ -95,6 +95,8 @@ def _told(record: Any) -> str:
 
 def _told_step(step: Step) -> str:
     lines = [f"── step {step.name} (attempt {step.attempt})"]
+    if step.error is not None:
+        return f"{lines[0]} came to nothing\n{step.error.message}"
     if isinstance(step.request, dict) and isinstance(step.request.get("messages"), list):
         lines += [f"[{message.get('role')}] {message.get('content')}" for message in step.request["messages"]]
         result = step.result.get("text", "") if isinstance(step.result, dict) else step.result

@@ -1,8 +1,9 @@
 """Asking a model until it answers: slots, pace, retries, and the gate that an interrupt closes.
 
 A rate limit (429) is waited out and never counts against anything. A passing failure is tried again with growing,
-jittered pauses, for as long as the deadline allows. What trying again cannot cure ends the call at once. A model that
-refuses the key or is not there is not asked again by others in this session.
+jittered pauses, for as long as the deadline allows: a model that has given nobody a reply for that long is tried once
+more by each call that still comes, and no longer waited for. What trying again cannot cure ends the call at once. A
+model that refuses the key or is not there is not asked again by others in this session.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from holdfast.spec import ModelSpec
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 60.0
 _LONGEST_WISH = 3600.0
-_HOPELESS = {401, 403, 404}
+_NO_KEY = 401
+_HOPELESS = {_NO_KEY, 403, 404}
 
 
 @dataclass
@@ -125,6 +127,11 @@ class Model:
     refusal: ModelError | None = None
     """Why this model is not asked again in this session, if it is not."""
 
+    failing_since: float | None = None
+    """Since when it has failed whoever asked; None once it has answered anybody."""
+
+    has_replied: bool = False
+
     def cost(self, input_tokens: int, output_tokens: int) -> float:
         price = self.spec.price
         if price is None:
@@ -154,17 +161,19 @@ class Caller:
                 tries += 1
                 return await self._send(model, request, activity, sent if tries == 1 else None), tries
             except RateLimited as error:
-                failing_since = None
+                failing_since = model.failing_since = None
                 self._counts.rate_limited += 1
                 pause = self._pause(error, tries)
             except PassingError as error:
                 now = self._clock.monotonic()
                 failing_since = now if failing_since is None else failing_since
+                model.failing_since = now if model.failing_since is None else model.failing_since
                 pause = self._pause(error, tries)
-                if now + pause - failing_since > deadline_seconds:
+                if now + pause - min(failing_since, model.failing_since) > deadline_seconds:
                     raise
             except Rejected as error:
-                if error.status in _HOPELESS:
+                # Where it has replied to others, only a refused key is more than a matter of this one request.
+                if error.status in _HOPELESS and (error.status == _NO_KEY or not model.has_replied):
                     model.refusal = error
                 raise
             finally:
@@ -173,6 +182,11 @@ class Caller:
             self._counts.retries += 1
             with activity.parking():
                 await self._clock.sleep(pause)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the session is about to end."""
+        return self._gate.is_closed
 
     async def pass_gate(self, activity: Activity) -> None:
         """Returns while new work may begin; never once the session is about to end."""
@@ -200,12 +214,14 @@ class Caller:
 
     async def _send(self, model: Model, request: Request, activity: Activity, sent: Callable[[], None] | None) -> Reply:
         if model.refusal is not None:
-            raise model.refusal
+            # Without its traceback, which would grow with everyone that it is raised to.
+            raise model.refusal.with_traceback(None)
         if sent is not None:
             sent()
         self._counts.made += 1
         with activity.working():
             reply = await model.provider.send(request)
+        model.failing_since, model.has_replied = None, True
         if reply.usage is not None:
             model.pace.used(reply.usage.input_tokens + reply.usage.output_tokens)
         return reply

@@ -17,7 +17,6 @@ from holdfast.engine.history import History, Past
 from holdfast.engine.plan import Cell, trial_seed
 from holdfast.engine.scheduler import Ticket
 from holdfast.engine.slots import Level
-from holdfast.engine.steps import total
 from holdfast.engine.trial import RunningTrial, TrialEnvironment
 from holdfast.run.records import Answer, Note, Score, Status, Trial
 from holdfast.tasks.answer import Answer as TaskAnswer
@@ -130,7 +129,7 @@ class _Attempt:
                 return self._ended(outcome)
             self.answer = outcome.value
         else:
-            self._account_for_past()
+            self._trial.account_for(self._past.steps)
         return await self._score(ticket, self.answer)
 
     async def judge(self, ticket: Ticket) -> Trial:
@@ -142,6 +141,7 @@ class _Attempt:
     async def _answered(self) -> Answer:
         """The solver's answer, handed to the journal."""
         found = await self._solve()
+        self._trial.check_answered()
         await self._carrier.environment.caller.stay_if_disturbed(self._trial.activity)
         answer = Answer(trial=self._cell.key, attempt=self._past.attempt, text=found.text, value=found.value)
         # Where a scorer may take long or cost money, the answer is durable before it begins.
@@ -162,12 +162,6 @@ class _Attempt:
             if limit.expired():
                 raise LimitReached("time") from None
             raise
-
-    def _account_for_past(self) -> None:
-        steps = self._past.steps
-        self._trial.usage = total([step.usage for step in steps])
-        self._trial.cost = sum(step.cost for step in steps)
-        self._trial.replayed += len(steps)
 
     async def _score(self, ticket: Ticket, answer: Answer) -> Trial:
         if levels := self._carrier.score_levels.get(self._cell.task.name):

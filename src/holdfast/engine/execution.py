@@ -110,6 +110,7 @@ class Execution:
             return error
         except asyncio.CancelledError:
             # As Ctrl-C does it to asyncio.run: what is under way is owed.
+            self._gate.close()
             await self._scheduler.end()
             self._interrupt.exit_code = self._interrupt.exit_code or INTERRUPTED
             self._end(None)

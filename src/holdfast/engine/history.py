@@ -44,7 +44,8 @@ class History:
         scores = self._records(Score, "score", key)
         ends = self._records(Trial, "trial", key)
         attempt = max(_attempts(steps) + _attempts(answers) + _attempts(scores) + _attempts(ends), default=1)
-        answer = next((record for record in answers if record.attempt == attempt), None)
+        # An answer once come to serves every later attempt.
+        answer = max(answers, key=lambda record: record.attempt, default=None)
         if any(end.status is Status.FAILED and end.attempt == attempt for end in ends):
             return Past(attempt + 1, [], answer)
         own = [step for step in steps if step.attempt == attempt]

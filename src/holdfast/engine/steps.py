@@ -46,7 +46,7 @@ class Steps:
     """The steps of one attempt: those on record, and how often each was asked for."""
 
     def __init__(self, recorded: list[Step]) -> None:
-        self._recorded = {step.step: step for step in recorded}
+        self._recorded = {step.step: step for step in recorded if step.error is None}
         self._asked: Counter[str] = Counter()
 
     def key(self, scope: str, name: str, fingerprint: str) -> str:

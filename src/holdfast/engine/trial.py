@@ -7,23 +7,27 @@ far and then go their own ways, so what each asks does not depend on who is fast
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import msgspec
 
-from holdfast.engine.boundary import LimitReached, guard, guard_thread
+from holdfast.engine.boundary import LimitReached, Outcome, guard, guard_thread
 from holdfast.engine.calls import Activity, CallCounts, Caller, Model
 from holdfast.engine.clock import Clock
 from holdfast.engine.history import Past
 from holdfast.engine.plan import Cell
 from holdfast.engine.reuse import Reuse, fingerprint_in
 from holdfast.engine.steps import Steps, digest, encode_arguments, record_reply, replay_reply, returned, total
-from holdfast.errors import UsageError
+from holdfast.errors import StorageFailure, UsageError
+from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable, fingerprint
-from holdfast.run.records import Call, Step
+from holdfast.run.records import Call, Failure, Step
 from holdfast.run.session import RunSession
 from holdfast.spec import Generation
 from holdfast.tasks.conversation import conversation
@@ -67,7 +71,9 @@ class RunningTrial:
         self.activity = Activity(environment.on_idle)
         self._talk: ContextVar[Talk] = ContextVar("talk")
         self.usage: Usage | None = None
-        self.cost = 0.0
+        self._costs: list[float] = []
+        self._missing: dict[str, ModelError] = {}
+        """The requests that the infrastructure has failed to answer so far, and why."""
         self.calls = self.replayed = self.tries = 0
 
     @property
@@ -143,9 +149,19 @@ class RunningTrial:
         environment, model = self._environment, self._model
         call = Call(trial=self.key, attempt=self.attempt, step=key, model=model.name)
         at, began = environment.clock.wall(), environment.clock.monotonic()
-        reply, tries = await environment.caller.call(
-            model, request, self._cell.task.deadline, self.activity, lambda: environment.session.append(call)
-        )
+        sent = False
+
+        def send() -> None:
+            nonlocal sent
+            sent = True
+            environment.session.append(call)
+
+        try:
+            reply, tries = await environment.caller.call(model, request, self._cell.task.deadline, self.activity, send)
+        except (ModelError, asyncio.CancelledError) as error:
+            self._came_to_nothing(call, error, sent=sent)
+            raise
+        self._missing.pop(_asked(key), None)
         self.calls += 1
         self.tries += tries
         cost = model.cost(reply.usage.input_tokens, reply.usage.output_tokens) if reply.usage else 0.0
@@ -168,6 +184,38 @@ class RunningTrial:
         self._account(reply.usage, cost)
         return reply
 
+    def _came_to_nothing(self, call: Call, error: ModelError | asyncio.CancelledError, *, sent: bool) -> None:
+        """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it."""
+        if isinstance(error, PassingError) or error is self._model.refusal:
+            self._missing[_asked(call.step)] = error
+        if not sent or (isinstance(error, asyncio.CancelledError) and self._environment.caller.is_ending):
+            return
+        usage: Usage | None = getattr(error, "usage", None)
+        cost = self._model.cost(usage.input_tokens, usage.output_tokens) if usage else 0.0
+        failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", "given up")
+        self._account(usage, cost)
+        step = Step(
+            trial=self.key,
+            attempt=self.attempt,
+            step=call.step,
+            name="generate",
+            model=call.model,
+            usage=usage,
+            cost=cost,
+            error=failure,
+        )
+        with contextlib.suppress(StorageFailure):  # whoever waits for the journal is told
+            self._environment.session.append(step)
+
+    def check_answered(self) -> None:
+        """Raises the error that a solver has swallowed, if a request of its never got an answer.
+
+        Raises:
+            ModelError: the infrastructure failed, and what the solver made of that must not be scored.
+        """
+        for error in self._missing.values():
+            raise error
+
     async def _commit(self, step: Step) -> None:
         """Makes a step durable. The record is handed in before anything can be cancelled, and stays handed in."""
         with self.activity.working():
@@ -175,7 +223,18 @@ class RunningTrial:
 
     def _account(self, usage: Usage | None, cost: float) -> None:
         self.usage = total([self.usage, usage])
-        self.cost += cost
+        self._costs.append(cost)
+
+    def account_for(self, steps: list[Step]) -> None:
+        """Takes in what steps on record have cost, without replaying them."""
+        for step in steps:
+            self._account(step.usage, step.cost)
+            self.replayed += step.error is None
+
+    @property
+    def cost(self) -> float:
+        """What the trial has cost; the sum does not depend on which of several branches was faster."""
+        return math.fsum(self._costs)
 
     def _check_limits(self) -> None:
         limits, usage = self._cell.task.limits, self.usage
@@ -222,6 +281,11 @@ class RunningTrial:
         )
         await self._commit(step)
         return step
+
+
+def _asked(key: str) -> str:
+    """The request of a step's key, whichever time it is asked."""
+    return key.rpartition("#")[0]
 
 
 def _recorded_request(request: Request, added: Sequence[Message]) -> dict[str, Any]:

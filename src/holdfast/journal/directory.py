@@ -74,6 +74,30 @@ class Seen:
         return True
 
 
+class Walk:
+    """Every segment of a journal once, while its writer may go on.
+
+    The newest come first: whatever a segment says of earlier ones is then true when those are read. A footer may still
+    vouch for a successor that was begun since; `follow` adds that.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal, self._left = journal, journal.segments()
+        self.found = {segment.ident for segment in self._left}
+
+    def __iter__(self) -> Iterator[SegmentFile]:
+        while self._left:
+            yield self._left.pop()
+
+    def follow(self, segment: SegmentFile, scan: SegmentScan) -> None:
+        """To be called with every finished scan."""
+        after = segment.ident._replace(number=segment.ident.number + 1)
+        successor = scan.footer is not None and scan.footer.successor
+        if successor and after not in self.found and (file := self._journal.find(after)):
+            self.found.add(after)
+            self._left.append(file)
+
+
 class Journal:
     """The directory `journal` of a run, for reading."""
 
@@ -94,15 +118,14 @@ class Journal:
                     found[ident] = SegmentFile(ident, sealed, self.directory / name)
         return [found[ident] for ident in sorted(found)]
 
-    def walk(self) -> Iterator[SegmentFile]:
-        """All segment files, then those that were begun meanwhile: whoever reads a footer here that vouches for a
-        successor is given that too.
-        """
-        seen: set[SegmentId] = set()
-        while new := [segment for segment in self.segments() if segment.ident not in seen]:
-            for segment in new:
-                seen.add(segment.ident)
-                yield segment
+    def find(self, ident: SegmentId) -> SegmentFile | None:
+        """The file of one segment, under the name it has now."""
+        # The open name is looked for between two looks for the sealed one, because a writer may rename it.
+        for sealed in (True, False, True):
+            path = self.directory / ident.filename(sealed=sealed)
+            if path.exists():
+                return SegmentFile(ident, sealed, path)
+        return None
 
     def open(self, segment: SegmentFile) -> ReadFile:
         """The segment's file, also where its writer has sealed it since it was listed."""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.journal.damage import Damage
-from holdfast.journal.directory import Journal, SegmentFile, SegmentState, cross_check, state_of
+from holdfast.journal.directory import Journal, SegmentFile, SegmentState, Walk, cross_check, state_of
 from holdfast.journal.frame import COPY, RecordId
 from holdfast.journal.scan import Frame, SegmentScan
 from holdfast.journal.segment import SegmentId
@@ -176,19 +176,30 @@ class Index:
             self._refresh(settle=settle)
         except sqlite3.DatabaseError as error:
             # Whatever is wrong with a cache, the journal has the answer.
-            self._db.close()
-            self.note = f"it could not be used ({error})"
-            self._db = self._begin()
-            self._refresh(settle=settle)
+            self._begin_anew(error)
+            try:
+                self._refresh(settle=settle)
+            except sqlite3.DatabaseError as again:
+                # The disk is full, say: a new index fits there no better than the old.
+                self._path = None
+                self._begin_anew(again)
+                self._refresh(settle=settle)
+
+    def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
+        self._db.close()
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY:
+            # Another reader is at work on it, and must not lose it.
+            self._path = None
+        self.note = f"it could not be used ({error})"
+        self._db = self._begin()
 
     def _refresh(self, *, settle: bool) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            found: set[SegmentId] = set()
-            for segment in self._journal.walk():
-                self._refresh_segment(segment, settle=settle)
-                found.add(segment.ident)
-            self._note_gone(found)
+            walk = Walk(self._journal)
+            for segment in walk:
+                self._refresh_segment(segment, walk, settle=settle)
+            self._note_gone(walk.found)
             crashpoints.reach("index.rows-written")
             self._db.execute("COMMIT")
         except BaseException:
@@ -230,7 +241,7 @@ class Index:
         keys = {*msgspec.json.decode(before), *(place[0] for place in places)}
         self._db.execute("UPDATE segments SET missed = ? WHERE id = ?", (msgspec.json.encode(sorted(keys)), number))
 
-    def _refresh_segment(self, segment: SegmentFile, *, settle: bool) -> None:
+    def _refresh_segment(self, segment: SegmentFile, walk: Walk, *, settle: bool) -> None:
         known = self._known(segment.ident)
         number, start, next_seq = known.number, known.read_to, known.next_seq
         size, hash_ = hash_prefix(self._journal, segment, known.length)
@@ -245,6 +256,7 @@ class Index:
             start = next_seq = 0
         with self._journal.scan(segment, start=start, next_seq=next_seq, settle=settle) as scan:
             self._read(number, scan)
+        walk.follow(segment, scan)
         self._save(number, segment, scan, start=start)
         if dropped:
             self._note_missed(number, dropped - self._places(number))

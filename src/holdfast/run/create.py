@@ -8,6 +8,7 @@ has a name that begins with a dot; the next creation of the same run removes it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -70,6 +71,9 @@ def create_run(
         told = {"name": name, "config": config, "planned": planned, **(fields or {})}
         return _create(fs, root, _Beginning(inputs or {}, preload), told, writer)
     except OSError as error:
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+            # Somebody else has made it meanwhile.
+            refuse_existing(root)
         raise StorageFailure(
             f"The run {root} could not be created: {error.strerror or error}.",
             hint=f"Go on with `holdfast resume {root}`." if root.exists() else "Nothing was left under its name.",

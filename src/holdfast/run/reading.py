@@ -6,6 +6,7 @@ finished has been synced: the reader syncs the tail of an unsealed segment itsel
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -14,15 +15,17 @@ from functools import cached_property
 from pathlib import Path
 
 from holdfast.errors import NewerFormat, NotARun
-from holdfast.journal import FORMAT, BlobStore, Damage, Index, Journal, RecordId, Row, SegmentFile, SegmentPin
+from holdfast.journal import FORMAT, BlobStore, Damage, Index, Journal, RecordId, Row, SegmentPin
 from holdfast.journal.directory import open_segment
 from holdfast.journal.frame import HEADER_SIZE, decode_header
 from holdfast.journal.segment import parse_name
 from holdfast.run.layout import Layout, reader_cache
-from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd, cited_blob, classify, decode
+from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd, Trial, cited_blob, classify, decode
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
 _FIRST_BYTES = 1 << 20
+_LOOKED_AT = 100
+"""How many finished trials without files are asked whether they should have any, when a run is opened."""
 
 
 class RunReader:
@@ -42,7 +45,11 @@ class RunReader:
         self.blobs = BlobStore(self.fs, self.layout.blobs)
         self.inputs = BlobStore(self.fs, self.layout.inputs)
         self.index = Index(self.journal, classify, index or _own_cache(self.layout, self.run))
-        self.refresh()
+        try:
+            self.refresh()
+        except BaseException:
+            self.close()
+            raise
 
     def refresh(self) -> None:
         """Takes in what was written since the last look.
@@ -82,7 +89,7 @@ class RunReader:
 
     def read_line(self, row: Row) -> bytes | None:
         """The bytes of that record."""
-        segment = self._file(row)
+        segment = self.journal.find(row.segment)
         frame = self.journal.read_frame(segment, row.offset) if segment else None
         if frame is None:
             return None
@@ -94,13 +101,6 @@ class RunReader:
         if cited is None:
             return line
         return self.read_blob(cited[0]) if self.blobs.check(*cited) is None else None
-
-    def _file(self, row: Row) -> SegmentFile | None:
-        for sealed in (True, False):
-            path = self.layout.journal / row.segment.filename(sealed=sealed)
-            if path.exists():
-                return SegmentFile(row.segment, sealed, path)
-        return None
 
     # State.
 
@@ -145,7 +145,26 @@ class RunReader:
             kinds = Counter(damage.kind.value for damage in losses)
             told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
             notes.append(f"The journal is damaged ({told}); what was lost is owed again. `holdfast verify` names it.")
-        return notes + self._plan_notes()
+        return notes + self._plan_notes() + self._artifact_notes()
+
+    def _artifact_notes(self) -> list[str]:
+        """A quick comparison, by directories; `verify` goes by files."""
+        directory = self.layout.artifacts
+        present = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+        known = {*self.finished(), *self.index.open_keys("trial", KEPT)} if present else set()
+        notes = [
+            f"artifacts/{name} is left alone: no record of such a trial is in the journal."
+            for name in sorted(present - known)
+        ]
+        without = itertools.islice((key for key in self.finished() if key not in present), _LOOKED_AT)
+        if lacking := [key for key in without if self._names_artifacts(key)]:
+            told = f"{', '.join(lacking[:3])}{' and others' if len(lacking) > 3 else ''}"
+            notes.append(f"The artifacts of finished trials are gone ({told}); their records stand.")
+        return notes
+
+    def _names_artifacts(self, key: str) -> bool:
+        records = (self.read(row) for row in self.index.rows("trial", key))
+        return any(isinstance(record, Trial) and record.artifacts for record in records)
 
     def _plan_notes(self) -> list[str]:
         finished = sum(1 for _ in self.finished())

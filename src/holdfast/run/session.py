@@ -7,6 +7,7 @@ follows, with the whole configuration and a pin on every earlier segment. Only a
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -100,7 +101,9 @@ class RunSession:
 
         try:
             self._writer.close(last)
-            self.reader.index.refresh(settle=False)
+            # The session has ended; an index that cannot be brought up to it costs time, never data.
+            with contextlib.suppress(OSError):
+                self.reader.index.refresh(settle=False)
         finally:
             self.abandon()
 
@@ -132,14 +135,15 @@ def open_session(
     """
     fs = fs or RealFileSystem()
     check_openable(root, fs)
-    lease = take_lease(fs, root)
-    try:
+    with contextlib.ExitStack() as undo:
+        lease = take_lease(fs, root)
+        undo.callback(lease.release)
         _settle_name(fs, root)
         reader = RunReader(root, fs, index=Layout(root).index)
-        return _begin(reader, lease, make, writer)
-    except BaseException:
-        lease.release()
-        raise
+        undo.callback(reader.close)
+        session = _begin(reader, lease, make, writer)
+        undo.pop_all()
+        return session
 
 
 def _settle_name(fs: FileSystem, root: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.journal import Damage, Kind, SegmentPin, SegmentState, cross_check, state_of
-from holdfast.journal.directory import Seen
+from holdfast.journal import Damage, Kind, SegmentId, SegmentPin, SegmentState, cross_check, state_of
+from holdfast.journal.directory import Seen, Walk
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Envelope, Session, SessionEnd, Trial, citation, decode
 
@@ -74,9 +74,14 @@ class _Count:
 
     def _take_trial(self, record: Trial, session: int) -> None:
         if record.status.is_kept:
-            self.kept.setdefault(record.trial, session)
+            self.kept[record.trial] = min(session, self.kept.get(record.trial, session))
         for name, digest in record.artifacts.items():
             self.artifacts[f"{record.trial}/{name}"] = digest
+
+    def sort(self) -> None:
+        """Puts the sessions in their order, whichever order they were read in."""
+        self.sessions.sort(key=lambda record: record.number)
+        self.ends.sort(key=lambda record: record.number)
 
     def pins(self) -> list[SegmentPin]:
         return [pin for record in self.sessions for pin in record.pins] + [
@@ -86,16 +91,21 @@ class _Count:
 
 def verify_run(reader: RunReader) -> Verification:
     """Counts everything in the run."""
-    count, states, damage = _Count(), [], []
-    seen = Seen()
+    count, seen = _Count(), Seen()
+    states: list[SegmentState] = []
+    found: dict[SegmentId, list[Damage]] = {}
     indexed = set(reader.finished())
-    for segment in reader.journal.walk():
+    walk = Walk(reader.journal)
+    for segment in walk:
         with reader.journal.scan(segment, settle=True) as scan:
             for frame in scan.frames():
                 for line in scan.lines(frame) if seen.add(frame.origin) else ():
                     count.take(line, frame.origin.session)
-        damage += scan.damage
+        walk.follow(segment, scan)
+        found[segment.ident] = scan.damage
         states.append(state_of(segment, scan))
+    count.sort()
+    damage = [item for ident in sorted(found) for item in found[ident]]
     damage = reader.index.name_missed(damage + cross_check(states, [*count.pins(), *reader.index.gone()]))
     if not any(item.is_loss for item in damage):
         damage += _check_counts(count) + _check_index(count, reader, indexed)

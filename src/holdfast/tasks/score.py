@@ -59,14 +59,16 @@ def _checked(score: Score, scorer: str) -> Score:
     try:
         _check_text("answer", "" if score.answer is None else score.answer)
         _check_text("explanation", score.explanation)
-        if not score.metadata:
-            return score
-        metadata = recorded(score.metadata)
-        if not isinstance(metadata, dict):
-            raise Unrecordable(f"has metadata of the type {type(score.metadata).__name__}")
-        return msgspec.structs.replace(score, metadata=metadata)
+        return msgspec.structs.replace(score, metadata=_recorded_map(score.metadata)) if score.metadata else score
     except Unrecordable as error:
         raise InvalidScore(f"The scorer {scorer!r} returned a score that {error}.", hint=RECORDABLE) from None
+
+
+def _recorded_map(metadata: object) -> dict[str, Any]:
+    found = recorded(metadata)
+    if not isinstance(found, dict):
+        raise Unrecordable(f"has metadata of the type {type(metadata).__name__}")
+    return found
 
 
 def _check_text(part: str, text: object) -> None:
