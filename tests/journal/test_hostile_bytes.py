@@ -35,7 +35,7 @@ from holdfast.journal.frame import (
     digest_of,
     encode_header,
 )
-from holdfast.journal.segment import SegmentId
+from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.run import RunReader
 from holdfast.storage import RealFileSystem
 
@@ -238,3 +238,24 @@ def test_a_record_that_no_frame_could_hold_is_refused_to_its_maker(tmp_path):
         writer.commit(bytes(RAW_LIMIT))
     writer.commit(b"{}")
     writer.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "0000001-0000-000001.jsonl.zst",
+        "1-0-1.jsonl.zst",
+        "\u0660" * 6 + "-0000-000001.jsonl.zst",
+        "9" * 100 + "-0000-000001.jsonl.zst",
+        "000001-0000-000001.closed.jsonl.zst",
+        "000001-0000-000001.jsonl.zst.bak",
+    ],
+)
+def test_a_file_with_another_name_is_no_segment(tmp_path, no_cache, name):
+    """A segment has one name; whatever is called otherwise is left alone."""
+    root = crashed_run(tmp_path / "run", "t1")
+    before = read_run(root)
+    (root / "journal" / name).write_bytes(segment_paths(root)[0].read_bytes())
+    assert parse_name(name) is None
+    assert read_run(root) == before
+    assert verified(root).ok

@@ -37,7 +37,7 @@ from holdfast.journal.frame import (
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
 
-_NAME = re.compile(r"(\d{6,})-(\d{4,})-(\d{6,})(\.open)?\.jsonl\.zst")
+_NAME = re.compile(r"([0-9]{6,10})-([0-9]{4,10})-([0-9]{6,10})(\.open)?\.jsonl\.zst")
 
 
 class SegmentId(NamedTuple):
@@ -58,7 +58,9 @@ def parse_name(name: str) -> tuple[SegmentId, bool] | None:
     """The segment that a file name stands for and whether the name says sealed; None for any other name."""
     if not (match := _NAME.fullmatch(name)):
         return None
-    return SegmentId(int(match[1]), int(match[2]), int(match[3])), match[4] is None
+    ident, sealed = SegmentId(int(match[1]), int(match[2]), int(match[3])), match[4] is None
+    # A segment has one name only: another spelling of its numbers is somebody else's file.
+    return (ident, sealed) if ident.filename(sealed=sealed) == name else None
 
 
 class Footer(msgspec.Struct, frozen=True):
