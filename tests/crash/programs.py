@@ -33,7 +33,7 @@ class Told(NamedTuple):
 
 def work(root: Path, *options: str, crash: str = "", before: list[str] | None = None) -> Told:
     """Runs the workload to its end; `crash` names the point at which it dies, `before` a program that starts it."""
-    environment = {**os.environ, "HOLDFAST_CRASH_AT": crash}
+    environment = {**os.environ, "HOLDFAST_CRASH_AT": crash, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [*(before or []), sys.executable, str(HERE / "workload.py"), str(root), *KEYS, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     return Told(done.returncode, read_lines(done.stdout), done.stderr)

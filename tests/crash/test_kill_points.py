@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import mutants
 import pytest
@@ -50,20 +51,25 @@ def kill_and_resume(root, crash, *options):
     check_finished(root)
 
 
+def kill_at(directory, point, arrivals):
+    """One run for each arrival, two at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        killed = [pool.submit(kill_and_resume, directory / f"{each}", f"{point}:{each}") for each in arrivals]
+    for each in killed:
+        each.result()
+
+
 @pytest.mark.parametrize("point", crashpoints.POINTS)
 def test_resume_41_a_process_killed_at_any_point_has_lost_nothing_it_was_told(tmp_path, arrivals, point):
     """Killed at its first, second and fifth arrival; each time the next session finishes the trials, each once."""
-    for arrival in ARRIVALS:
-        if arrival <= arrivals[point]:
-            kill_and_resume(tmp_path / f"run-{arrival}", f"{point}:{arrival}")
+    kill_at(tmp_path, point, [arrival for arrival in ARRIVALS if arrival <= arrivals[point]])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("point", crashpoints.POINTS)
 def test_soak_a_process_killed_at_any_point_at_any_arrival_has_lost_nothing(tmp_path, arrivals, point):
     """As above, at every arrival that the workload has."""
-    for arrival in range(1, arrivals[point] + 1):
-        kill_and_resume(tmp_path / f"run-{arrival}", f"{point}:{arrival}")
+    kill_at(tmp_path, point, range(1, arrivals[point] + 1))
 
 
 def test_a_kill_betrays_a_writer_that_buffers(tmp_path):

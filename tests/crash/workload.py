@@ -1,6 +1,6 @@
 """A program that works on a run and tells, line by line and unbuffered, what was acknowledged to it.
 
-    python workload.py RUN KEY... [--mutant NAME]
+    python workload.py RUN KEY... [--mutant NAME] [--bulk BYTES]
 
 It creates the run or resumes it, carries out the trials that are not finished, lets go of the run half-way as a crash
 would, resumes it and ends in an orderly way. Each line is written after the call that it speaks of has returned:
@@ -16,6 +16,7 @@ It exits with the code of the error that ended it.
 from __future__ import annotations
 
 import os
+import random
 import sys
 from pathlib import Path
 
@@ -44,11 +45,12 @@ def make_session(reader: RunReader, number: int, pins):
     return session_record(reader.run.hex(), number, pins, **fields)
 
 
-def carry_out(session: RunSession, key: str) -> None:
+def carry_out(session: RunSession, key: str, bulk: int) -> None:
     """One trial; every third has a reply so long that it is stored as a blob."""
     length = 3 if int(key[1:]) % 3 else 300
+    reply = f"reply {key} " * length + random.Random(key).randbytes(bulk // 2).hex()
     session.append(Call(trial=key, attempt=session.number, step="solve/1"))
-    session.commit(Step(trial=key, attempt=session.number, step="solve/1", result=f"reply {key} " * length))
+    session.commit(Step(trial=key, attempt=session.number, step="solve/1", result=reply))
     tell("step", key)
     session.append(Answer(trial=key, attempt=session.number, text=key))
     session.append(Score(trial=key, attempt=session.number, scorer="exact", value=1.0))
@@ -56,7 +58,7 @@ def carry_out(session: RunSession, key: str) -> None:
     tell("trial", key)
 
 
-def work(root: Path, keys: list[str], limit: int | None) -> None:
+def work(root: Path, keys: list[str], limit: int | None, bulk: int) -> None:
     """One session, ended in an orderly way unless a limit to its trials is given."""
     session = open_run(root, len(keys))
     try:
@@ -64,7 +66,7 @@ def work(root: Path, keys: list[str], limit: int | None) -> None:
         finished = set(session.reader.finished())
         owed = [key for key in keys if key not in finished]
         for key in owed[:limit]:
-            carry_out(session, key)
+            carry_out(session, key, bulk)
         if limit is None:
             session.close("complete", finished=len(keys))
             tell("end", session.number)
@@ -74,18 +76,25 @@ def work(root: Path, keys: list[str], limit: int | None) -> None:
 
 def main(arguments: list[str]) -> int:
     records.BLOB_BYTES = BLOB_BYTES
-    if "--mutant" in arguments:
-        place = arguments.index("--mutant")
-        apply_mutant(arguments[place + 1])
-        del arguments[place : place + 2]
+    if mutant := take_option(arguments, "--mutant"):
+        apply_mutant(mutant)
+    bulk = int(take_option(arguments, "--bulk") or 0)
     root, keys = Path(arguments[0]), arguments[1:]
     try:
-        work(root, keys, limit=len(keys) // 2)
-        work(root, keys, limit=None)
+        work(root, keys, len(keys) // 2, bulk)
+        work(root, keys, None, bulk)
     except HoldfastError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
     return 0
+
+
+def take_option(arguments: list[str], name: str) -> str:
+    if name not in arguments:
+        return ""
+    place = arguments.index(name)
+    _, value = arguments.pop(place), arguments.pop(place)
+    return value
 
 
 def apply_mutant(name: str) -> None:

@@ -151,7 +151,10 @@ def _settle_name(fs: FileSystem, root: Path) -> None:
     try:
         sync_name(fs, root.absolute())
     except OSError as error:
-        raise StorageFailure(f"The directory of {root} could not be synced: {error.strerror}.") from error
+        raise StorageFailure(
+            f"The directory of {root} could not be synced: {error.strerror}.",
+            hint="What was acknowledged is intact; put the storage right, then resume.",
+        ) from error
 
 
 def _begin(

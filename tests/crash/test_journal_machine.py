@@ -1,0 +1,298 @@
+"""Sessions, crashes and destruction in any order: what was acknowledged and not destroyed is there once, what was
+destroyed is reported, and nothing else ever appears.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shutil
+from pathlib import Path
+from typing import ClassVar
+
+import mutants
+import pytest
+from account import Broken, expect
+from gates import GatedFileSystem
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from truth import Truth
+
+from holdfast.errors import NotARun, StorageFailure
+from holdfast.journal import Damage, JournalWriter
+from holdfast.journal.segment import parse_name
+from holdfast.run import RunReader, RunSession, create_run, open_session, session_record, verify_run
+from holdfast.run.records import Status, Trial, encode
+from holdfast.storage.filesystem import RealFileSystem
+
+SEGMENT_BYTES = 900
+fractions = st.floats(0, 1, exclude_max=True)
+
+
+class JournalMachine(RuleBasedStateMachine):
+    """One run on a real disk, and a model of every byte that was written to it."""
+
+    directory: ClassVar[Path]
+    patch: ClassVar[pytest.MonkeyPatch]
+    machines: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).machines += 1
+        self.place = self.directory / str(self.machines)
+        self.root = self.place / "run"
+        self.patch.setenv("XDG_CACHE_HOME", str(self.place / "cache"))
+        self.fs = GatedFileSystem(RealFileSystem(), self._gate)
+        self.failing = False
+        self.session: RunSession | None = None
+        self.writers = 0
+        self.written = 0
+        self.acknowledged: set[str] = set()
+        self.truth = Truth(self.root / "journal")
+
+    def _gate(self, operation: str, path: Path) -> None:
+        if self.failing and operation == "sync" and parse_name(path.name):
+            raise OSError(errno.EIO, "the power fails here")
+
+    @initialize()
+    def create(self) -> None:
+        self.session = create_run(self.root, name="m", config={}, fs=self.fs, segment_bytes=SEGMENT_BYTES)
+        self.writers = 0
+
+    def teardown(self) -> None:
+        if self.session:
+            self.session.abandon()
+        try:
+            if self.root.exists():
+                self._check(self.root)
+        finally:
+            shutil.rmtree(self.place, ignore_errors=True)
+
+    # Work.
+
+    def _new(self, size: int = 0) -> Trial:
+        self.written += 1
+        name = f"t{self.written:05}"
+        self.truth.attempted.add(name)
+        return Trial(trial=name, attempt=1, status=Status.VALID, sample=("x" * size))
+
+    @precondition(lambda self: self.session)
+    @rule(count=st.integers(1, 4))
+    def commit(self, count: int) -> None:
+        """Some records that are not waited for, and one that is."""
+        trials = [self._new() for _ in range(count)]
+        for trial in trials[:-1]:
+            self.session.append(trial)
+        self.session.commit(trials[-1])
+        self.acknowledged.update(trial.trial for trial in trials)
+
+    @precondition(lambda self: self.session)
+    @rule()
+    def roll(self) -> None:
+        """So much that the next record begins a segment."""
+        for _ in range(2):
+            trial = self._new()
+            noise = "".join(chr(33 + (index * index * 7919 + self.written * 104729) % 90) for index in range(1200))
+            self.session.commit(Trial(trial=trial.trial, attempt=1, status=Status.VALID, sample=noise))
+            self.acknowledged.add(trial.trial)
+
+    @precondition(lambda self: self.session)
+    @rule(count=st.integers(1, 3), orderly=st.booleans())
+    def other_writer(self, count: int, *, orderly: bool) -> None:
+        """Another process of the same session, with segments of its own."""
+        self.writers += 1
+        journal = self.root / "journal"
+        writer = JournalWriter(self.fs, journal, self.session.run, self.session.number, writer=self.writers)
+        for _ in range(count):
+            trial = self._new()
+            writer.commit(encode(trial), trial.trial)
+            self.acknowledged.add(trial.trial)
+        writer.close() if orderly else writer.abandon()
+
+    @precondition(lambda self: self.session)
+    @rule()
+    def end(self) -> None:
+        self.session.reader.refresh()
+        self.session.close("complete", finished=sum(1 for _ in self.session.reader.finished()))
+        self.session = None
+
+    # Crashes.
+
+    @precondition(lambda self: self.session)
+    @rule()
+    def crash(self) -> None:
+        self.session.abandon()
+        self.session = None
+
+    @precondition(lambda self: self.session)
+    @rule(left=fractions)
+    def crash_in_a_write(self, left: float) -> None:
+        """The power fails before a frame is synced; any beginning of it is left."""
+        before = {path: path.stat().st_size for path in self._segments()}
+        self.failing = True
+        with contextlib.suppress(StorageFailure):
+            self.session.commit(self._new())
+            raise Broken("acknowledged without a sync")
+        self.failing = False
+        self.crash()
+        for path in self._segments():
+            unsynced = path.stat().st_size - before.get(path, 0)
+            if path in before and unsynced:
+                size = before[path] + round((unsynced + 1) * left)
+                path.write_bytes(path.read_bytes()[:size])
+
+    @precondition(lambda self: not self.session)
+    @rule()
+    def resume(self) -> None:
+        self.truth.learn()
+
+        def make(reader: RunReader, number: int, pins: list):
+            return session_record(reader.run.hex(), number, pins, name="m", config={}, inputs={}, planned=0)
+
+        try:
+            self.session = open_session(self.root, make, self.fs, segment_bytes=SEGMENT_BYTES)
+        except NotARun:
+            expect(not self.truth.holds_anything(), "a run that holds records cannot be opened")
+        else:
+            self.writers = 0
+            self.truth.begin(self.session.number)
+
+    # Destruction.
+
+    def _segments(self) -> list[Path]:
+        return sorted(path for path in (self.root / "journal").iterdir() if parse_name(path.name))
+
+    def _choose(self, at: float) -> Path | None:
+        self.truth.learn()
+        paths = self._segments()
+        return paths[int(at * len(paths))] if paths else None
+
+    @precondition(lambda self: not self.session)
+    @rule(segment=fractions, at=fractions, mask=st.integers(1, 255))
+    def flip_a_byte(self, segment: float, at: float, mask: int) -> None:
+        path = self._choose(segment)
+        if path is None or not path.stat().st_size:
+            return
+        data = bytearray(path.read_bytes())
+        offset = int(at * len(data))
+        data[offset] ^= mask
+        if self.truth.flipped(path, offset):
+            path.write_bytes(data)
+
+    @precondition(lambda self: not self.session)
+    @rule(segment=fractions)
+    def lose_a_segment(self, segment: float) -> None:
+        path = self._choose(segment)
+        if path is not None:
+            path.unlink()
+            self.truth.lost(path)
+
+    @precondition(lambda self: not self.session)
+    @rule(how=st.sampled_from(["delete", "cut", "garbage", "page"]), at=fractions)
+    def spoil_the_index(self, how: str, at: float) -> None:
+        for path in [self.root / "index.sqlite", *self.place.glob("cache/holdfast/*.sqlite")]:
+            if not path.exists():
+                continue
+            data = path.read_bytes()
+            page = int(at * (len(data) // 4096)) * 4096
+            spoilt = {
+                "delete": None,
+                "cut": data[: int(at * len(data))],
+                "garbage": b"no database at all" * 100,
+                "page": data[:page] + bytes(4096) + data[page + 4096 :],
+            }[how]
+            path.unlink() if spoilt is None else path.write_bytes(spoilt)
+
+    # Reading.
+
+    @rule()
+    def read(self) -> None:
+        self._check(self.root)
+
+    @precondition(lambda self: not self.session)
+    @rule()
+    def read_a_copy(self) -> None:
+        """A copy that no index knows gives the same."""
+        copy = self.place / "copy"
+        shutil.copytree(self.root, copy)
+        (copy / "index.sqlite").unlink(missing_ok=True)
+        self._check(copy)
+        shutil.rmtree(copy)
+
+    def _check(self, root: Path) -> None:
+        self.truth.learn()
+        lost = self.acknowledged - self.truth.written()
+        expect(not lost, f"acknowledged and never written: {lost}")
+        try:
+            reader = RunReader(root)
+        except NotARun:
+            expect(not self.truth.holds_anything(), "a run that holds records is said to hold none")
+            return
+        try:
+            self._compare(reader)
+        finally:
+            reader.close()
+
+    def _compare(self, reader: RunReader) -> None:
+        streamed: list[Damage] = []
+        records = list(reader.stream(streamed))
+        idents = [ident for ident, _ in records]
+        expect(len(set(idents)) == len(idents), f"given twice: {idents}")
+        lines = [line for _, line in records]
+        expected = self.truth.intact_lines()
+        expect(sorted(lines) == sorted(expected), f"given: {set(lines) - expected}, not given: {expected - set(lines)}")
+        keys = sorted(self.truth.names(expected))
+        expect(list(reader.finished()) == keys, f"finished {list(reader.finished())}, expected {keys}")
+        losses = [item for item in reader.damage() if item.is_loss]
+        self.truth.check_reported(losses)
+        verified = verify_run(reader)
+        expect(verified.ok == (not losses), f"verify: {verified.damage}; reader: {losses}")
+        self.truth.check_reported([item for item in verified.damage if item.is_loss])
+
+
+LIVELY = settings(
+    max_examples=120,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def machine(memory_path, monkeypatch):
+    JournalMachine.directory, JournalMachine.patch = memory_path, monkeypatch
+    return JournalMachine
+
+
+def test_sessions_crashes_and_destruction_in_any_order_keep_what_was_acknowledged(machine):
+    """The run agrees with the model of its bytes after any sequence of work, crashes and destruction."""
+    run_state_machine_as_test(machine, settings=LIVELY)
+
+
+@pytest.mark.soak
+def test_soak_sessions_crashes_and_destruction_in_any_order(machine):
+    """As above, thousands of longer sequences; a failing one prints what repeats it."""
+    soak = settings(LIVELY, max_examples=3000, stateful_step_count=60, derandomize=False, print_blob=True)
+    run_state_machine_as_test(machine, settings=soak)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["trusting_reader", "silent_reader", "halting_reader", "repeating_reader", "unpinned", "no_sync"],
+)
+def test_the_machine_betrays(machine, monkeypatch, name):
+    """A reader or writer that breaks a promise is found out by some sequence."""
+    mutants.ALL[name](monkeypatch)
+    hasty = settings(LIVELY, max_examples=300, phases=[Phase.generate], report_multiple_bugs=False)
+    with pytest.raises(Broken) as told:
+        run_state_machine_as_test(machine, settings=hasty)
+    print(told.value)
