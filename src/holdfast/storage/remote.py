@@ -1,0 +1,190 @@
+"""An object store: where the segments of a run go when its machine may not come back.
+
+Keys are relative to the run's URL. A conditional write either wins or loses, and says which; a store that ignores the
+condition is found out by `probe` and refused for leases. Whatever the store answers that is neither is a StorageFailure, which
+callers that may wait try again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.errors import ConfigurationError, StorageFailure
+
+SCHEMES = ("s3", "gs", "az", "abfs", "azure")
+_CHUNK = 4 << 20
+_PROBE = ".holdfast-probe"
+
+
+class Entry(NamedTuple):
+    """An object in the store."""
+
+    key: str
+    size: int
+    tag: str
+
+
+def is_url(text: str) -> bool:
+    """Whether a text names a place in an object store."""
+    scheme, separator, _ = text.partition("://")
+    return bool(separator) and scheme in SCHEMES
+
+
+class RemoteStore:
+    """One prefix of a bucket."""
+
+    def __init__(self, url: str) -> None:
+        """Opens the store; the keys to it come from the environment, as its own tools read them.
+
+        Raises:
+            ConfigurationError: the URL is none, or the package for it is not installed.
+        """
+        if not is_url(url):
+            raise ConfigurationError(f"{url!r} is no URL of an object store.", hint=f"Use one of {', '.join(SCHEMES)}.")
+        self.url = url.rstrip("/")
+        self._obstore = _import_obstore()
+        self._store = self._open()
+
+    def _open(self) -> Any:
+        options = {"aws_endpoint": endpoint} if (endpoint := os.environ.get("AWS_ENDPOINT_URL")) else {}
+        if endpoint and endpoint.startswith("http://"):
+            options["aws_allow_http"] = "true"
+        retry = {"max_retries": 2, "retry_timeout": _seconds(10)}
+        client = {"timeout": "30s", "connect_timeout": "5s", "allow_http": True}
+        try:
+            if not self.url.startswith("s3://"):
+                options = {}
+            store = self._obstore.store.from_url(self.url, config=options, client_options=client, retry_config=retry)
+        except (self._obstore.exceptions.BaseError, ValueError) as error:
+            raise ConfigurationError(f"{self.url} cannot be opened: {_reason(error)}.") from error
+        return store
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Turns what the store's library raises into a StorageFailure with one sentence."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (self._obstore.exceptions.BaseError, OSError) as error:
+            raise StorageFailure(
+                f"{self.url} failed to {what}: {_reason(error)}.", hint="What is on this machine is intact."
+            ) from error
+
+    def put(self, key: str, data: bytes) -> str:
+        """Stores an object, whatever was there; its tag."""
+        with self._told(f"store {key}"):
+            return str(self._obstore.put(self._store, key, data)["e_tag"] or "")
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Stores a file as it is, in parts where it is large."""
+        with self._told(f"store {key}"):
+            self._obstore.put(self._store, key, path)
+
+    def put_new(self, key: str, data: bytes) -> str | None:
+        """Stores an object that was not there; its tag, or None if another was first."""
+        return self._put_if(key, data, "create")
+
+    def put_over(self, key: str, data: bytes, tag: str) -> str | None:
+        """Stores an object over the one with this tag; its tag, or None if that one is no longer there."""
+        return self._put_if(key, data, {"e_tag": tag})
+
+    def _put_if(self, key: str, data: bytes, mode: Any) -> str | None:
+        exceptions = self._obstore.exceptions
+        with self._told(f"store {key}"):
+            try:
+                return str(self._obstore.put(self._store, key, data, mode=mode, use_multipart=False)["e_tag"] or "")
+            except (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError):
+                return None
+            except FileNotFoundError:
+                return None
+            except exceptions.GenericError as error:
+                # Some servers answer 409 to the loser of a race.
+                if "409" in str(error) or "Conflict" in str(error):
+                    return None
+                raise
+
+    def get(self, key: str) -> tuple[bytes, str] | None:
+        """A small object and its tag, or None if it is not there."""
+        with self._told(f"read {key}"):
+            try:
+                found = self._obstore.get(self._store, key)
+            except FileNotFoundError:
+                return None
+            return bytes(found.bytes()), str(found.meta["e_tag"] or "")
+
+    def fetch(self, key: str, path: Path) -> int:
+        """Copies an object into a new file, a piece at a time, and syncs it; its size.
+
+        Raises:
+            FileNotFoundError: the object is gone.
+        """
+        size = 0
+        with self._told(f"read {key}"):
+            found = self._obstore.get(self._store, key)
+            with path.open("xb") as target:
+                for part in found.stream(min_chunk_size=_CHUNK):
+                    size += target.write(part)
+                target.flush()
+                os.fsync(target.fileno())
+        return size
+
+    def list(self, prefix: str = "") -> list[Entry]:
+        """Every object below a prefix, sorted by key."""
+        with self._told("list its objects"):
+            found = [entry for page in self._obstore.list(self._store, prefix or None) for entry in page]
+        return sorted(Entry(entry["path"], entry["size"], str(entry["e_tag"] or "")) for entry in found)
+
+    def delete(self, key: str) -> None:
+        with self._told(f"delete {key}"), contextlib.suppress(FileNotFoundError):
+            self._obstore.delete(self._store, key)
+
+    def probe(self) -> None:
+        """Makes sure that the store honours conditions, on which a lease rests.
+
+        Raises:
+            ConfigurationError: it ignores them.
+            StorageFailure: it cannot be reached or written.
+        """
+        key = f"{_PROBE}-{os.urandom(6).hex()}"
+        try:
+            first = self.put_new(key, b"1")
+            again = self.put_new(key, b"2")
+            over = self.put_over(key, b"3", first or "")
+            stale = self.put_over(key, b"4", first or "")
+        finally:
+            with contextlib.suppress(StorageFailure):
+                self.delete(key)
+        if first is None or again is not None or over is None or stale is not None:
+            raise ConfigurationError(
+                f"{self.url} ignores conditions on writes, so nothing would keep two sessions apart.",
+                hint="Use a store with conditional writes, or a local run directory.",
+            )
+
+
+def _import_obstore() -> Any:
+    try:
+        import obstore  # noqa: PLC0415 - an extra
+        import obstore.exceptions  # noqa: PLC0415
+        import obstore.store  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise ConfigurationError(
+            "Runs in an object store need the package obstore.", hint="Install it: pip install 'holdfast[s3]'."
+        ) from None
+    return obstore
+
+
+def _seconds(count: int) -> Any:
+    from datetime import timedelta  # noqa: PLC0415 - only here
+
+    return timedelta(seconds=count)
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what the store's library says, without its debug output."""
+    text = str(error).split("\n", 1)[0].strip()
+    return text[:300] or type(error).__name__

@@ -1,0 +1,152 @@
+"""One writer, also across machines: a lease is an object in the store, written on condition only.
+
+The holder renews it well before its lifetime is over, and by its own monotonic clock neither begins nor acknowledges anything
+once that lifetime has passed without a renewal. A taker watches the object for a whole lifetime on its own clock, and takes over
+only if nothing moved. Wall clocks are never compared. The object also tells people who holds the run and how far it is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.errors import RunHeld, StorageFailure
+from holdfast.storage.holder import Holder, is_alive, this_process
+from holdfast.storage.remote import RemoteStore
+
+KEY = "lease.json"
+LIFETIME_SECONDS = 30.0
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What the lease object says."""
+
+    holder: Holder
+    beat: int
+    finished: int
+    at: str
+    released: bool = False
+
+
+class RemoteLease:
+    """The right to execute a run in an object store, while it can be renewed."""
+
+    def __init__(self, store: RemoteStore, *, lifetime_seconds: float = LIFETIME_SECONDS) -> None:
+        """Takes the lease.
+
+        Raises:
+            RunHeld: another session holds it, or was faster.
+            StorageFailure: the store cannot be reached.
+        """
+        self._store, self._lifetime = store, lifetime_seconds
+        self._holder = this_process()
+        self._beat = 0
+        self.finished: Callable[[], int] = lambda: 0
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self.lost = False
+        begun = time.monotonic()
+        self._tag = self._take()
+        self._deadline = begun + lifetime_seconds
+        self._thread = threading.Thread(target=self._keep_renewing, name="holdfast-lease", daemon=True)
+        self._thread.start()
+
+    def _take(self) -> str:
+        found = self._store.get(KEY)
+        if found is None:
+            tag = self._store.put_new(KEY, self._content())
+        else:
+            published = read_published(found[0])
+            if published is not None and not published.released:
+                self._wait_for_silence(published, found[1])
+            tag = self._store.put_over(KEY, self._content(), found[1])
+        if tag is None:
+            now = self._store.get(KEY)
+            raise _held(self._store, read_published(now[0]) if now else None)
+        return tag
+
+    def _wait_for_silence(self, published: Published, tag: str) -> None:
+        """Returns once the holder is known to be dead, or has not moved for a lifetime."""
+        if is_alive(published.holder) is False:
+            return
+        deadline = time.monotonic() + self._lifetime
+        while time.monotonic() < deadline:
+            time.sleep(min(self._lifetime / 10, 1.0))
+            now = self._store.get(KEY)
+            if now is None or now[1] != tag:
+                raise _held(self._store, published)
+
+    def _content(self, *, released: bool = False) -> bytes:
+        self._beat += 1
+        at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+        return msgspec.json.encode(Published(self._holder, self._beat, self.finished(), at, released))
+
+    def is_held(self) -> bool:
+        """Whether this process may begin and acknowledge work now."""
+        return not self.lost and time.monotonic() < self._deadline
+
+    def _keep_renewing(self) -> None:
+        while not self._stop.wait(self._lifetime / 3):
+            self.renew()
+
+    def renew(self) -> None:
+        """Tries to renew once; a store that cannot be reached leaves the lease to run out, another holder ends it."""
+        with self._lock:
+            if self.lost or self._stop.is_set():
+                return
+            begun = time.monotonic()
+            try:
+                tag = self._store.put_over(KEY, self._content(), self._tag)
+            except StorageFailure:
+                return
+            if tag is None:
+                # An answer may have been lost on its way: then the object is ours all the same.
+                self.lost = not self._is_ours()
+                return
+            self._tag, self._deadline = tag, begun + self._lifetime
+
+    def _is_ours(self) -> bool:
+        try:
+            found = self._store.get(KEY)
+        except StorageFailure:
+            return True
+        published = read_published(found[0]) if found else None
+        if found is None or published is None or published.holder != self._holder:
+            return False
+        self._tag = found[1]
+        return True
+
+    def release(self) -> None:
+        """Gives the lease back, so that the next session need not wait."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        with self._lock:
+            if not self.lost:
+                try:
+                    self._store.put_over(KEY, self._content(released=True), self._tag)
+                except StorageFailure:
+                    # Then it runs out by itself.
+                    return
+
+
+def read_published(data: bytes) -> Published | None:
+    """What a lease object says, or None if it is not legible."""
+    try:
+        return msgspec.json.decode(data, type=Published)
+    except msgspec.MsgspecError:
+        return None
+
+
+def find_remote_holder(store: RemoteStore) -> Published | None:
+    """Who last published a lease, released or not; for display only."""
+    found = store.get(KEY)
+    return read_published(found[0]) if found else None
+
+
+def _held(store: RemoteStore, published: Published | None) -> RunHeld:
+    who = str(published.holder) if published else "another process"
+    return RunHeld(f"The run {store.url} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
