@@ -14,7 +14,7 @@ from held_disk import PATIENCE_SECONDS, RUN, HeldDisk, frames_in, lines_in
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal import Journal, JournalWriter
 from holdfast.journal.segment import SegmentId, parse_name
-from holdfast.storage import RealFileSystem
+from holdfast.storage import RealFileSystem, crashpoints
 from holdfast.storage.faulty import Fault, FaultyFileSystem
 
 
@@ -525,3 +525,68 @@ def test_a_copy_that_cannot_be_written_is_a_storage_failure(journal, tmp_path):
     with pytest.raises(StorageFailure, match="Input/output error"):
         writer.copy(frame.header, frame.payload, [])
     writer.abandon()
+
+
+def test_a_record_that_is_put_never_waits_for_room(disk, journal):
+    """For a producer that is bounded otherwise; order is kept."""
+    writer = opened(disk, journal, queue_bytes=10)
+    disk.hold()
+    writer.append(b"first")
+    disk.wait_for_sync()
+    for number in range(5):
+        writer.put(b"%d" % number * 9)
+    disk.let_through()
+    writer.close()
+    assert lines_in(journal) == [b"first"] + [b"%d" % number * 9 for number in range(5)]
+
+
+def test_a_record_that_is_kept_holds_its_cancellation_back_until_it_is_durable(disk, journal):
+    """Whoever is cancelled learns of it when the record is safe, and not before."""
+    writer = opened(disk, journal)
+
+    async def produce():
+        disk.hold()
+        task = asyncio.ensure_future(writer.keep(b"kept"))
+        await asyncio.to_thread(disk.wait_for_sync)
+        task.cancel()
+        await asyncio.sleep(0.05)
+        assert not task.done()
+        disk.let_through()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await writer.keep(b"next") == (1, 0, 2, 0)
+
+    asyncio.run(produce())
+    writer.close()
+    assert lines_in(journal) == [b"kept", b"next"]
+
+
+def test_a_kept_record_that_fails_tells_its_failure_also_to_the_cancelled(disk, journal):
+    """A record that is not durable counts for more than the wish to stop."""
+    writer = opened(FaultyFileSystem(disk, [Fault("sync", 1, errno.EIO)]), journal)
+
+    async def produce():
+        task = asyncio.ensure_future(writer.keep(b"lost"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(StorageFailure):
+            await task
+
+    asyncio.run(produce())
+    with pytest.raises(StorageFailure):
+        writer.put(b"later")
+    writer.abandon()
+
+
+def test_a_crash_ordered_in_the_middle_of_a_frame_leaves_half_of_it(journal, monkeypatch):
+    """The writer splits its write there, so that a kill strikes between the halves."""
+    writer = opened(RealFileSystem(), journal)
+    writer.commit(b"whole")
+    before = next(journal.iterdir()).stat().st_size
+    seen = []
+    monkeypatch.setattr(crashpoints, "_armed", crashpoints._Armed("frame.half-written"))
+    monkeypatch.setattr(crashpoints.os, "kill", lambda *_: seen.append(next(journal.iterdir()).stat().st_size))
+    writer.commit(b"halved")
+    assert before < seen[0] < next(journal.iterdir()).stat().st_size
+    writer.close()
+    assert lines_in(journal) == [b"whole", b"halved"]

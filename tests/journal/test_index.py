@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -12,6 +13,7 @@ import pytest
 from durable import (
     begin_run,
     begin_session,
+    crashed_run,
     data_pieces,
     finish_trials,
     finished_of,
@@ -19,11 +21,14 @@ from durable import (
     read_run,
     segment_paths,
 )
+from holdfast.errors import NotARun
 from holdfast.journal import Kind
+from holdfast.journal.directory import open_segment
 from holdfast.run import RunReader, verify_run
 from holdfast.run.layout import reader_cache
 from holdfast.run.records import Status, Trial
 from holdfast.storage import RealFileSystem
+from holdfast.storage.faulty import Fault, FaultyFileSystem
 
 
 def own_index(root):
@@ -367,3 +372,137 @@ def test_two_readers_of_one_run_share_a_cache(run):
     assert list(first.finished()) == list(second.finished()) == ["t1", "t2", "t3"]
     first.close()
     second.close()
+
+
+def test_two_readers_that_refresh_at_once_disturb_neither(run, monkeypatch):
+    """One that finds the cache in use goes on with a temporary index; the other keeps its file."""
+    real = sqlite3.connect
+
+    def impatient(*arguments, **options):
+        return real(*arguments, **{**options, "timeout": 0})
+
+    monkeypatch.setattr("holdfast.journal.index.sqlite3.connect", impatient)
+    first, second = RunReader(run), RunReader(run)
+    path = own_index(run)
+    first.index._db.execute("BEGIN IMMEDIATE")
+    second.refresh()
+    assert "could not be used" in second.index.note
+    assert list(second.finished()) == ["t1", "t2", "t3"]
+    first.index._db.execute("COMMIT")
+    assert path.exists()
+    first.refresh()
+    assert list(first.finished()) == ["t1", "t2", "t3"]
+    assert first.index.note == ""
+    first.close()
+    second.close()
+
+
+def test_recovery_22_a_full_disk_for_the_index_costs_no_answer(run, tmp_path, monkeypatch):
+    """Neither the old index nor a new one in its place can be written: a temporary one serves."""
+    reader = RunReader(run, index=tmp_path / "index.sqlite")
+    third = begin_session(run)
+    finish_trials(third, "t4")
+    real = type(reader.index)._insert
+
+    def full(self, rows):
+        if self._path is not None:
+            raise sqlite3.OperationalError("database or disk is full")
+        real(self, rows)
+
+    monkeypatch.setattr(type(reader.index), "_insert", full)
+    reader.refresh()
+    assert "disk is full" in reader.index.note
+    assert list(reader.finished()) == ["t1", "t2", "t3", "t4"]
+    reader.close()
+    third.abandon()
+
+
+def test_rows_are_written_in_batches_with_the_same_answers(run, monkeypatch):
+    """A batch of any size indexes every record."""
+    before, _ = answers(run)
+    for size in (1, 2, 7):
+        monkeypatch.setattr("holdfast.journal.index._BATCH_ROWS", size)
+        own_index(run).unlink()
+        (run / "index.sqlite").unlink(missing_ok=True)
+        assert answers(run)[0] == before
+
+
+def test_records_are_counted_by_the_session_that_wrote_them_first(run):
+    """A copy counts for the session of its origin."""
+    begin_session(run).abandon()
+    reader = RunReader(run)
+    assert reader.index.counts_by_session("trial", 1) == {1: 2, 2: 1}
+    assert sorted(reader.index.open_keys("trial", 1)) == []
+    assert sorted(reader.index.open_keys("trial", 0)) == ["t1", "t2", "t3"]
+    reader.close()
+
+
+def test_a_frame_that_cannot_be_read_any_more_gives_no_record(run):
+    """An error of the disk, a place beyond the file, and a row that points to another frame."""
+    reader = RunReader(run, FailingReads())
+    row = next(iter(reader.index.rows("trial")))
+    assert reader.read(row) is not None
+    assert reader.read(row._replace(offset=10**9)) is None
+    assert reader.read(row._replace(offset=3)) is None
+    assert reader.read(row._replace(ident=row.ident._replace(place=99))) is None
+    reader.fs.failing = True
+    assert reader.read(row) is None
+    reader.close()
+
+
+def test_a_doubtful_frame_that_was_damaged_since_is_not_written_again(run):
+    """What cannot be read cannot be vouched for."""
+    reader = RunReader(run)
+    path = segment_paths(run)[-1]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 0xFF
+    path.write_bytes(data)
+    assert reader.index.doubtful() == []
+    reader.close()
+
+
+def test_a_segment_that_shrinks_while_it_is_read_gives_what_is_left(run):
+    """Bytes that are not there any more are missing, not an endless wait."""
+
+    class Shrinking(RealFileSystem):
+        def open(self, path):
+            file = super().open(path)
+            size = file.size()
+            file.size = lambda: size + 5000
+            return file
+
+    reader = RunReader(run, Shrinking())
+    assert list(reader.finished()) == ["t1", "t2", "t3"]
+    reader.close()
+
+
+def test_a_journal_that_cannot_be_read_at_all_is_no_run(tmp_path):
+    """Where not one header can be read, nothing is said to be there."""
+    root = crashed_run(tmp_path / "run", "t1")
+    unreadable = FaultyFileSystem(RealFileSystem(), [Fault("read", 0, errno.EIO)])
+    with pytest.raises(NotARun):
+        RunReader(root, unreadable)
+
+
+def test_a_segment_that_is_sealed_after_it_was_listed_is_opened_under_its_new_name(tmp_path):
+    """A reader that comes between the listing and the renaming finds the file; one that is gone is gone."""
+    root = finished_run(tmp_path / "run", "t1")
+    path = segment_paths(root)[0]
+    listed = path.with_name(path.name.replace(".jsonl", ".open.jsonl"))
+    file = open_segment(RealFileSystem(), listed)
+    assert file.size() == path.stat().st_size
+    file.close()
+    path.unlink()
+    for name in (listed, path, path.with_name("other")):
+        with pytest.raises(FileNotFoundError):
+            open_segment(RealFileSystem(), name)
+
+
+def test_a_run_tells_when_it_was_last_written(run):
+    """For people, from the clock of the filesystem."""
+    reader = RunReader(run)
+    assert reader.last_written_at().startswith("20")
+    for path in segment_paths(run):
+        path.unlink()
+    assert reader.last_written_at() == ""
+    reader.close()

@@ -9,8 +9,10 @@ import pytest
 from durable import begin_run, begin_session, finish_trials, read_run, verified
 from held_disk import HeldDisk
 from holdfast.errors import RunHeld, StorageFailure, UsageError
-from holdfast.journal import BlobStore
+from holdfast.journal import BLOB_BYTES, BlobStore
 from holdfast.run import RunReader, create_run
+from holdfast.run.create import SourceFile
+from holdfast.run.records import Note, Status, Step, Trial
 from holdfast.storage import RealFileSystem, take_lease
 from holdfast.storage.faulty import OPERATIONS, Fault, FaultyFileSystem
 
@@ -24,12 +26,15 @@ def test_a_new_run_holds_its_session_and_its_inputs(tmp_path):
         name="capitals",
         config={"seed": 7},
         planned=3,
-        inputs={"prompt": b"hello", "data": source},
+        inputs={"prompt": b"hello", "data": SourceFile(source, raw="d1")},
     )
     record = RunReader(session.layout.root).sessions[0]
     assert (record.number, record.name, record.config, record.planned) == (1, "capitals", {"seed": 7}, 3)
     assert record.run == session.run.hex()
-    assert {name: item.size for name, item in record.inputs.items()} == {"prompt": 5, "data": 3_000_000}
+    assert {name: (item.size, item.raw) for name, item in record.inputs.items()} == {
+        "prompt": (5, ""),
+        "data": (3_000_000, "d1"),
+    }
     for item in record.inputs.values():
         assert session.reader.inputs.check(item.digest, item.size) is None
     assert (session.layout.inputs / record.inputs["data"].digest).read_bytes() == source.read_bytes()
@@ -37,6 +42,23 @@ def test_a_new_run_holds_its_session_and_its_inputs(tmp_path):
         take_lease(RealFileSystem(), session.layout.root)
     session.close("complete")
     assert verified(session.layout.root).inputs == 2
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_run_may_begin_with_records(tmp_path, count):
+    """What it begins with is durable, in order and behind its session, before it has its name; large records too."""
+    records = [
+        Step(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES),
+        Trial(trial="t1", attempt=1, status=Status.VALID),
+        Note(kind="k", text="last"),
+    ][3 - count :]
+    disk = HeldDisk()
+    session = create_run(tmp_path / "run", name="n", config={}, preload=iter(records), fs=disk)
+    found = [session.reader.read(row) for kind in ("step", "trial", "note") for row in session.reader.index.rows(kind)]
+    assert found == records
+    session.abandon()
+    ids = [ident for ident, _ in read_run(tmp_path / "run").records]
+    assert len(ids) == count + 1 and ids == sorted(ids)
 
 
 def test_resume_29_a_directory_that_holds_a_run_is_refused_before_any_write(tmp_path):

@@ -39,6 +39,26 @@ class CallCounts:
     rate_limited: int = 0
 
 
+class TimeLimit:
+    """The seconds that a trial may take, of which waiting for slots, for a pace or in a pause takes none."""
+
+    def __init__(self, timeout: asyncio.Timeout, seconds: float) -> None:
+        self._timeout, self._left = timeout, seconds
+        self._running_since: float | None = None
+        self.let_run(on=True)
+
+    def let_run(self, *, on: bool) -> None:
+        """Lets time pass, or stops it."""
+        now = asyncio.get_running_loop().time()
+        if on and self._running_since is None:
+            self._running_since = now
+            self._timeout.reschedule(now + self._left)
+        elif not on and self._running_since is not None:
+            self._left -= now - self._running_since
+            self._running_since = None
+            self._timeout.reschedule(None)
+
+
 class Activity:
     """What one trial is doing: it is idle when nothing of it is worth waiting for, once the session is to end.
 
@@ -46,12 +66,13 @@ class Activity:
     of that code, so nothing that the code comes to counts any more.
     """
 
-    __slots__ = ("acting", "busy", "is_disturbed", "on_idle", "parked")
+    __slots__ = ("acting", "busy", "is_disturbed", "on_idle", "parked", "time_limit")
 
     def __init__(self, on_idle: Callable[[], None]) -> None:
         self.acting = self.busy = self.parked = 0
         self.is_disturbed = False
         self.on_idle = on_idle
+        self.time_limit: TimeLimit | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -66,30 +87,41 @@ class Activity:
     def foreign(self) -> Iterator[None]:
         """While a step or a scorer of the task's own runs."""
         self.acting += 1
+        self._keep_time()
         try:
             yield
         finally:
             self.acting -= 1
+            self._keep_time()
+
+    def _keep_time(self) -> None:
+        """Time counts while the trial does anything; not while it only waits for leave to go on."""
+        if self.time_limit is not None:
+            self.time_limit.let_run(on=not self.parked or bool(self.busy or self.acting))
 
     @contextlib.contextmanager
     def parking(self) -> Iterator[None]:
         """While the trial waits for a slot, for its turn, or for a pause to end."""
         self.parked += 1
+        self._keep_time()
         if self.is_idle:
             self.on_idle()
         try:
             yield
         finally:
             self.parked -= 1
+            self._keep_time()
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
         """While a call is under way, or a record is being made durable."""
         self.busy += 1
+        self._keep_time()
         try:
             yield
         finally:
             self.busy -= 1
+            self._keep_time()
             if self.is_idle:
                 self.on_idle()
 

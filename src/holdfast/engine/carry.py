@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from holdfast.engine.boundary import LimitReached, Outcome, guard
-from holdfast.engine.calls import Model
+from holdfast.engine.calls import Model, TimeLimit
 from holdfast.engine.history import History, Past
 from holdfast.engine.plan import Cell, trial_seed
 from holdfast.engine.scheduler import Ticket
@@ -155,13 +155,17 @@ class _Attempt:
         task = self._cell.task
         if task.limits.time is None:
             return as_answer(await task.task.solve(self._trial))
+        activity = self._trial.activity
         try:
-            async with asyncio.timeout(task.limits.time) as limit:
+            async with asyncio.timeout(None) as timeout:
+                activity.time_limit = TimeLimit(timeout, task.limits.time)
                 return as_answer(await task.task.solve(self._trial))
         except TimeoutError:
-            if limit.expired():
+            if timeout.expired():
                 raise LimitReached("time") from None
             raise
+        finally:
+            activity.time_limit = None
 
     async def _score(self, ticket: Ticket, answer: Answer) -> Trial:
         if levels := self._carrier.score_levels.get(self._cell.task.name):

@@ -56,7 +56,9 @@ class Reuse:
                 raise ConfigurationError(f"{run} has no session record, so nobody knows whom its replies are from.")
             models = {name: asked_of(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
             for _, line in reader.stream([]):
-                if line.startswith(_STEP, 1) and isinstance(step := decode(line), Step) and step.model in models:
+                if not line.startswith(_STEP, 1) or not isinstance(step := decode(line), Step):
+                    continue
+                if step.model in models and step.error is None:
                     row = (models[step.model], fingerprint_in(step.step), reader.run.hex(), line)
                     self._db.execute("INSERT INTO replies VALUES (?, ?, ?, ?)", row)
         finally:

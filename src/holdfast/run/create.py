@@ -19,7 +19,7 @@ from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.config_file import write_config
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Input, Record, encode
+from holdfast.run.records import Input, Record, encode, outsource
 from holdfast.run.session import RunSession, session_record
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
@@ -110,7 +110,7 @@ def _create(
         journal = JournalWriter(fs, building.journal, run, 1, **writer)
         undo.callback(journal.abandon)
         journal.commit(encode(session))
-        _preload(journal, beginning.preload)
+        _preload(journal, BlobStore(fs, building.blobs), beginning.preload)
         write_config(fs, building.config, [session])
         fs.sync_directory(building.root)
         crashpoints.reach("run.session-synced")
@@ -125,15 +125,15 @@ def _create(
         return opened
 
 
-def _preload(journal: JournalWriter, records: Iterable[Record]) -> None:
+def _preload(journal: JournalWriter, blobs: BlobStore, records: Iterable[Record]) -> None:
     """Hands records in one behind the other; the last one is waited for, and with it all before it."""
-    last: Record | None = None
+    last: tuple[bytes, str] | None = None
     for record in records:
         if last is not None:
-            journal.append(encode(last), getattr(last, "trial", ""))
-        last = record
+            journal.append(*last)
+        last = outsource(encode(record), blobs), getattr(record, "trial", "")
     if last is not None:
-        journal.commit(encode(last), getattr(last, "trial", ""))
+        journal.commit(*last)
 
 
 def make_directories(fs: FileSystem, path: Path) -> None:
