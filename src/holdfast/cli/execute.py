@@ -28,12 +28,12 @@ def announce(begun: Begun, *, resumed: bool) -> None:
     session = begun.session.session
     counts = owed_and_why(begun.session.reader, begun.prepared.planned)
     if not resumed:
-        _say(f"Run {begun.root}: {counts['owed']} trials to do.")
+        _say(f"Run {begun.place}: {counts['owed']} trials to do.")
         return
     changed = "the configuration saved in the run"
     if begun.decision is not None and begun.decision.changes:
         changed += f" and {len(begun.decision.changes)} changes"
-    _say(f"Resuming {begun.root} (session {session.number}), with {changed}.")
+    _say(f"Resuming {begun.place} (session {session.number}), with {changed}.")
     _tell_changes(begun)
     reasons = [
         f"{counts[name]} {words}"
@@ -52,6 +52,8 @@ def announce(begun: Begun, *, resumed: bool) -> None:
 
 
 def _tell_changes(begun: Begun) -> None:
+    for warning in begun.warnings:
+        _say(f"warning: {warning}")
     if begun.note:
         _say(f"note: {begun.note}")
     if begun.decision is None:
@@ -140,18 +142,18 @@ def _tell(begun: Begun, ended: Ended, *, as_json: bool) -> None:
 def _tell_end(begun: Begun, ended: Ended) -> None:
     if ended.exit_code == 0:
         click.echo(f"Complete: {ended.finished} of {ended.planned} trials.")
-        click.echo(f"See: holdfast report {shlex.quote(str(begun.root))}")
+        click.echo(f"See: holdfast report {shlex.quote(begun.place)}")
         return
     failed = f", {ended.failed} failed" if ended.failed else ""
     click.echo(
         f"Stopped ({ended.how}): {ended.finished} of {ended.planned} trials finished, {ended.owed} owed{failed}."
     )
-    click.echo(f"Go on with: holdfast resume {shlex.quote(str(begun.root))}")
+    click.echo(f"Go on with: holdfast resume {shlex.quote(begun.place)}")
 
 
 def _ended_json(begun: Begun, ended: Ended) -> dict[str, Any]:
     return {
-        "run": str(begun.root),
+        "run": begun.place,
         "state": "complete" if ended.owed == 0 else "incomplete",
         "how": ended.how,
         "exit_code": ended.exit_code,

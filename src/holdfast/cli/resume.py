@@ -10,6 +10,7 @@ from holdfast.cli.execute import carry_out
 from holdfast.cli.main import print_json
 from holdfast.engine.begin import begin_resume, last_session
 from holdfast.engine.examine import Examiner, saved_eval
+from holdfast.engine.remote import begin_remote_resume
 from holdfast.engine.reuse import Reuse
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.run.find import find_run
@@ -18,6 +19,7 @@ from holdfast.run.reading import RunReader
 from holdfast.run.records import Status, decode_summary
 from holdfast.spec import EvalSpec, load_eval, parse_argument, resolve
 from holdfast.spec.override import override
+from holdfast.storage.remote import is_url
 
 
 @click.command("resume")
@@ -31,12 +33,12 @@ def command(run: str, settings: tuple[str, ...], eval_file: Path | None, *, as_j
     Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
     """
     root = find_run(run)
-    return go_on(root, offered_eval(root, settings, eval_file), as_json=as_json)
+    return go_on(run if is_url(run) else str(root), offered_eval(root, settings, eval_file), as_json=as_json)
 
 
-def go_on(root: Path, offered: EvalSpec | None = None, *, as_json: bool, reuse: Reuse | None = None) -> int:
+def go_on(run: str, offered: EvalSpec | None = None, *, as_json: bool, reuse: Reuse | None = None) -> int:
     """Executes what is owed of a run; where nothing is, says so and opens no session."""
-    reader = RunReader(root)
+    reader = RunReader(find_run(run))
     try:
         planned = last_session(reader).planned
         finished = sum(1 for _ in reader.finished()) - len(lacking_scores(reader))
@@ -45,15 +47,15 @@ def go_on(root: Path, offered: EvalSpec | None = None, *, as_json: bool, reuse: 
     finally:
         reader.close()
     if not complete:
-        begun = begin_resume(root, offered=offered)
+        begun = begin_remote_resume(run, offered=offered) if is_url(run) else begin_resume(Path(run), offered=offered)
         begun.reuse = reuse
         return carry_out(begun, as_json=as_json, resumed=True)
     if as_json:
         counts = {"planned": planned, "finished": finished, "failed": 0, "owed": 0}
-        print_json({"run": str(root), "state": "complete", **counts, "exit_code": int(blocked > 0)})
+        print_json({"run": run, "state": "complete", **counts, "exit_code": int(blocked > 0)})
     else:
         told = f", {blocked} of them blocked" if blocked else ""
-        click.echo(f"{root}: complete, {finished} of {planned}{told}.")
+        click.echo(f"{run}: complete, {finished} of {planned}{told}.")
     return int(blocked > 0)
 
 

@@ -12,6 +12,7 @@ from holdfast.cli.main import print_json
 from holdfast.cli.resume import go_on
 from holdfast.engine.begin import begin_run, default_root, plan_entries
 from holdfast.engine.prepare import FreshInputs, Prepared, prepare
+from holdfast.engine.remote import begin_remote_run, remote_exists
 from holdfast.engine.reuse import Reuse
 from holdfast.errors import UsageError
 from holdfast.run.create import refuse_existing
@@ -19,6 +20,7 @@ from holdfast.run.find import find_run
 from holdfast.run.layout import Layout
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_argument, resolve
 from holdfast.spec.override import override
+from holdfast.storage.remote import is_url
 from holdfast.tasks.use import task_names
 
 
@@ -30,14 +32,14 @@ from holdfast.tasks.use import task_names
 @click.option("--sample-id", "sample_ids", multiple=True, help="Only the sample with this id; may be repeated.")
 @click.option("-T", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of a Python task.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any key of the eval file.")
-@click.option("--run-dir", type=click.Path(path_type=Path), help="Put the run exactly there.")
+@click.option("--run-dir", metavar="PATH|URL", help="Put the run exactly there; a URL names an object store.")
 @click.option("--or-resume", is_flag=True, help="Go on if --run-dir already holds the run.")
 @click.option("--reuse", multiple=True, metavar="RUN", help="Take replies to identical requests from this run.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     eval_file: str,
-    run_dir: Path | None,
+    run_dir: str | None,
     reuse: tuple[str, ...],
     *,
     or_resume: bool,
@@ -52,11 +54,18 @@ def command(
     if dry_run:
         return _dry_run(spec, None if or_resume else run_dir, as_json=as_json)
     replies = Reuse([find_run(run) for run in reuse]) if reuse else None
-    if or_resume and run_dir is not None and Layout(run_dir).journal.is_dir():
+    if or_resume and run_dir is not None and _is_there(run_dir):
         return go_on(run_dir, spec, as_json=as_json, reuse=replies)
-    begun = begin_run(spec, run_dir or default_root(spec), source=eval_file)
+    if run_dir is not None and is_url(run_dir):
+        begun = begin_remote_run(spec, run_dir, source=eval_file)
+    else:
+        begun = begin_run(spec, Path(run_dir) if run_dir else default_root(spec), source=eval_file)
     begun.reuse = replies
     return carry_out(begun, as_json=as_json, resumed=False)
+
+
+def _is_there(run_dir: str) -> bool:
+    return remote_exists(run_dir) if is_url(run_dir) else Layout(Path(run_dir)).journal.is_dir()
 
 
 def _eval(
@@ -86,9 +95,9 @@ def _is_python(eval_file: str) -> bool:
     return eval_file.partition(":")[0].endswith(".py") or (":" in eval_file and not Path(eval_file).exists())
 
 
-def _dry_run(spec: EvalSpec, run_dir: Path | None, *, as_json: bool) -> int:
-    if run_dir is not None:
-        refuse_existing(run_dir.absolute())
+def _dry_run(spec: EvalSpec, run_dir: str | None, *, as_json: bool) -> int:
+    if run_dir is not None and not is_url(run_dir):
+        refuse_existing(Path(run_dir).absolute())
     inputs = FreshInputs()
     try:
         prepared = prepare(spec, inputs)

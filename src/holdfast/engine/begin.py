@@ -37,10 +37,18 @@ class Begun:
     ) -> None:
         self.session, self.prepared, self.decision, self.note = session, prepared, decision, note
         self.reuse: Reuse | None = None
+        self.warnings: list[str] = []
+        self.url = ""
+        """Where the run is, if it is in an object store."""
 
     @property
     def root(self) -> Path:
         return self.session.layout.root
+
+    @property
+    def place(self) -> str:
+        """How a person names the run."""
+        return self.url or str(self.root)
 
 
 def default_root(spec: EvalSpec, runs: Path = RUNS) -> Path:
@@ -51,7 +59,12 @@ def default_root(spec: EvalSpec, runs: Path = RUNS) -> Path:
 
 
 def begin_run(
-    spec: EvalSpec, root: Path | None = None, *, tasks: Mapping[str, Task] | None = None, source: str = ""
+    spec: EvalSpec,
+    root: Path | None = None,
+    *,
+    tasks: Mapping[str, Task] | None = None,
+    source: str = "",
+    **writer: Any,
 ) -> Begun:
     """Makes a new run of a resolved eval; nothing is written before everything that can be checked was.
 
@@ -73,6 +86,7 @@ def begin_run(
             inputs=input_files(prepared, inputs.files),
             planned=prepared.planned,
             fields={**session_fields(prepared), "source": source},
+            **writer,
         )
     finally:
         inputs.close()
@@ -109,7 +123,9 @@ def plan_entries(prepared: Prepared) -> list[PlanEntry]:
     ]
 
 
-def begin_resume(root: Path, *, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> Begun:
+def begin_resume(
+    root: Path, *, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None, **writer: Any
+) -> Begun:
     """Opens a run for its next session, through the gate; without an offer everything comes from the run.
 
     Raises:
@@ -120,7 +136,7 @@ def begin_resume(root: Path, *, offered: EvalSpec | None = None, tasks: Mapping[
     """
     examine_run(root, offered, tasks).inputs.close()
     opening = _Opening(offered, tasks)
-    session = open_session(root, opening.make)
+    session = open_session(root, opening.make, **writer)
     begun = opening.begun(session)
     if begun.note or session.session.changes:
         # The file is derived: a failure to write it costs nothing, and the next session writes it.

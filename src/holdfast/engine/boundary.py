@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.errors import StorageFailure
+from holdfast.errors import RunHeld, StorageFailure
 from holdfast.models.errors import Blocked, ModelError
 from holdfast.run.records import Failure
 
@@ -92,7 +92,7 @@ async def guard(work: Awaitable[T]) -> Outcome:
     """
     try:
         return Outcome(value=await work)
-    except StorageFailure:
+    except (StorageFailure, RunHeld):
         raise
     except asyncio.CancelledError as error:
         # A task may cancel its own parts and let that escape; only a cancelled session is ours to pass on.

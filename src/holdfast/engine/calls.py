@@ -17,12 +17,14 @@ from typing import NoReturn
 
 from holdfast.engine.clock import Clock
 from holdfast.engine.pace import Pace
+from holdfast.errors import RunHeld
 from holdfast.models.errors import ModelError, PassingError, RateLimited, Rejected
 from holdfast.models.message import Reply, Request
 from holdfast.models.provider import Provider
 from holdfast.spec import ModelSpec
 
 _FIRST_PAUSE = 0.5
+_LEASE_SECONDS = 0.2
 _LONGEST_PAUSE = 60.0
 _LONGEST_WISH = 3600.0
 _NO_KEY = 401
@@ -129,16 +131,31 @@ class Activity:
 class Gate:
     """Open while the session works; once closed, nobody who comes to it goes on."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_held: Callable[[], bool] = lambda: True) -> None:
         self.is_closed = False
+        self._is_held = is_held
 
     def close(self) -> None:
         self.is_closed = True
 
+    @property
+    def is_open(self) -> bool:
+        """Whether work may begin now: the session works, and holds the run."""
+        return not self.is_closed and self._is_held()
+
     async def passes(self, activity: Activity) -> None:
-        """Returns at once while the gate is open; never once it is closed: the session is about to end."""
-        if self.is_closed:
-            await self.stays(activity)
+        """Returns at once while the gate is open; never once it is closed: the session is about to end.
+
+        While the run's lease is not held, it waits for the lease to be renewed.
+
+        Raises:
+            RunHeld: the lease is lost.
+        """
+        while not self.is_open:
+            if self.is_closed:
+                await self.stays(activity)
+            with activity.parking():
+                await asyncio.sleep(_LEASE_SECONDS)
 
     async def stays(self, activity: Activity) -> NoReturn:
         """Never returns: whoever waits here is owed, and ends with the session."""
@@ -231,7 +248,7 @@ class Caller:
 
     async def _admit(self, model: Model, activity: Activity) -> None:
         """Returns with the model's slot held, when one more request may be sent."""
-        if model.slots is None and model.pace.is_free and not self._gate.is_closed:
+        if model.slots is None and model.pace.is_free and self._gate.is_open:
             return
         with activity.parking():
             if model.slots is not None:
@@ -239,7 +256,7 @@ class Caller:
             try:
                 await model.pace.request()
                 await self._gate.passes(activity)
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, RunHeld):
                 if model.slots is not None:
                     model.slots.release()
                 raise

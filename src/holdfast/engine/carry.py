@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from holdfast.engine.boundary import LimitReached, Outcome, guard
@@ -74,7 +75,7 @@ class Carrier:
             )
             end, answer = await self._attempt(trial, cell, past, ticket)
             will_retry = end.status is Status.FAILED and past.attempt < last
-            self._observer.trial_ended(cell, end, will_retry=will_retry)
+            self._tell(cell, end, will_retry=will_retry)
             if not will_retry:
                 return
             past = Past(past.attempt + 1, answer=answer)
@@ -93,7 +94,11 @@ class Carrier:
         finally:
             self.underway.discard(trial)
             self.environment.on_idle()
-        self._observer.trial_ended(cell, end, will_retry=False)
+        self._tell(cell, end, will_retry=False)
+
+    def _tell(self, cell: Cell, end: Trial, *, will_retry: bool) -> None:
+        """Tells the observer once the end of the attempt counts."""
+        self.environment.session.when_counted(partial(self._observer.trial_ended, cell, end, will_retry=will_retry))
 
     async def _attempt(
         self, trial: RunningTrial, cell: Cell, past: Past, ticket: Ticket

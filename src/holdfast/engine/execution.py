@@ -24,7 +24,7 @@ from holdfast.engine.reuse import Reuse
 from holdfast.engine.scheduler import LaneQueue, Scheduler
 from holdfast.engine.slots import Level
 from holdfast.engine.trial import TrialEnvironment
-from holdfast.errors import StorageFailure
+from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.session import RunSession
 from holdfast.spec import EvalSpec, StageLimits
@@ -46,6 +46,8 @@ class Ended:
         return self.planned - self.finished
 
 
+_FLUSH_SECONDS = 5.0
+
 Show = Callable[[Progress], None]
 
 
@@ -61,7 +63,8 @@ class Execution:
         self._lacking = KeySet(lacking_scores(session.reader))
         self._counts = CallCounts()
         self.progress = Progress(self._clock, prepared.planned, self._planned_and_finished(), self._counts)
-        self._gate = Gate()
+        self._gate = Gate(session.is_held)
+        session.finished_now = lambda: self.progress.done
 
     def _planned_and_finished(self) -> int:
         """Finished trials that are part of the plan; those of a sample that is no longer asked are not."""
@@ -102,11 +105,12 @@ class Execution:
                 await opened.provider.close()
         return self._end(failure)
 
-    async def _work(self) -> StorageFailure | None:
+    async def _work(self) -> StorageFailure | RunHeld | None:
         """Carries everything out; whatever ends that early, the run is let go."""
         try:
             await self._scheduler.run()
-        except StorageFailure as error:
+            await self._wait_for_store()
+        except (StorageFailure, RunHeld) as error:
             return error
         except asyncio.CancelledError:
             # As Ctrl-C does it to asyncio.run: what is under way is owed.
@@ -119,6 +123,15 @@ class Execution:
             self._session.abandon()
             raise
         return None
+
+    async def _wait_for_store(self) -> None:
+        """Where trials count only once their segments are up, waits for that; a second signal ends the wait."""
+        uploader = self._session.uploader
+        while uploader is not None and self._session.counts_when_up and not self._interrupt.has_come:
+            if await asyncio.to_thread(uploader.flush, _FLUSH_SECONDS):
+                # The last of those who were told has been put into the loop; let it have its turn.
+                await asyncio.sleep(0)
+                return
 
     def _open_models(self, spec: EvalSpec) -> dict[str, Model]:
         self._prepared.open_models()
@@ -168,7 +181,7 @@ class Execution:
         progress = self.progress
         return Ended("interrupted", self._interrupt.exit_code, progress.planned, progress.done, progress.failed)
 
-    def _end(self, failure: StorageFailure | None) -> Ended:
+    def _end(self, failure: StorageFailure | RunHeld | None) -> Ended:
         progress = self.progress
         how, code = self._verdict(failure)
         ended = Ended(how, code, progress.planned, progress.done, progress.failed)
@@ -191,10 +204,10 @@ class Execution:
             return Ended(how, code, progress.planned, progress.done, progress.failed, warning)
         return ended
 
-    def _verdict(self, failure: StorageFailure | None) -> tuple[str, int]:
+    def _verdict(self, failure: StorageFailure | RunHeld | None) -> tuple[str, int]:
         progress = self.progress
         if failure is not None:
-            return "storage", failure.exit_code
+            return "storage" if isinstance(failure, StorageFailure) else "held by another", failure.exit_code
         if self._interrupt.has_come and progress.done < progress.planned:
             return "interrupted", self._interrupt.exit_code
         if progress.done < progress.planned or progress.blocked:

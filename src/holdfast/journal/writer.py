@@ -91,6 +91,9 @@ class JournalWriter:
         self._pending_bytes = 0
         self._sleeping = False
         self._closing = False
+        self._roll_wanted = False
+        self.last_sealed_seq = 0
+        """The last frame of the newest sealed segment."""
         self._failure: StorageFailure | None = None
         self._room_waiters: list[asyncio.Future[None]] = []
         self._thread = threading.Thread(target=self._run_thread, name="holdfast-journal", daemon=True)
@@ -221,28 +224,36 @@ class JournalWriter:
     # The thread.
 
     def _run_thread(self) -> None:
-        batch: list[_Item] = []
+        batch: list[_Item] | None = []
         failure: StorageFailure | None = StorageFailure(
             "The journal's writer stopped; what was acknowledged is intact."
         )
         try:
-            while batch := self._take():
-                self._write(batch)
+            while (batch := self._take()) is not None:
+                if batch:
+                    self._write(batch)
+                elif self._segment.frames:
+                    self._roll()
             failure = None
         except OSError as error:
             failure = _failure(self._directory, error)
         finally:
             # Whatever ended this thread, nobody is left waiting for it.
             if failure is not None:
-                self._end(batch, failure)
+                self._end(batch or [], failure)
 
-    def _take(self) -> list[_Item]:
-        """All that wait, up to the size of a frame; empty once the journal is closing and nothing waits."""
+    def _take(self) -> list[_Item] | None:
+        """All that wait, up to the size of a frame; nothing when a new segment is to begin, None once all is done."""
         with self._lock:
-            while not self._pending and not self._closing:
+            while not self._pending and not self._closing and not self._roll_wanted:
                 self._sleeping = True
                 self._wake.wait()
             self._sleeping = False
+            if self._roll_wanted and not self._closing:
+                self._roll_wanted = False
+                return []
+            if not self._pending:
+                return None
             count = _fitting(self._pending)
             batch, self._pending = self._pending[:count], self._pending[count:]
             self._pending_bytes -= sum(len(item.line) for item in batch)
@@ -305,8 +316,15 @@ class JournalWriter:
         finally:
             old.close()
         self._pins.append(_pin(old, sealed=True))
+        self.last_sealed_seq = old.next_seq - 1
         if self._on_sealed:
             self._on_sealed(old.ident)
+
+    def roll(self) -> None:
+        """Has the present segment sealed soon, if anything is in it, and a new one begun; does not wait."""
+        with self._lock:
+            self._roll_wanted = True
+            self._wake.notify()
 
     def copy(self, header: Header, payload: bytes, keys: list[str]) -> None:
         """Writes a doubtful frame of an earlier segment again; only before any record is handed in.
@@ -375,6 +393,7 @@ class JournalWriter:
             crashpoints.reach("session.ending")
             self._segment.append([last(list(self._pins))], [])
         self._segment.seal(successor=False)
+        self.last_sealed_seq = self._segment.next_seq - 1
         if self._on_sealed:
             self._on_sealed(self._segment.ident)
 

@@ -1,4 +1,4 @@
-"""Which run a person means: a path, or an unambiguous part of a run's name below `runs`."""
+"""Which run a person means: a path, a URL, or an unambiguous part of a run's name below `runs`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.layout import Layout
+from holdfast.run.remote import open_view
+from holdfast.storage.remote import is_url
 
 RUNS = Path("runs")
 
@@ -18,6 +20,8 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
         UsageError: more than one run fits; they are listed.
         NotARun: none does.
     """
+    if is_url(text):
+        return open_view(text)[0]
     path = Path(text)
     # Too long a text is no path either.
     with contextlib.suppress(OSError):

@@ -1,7 +1,8 @@
 """Bringing a run home from an object store: its segments, and what they cite, into a directory.
 
-Nothing that is there is overwritten. An object that cannot be read, or whose bytes are no sound segment of the run, is left out with a
-warning that names it; the others are recovered. Every file is fetched in pieces, so memory does not grow with the run.
+Nothing that is there is overwritten. An object that cannot be read, or whose bytes are no sound segment of the run,
+is left out with a warning that names it; the others are recovered. Every file is fetched in pieces, so memory does
+not grow with the run.
 """
 
 from __future__ import annotations
@@ -81,5 +82,3 @@ def _is_sealed_here(target: Path) -> bool:
     """Whether an unsealed segment in the store has since been sealed here, under its other name."""
     parsed = parse_name(target.name)
     return bool(parsed and not parsed[1] and (target.parent / parsed[0].filename(sealed=True)).exists())
-
-

@@ -7,6 +7,7 @@ follows, with the whole configuration and a pin on every earlier segment. Only a
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import Callable
@@ -19,11 +20,16 @@ from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader, check_openable
 from holdfast.run.records import Record, Session, SessionEnd, encode, outsource
+from holdfast.run.spool import Uploader
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
+from holdfast.storage.remote_lease import RemoteLease
 from holdfast.version import __version__
 
 MakeSession = Callable[[int, list[SegmentPin]], Session]
+
+
+_LEASE_SECONDS = 0.2
 
 
 class RunSession:
@@ -34,21 +40,30 @@ class RunSession:
         self.session = session
         self.run = reader.run
         self.layout = reader.layout
+        self.uploader: Uploader | None = None
+        self._last_seq = 0
+        self.finished_now: Callable[[], int] = lambda: 0
+        """How many trials are finished; set by whoever counts them."""
+        self.counts_when_up = False
+        """Whether a trial counts only once its segment is in the store."""
 
     @property
     def number(self) -> int:
         return self.session.number
 
     def _line(self, record: Record) -> bytes:
-        if not self._lease.is_held():
-            raise RunHeld(
-                f"This session holds the run {self.layout.root} no more; another may be executing it.",
-                hint="What was acknowledged is intact; see `holdfast status`, then resume.",
-            )
+        if self._lease.is_lost():
+            raise self._no_longer_held()
         try:
             return outsource(encode(record), self.reader.blobs)
         except OSError as error:
             raise StorageFailure(f"A blob of {self.layout.root} could not be written: {error.strerror}.") from error
+
+    def _no_longer_held(self) -> RunHeld:
+        return RunHeld(
+            f"This session holds the run {self.layout.root} no more; another may be executing it.",
+            hint="What was acknowledged is intact; see `holdfast status`, then resume.",
+        )
 
     def append(self, record: Record) -> None:
         """Hands a record in without waiting; it precedes everything handed in later."""
@@ -65,7 +80,45 @@ class RunSession:
 
     async def commit_async(self, record: Record) -> RecordId:
         """As `commit`, for a coroutine."""
-        return await self._writer.commit_async(self._line(record), getattr(record, "trial", ""))
+        return await self._once_held(await self._writer.commit_async(self._line(record), getattr(record, "trial", "")))
+
+    async def _once_held(self, ident: RecordId) -> RecordId:
+        """Acknowledges nothing while the lease is not held; it may be renewed, or turn out to be lost."""
+        while not self._lease.is_held():
+            if self._lease.is_lost():
+                raise self._no_longer_held()
+            await asyncio.sleep(_LEASE_SECONDS)
+        self._last_seq = max(self._last_seq, ident.seq)
+        return ident
+
+    def go_remote(self, lease: RemoteLease, uploader: Uploader, *, counts_when_up: bool) -> None:
+        """From now on the run is also in a store: under its lease, and uploaded as it grows."""
+        self._lease = _BothLeases(self._lease, lease)
+        self.uploader, self.counts_when_up = uploader, counts_when_up
+        lease.progress = lambda: (self.finished_now(), self.session.planned)
+        uploader.start(self._writer)
+
+    def is_held(self) -> bool:
+        """Whether work may begin now.
+
+        Raises:
+            RunHeld: never again: another session may be executing the run.
+        """
+        if self._lease.is_lost():
+            raise self._no_longer_held()
+        return self._lease.is_held()
+
+    def when_counted(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` once what was committed so far counts: at once, or, where the store decides, when it is up."""
+        if self.uploader is None or not self.counts_when_up:
+            tell()
+            return
+        loop = asyncio.get_running_loop()
+
+        def up() -> None:
+            loop.call_soon_threadsafe(tell)
+
+        self.uploader.when_up(self._last_seq, up)
 
     def put(self, record: Record) -> None:
         """As `append`, and never waits for room; for those who wait for a later record of theirs.
@@ -82,7 +135,7 @@ class RunSession:
             StorageFailure: it could not be made durable.
             RunHeld: the lease ran out, and another session may have taken the run.
         """
-        return await self._writer.keep(self._line(record), getattr(record, "trial", ""))
+        return await self._once_held(await self._writer.keep(self._line(record), getattr(record, "trial", "")))
 
     async def append_async(self, record: Record) -> None:
         """As `append`, for a coroutine: waits only for room."""
@@ -104,14 +157,38 @@ class RunSession:
             # The session has ended; an index that cannot be brought up to it costs time, never data.
             with contextlib.suppress(OSError):
                 self.reader.index.refresh(settle=False)
+            if self.uploader is not None:
+                self.uploader.finish()
         finally:
             self.abandon()
 
     def abandon(self) -> None:
         """Lets go of the run without another word, as a crash would; nothing is written after that."""
         self._writer.abandon()
+        if self.uploader is not None:
+            self.uploader.stop()
         self.reader.close()
         self._lease.release()
+
+
+class _BothLeases:
+    """A run in a store is held here and there."""
+
+    def __init__(self, here: Lease, there: RemoteLease) -> None:
+        self._here, self._there = here, there
+
+    def is_held(self) -> bool:
+        return self._here.is_held() and self._there.is_held()
+
+    def is_lost(self) -> bool:
+        return self._here.is_lost() or self._there.is_lost()
+
+    def moved_to(self, run: Path) -> None:
+        self._here.moved_to(run)
+
+    def release(self) -> None:
+        self._there.release()
+        self._here.release()
 
 
 def now() -> str:

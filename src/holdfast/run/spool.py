@@ -1,8 +1,8 @@
 """A run in an object store: a local spool holds it, and whatever is sealed goes up as the same bytes.
 
-What a segment cites (blobs, inputs, artifacts) goes up before it, so that what is up can be read. A store that fails is tried again with
-growing pauses and never stops the run; the lag is there for all to see. Under `durability: remote` a trial counts only once
-its segment is up.
+What a segment cites (blobs, inputs, artifacts) goes up before it, so that what is up can be read. A store that fails
+is tried again with growing pauses and never stops the run; the lag is there for all to see. Under `durability:
+remote` a trial counts only once its segment is up.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class Uploader:
         self._thread: threading.Thread | None = None
         self._done = threading.Condition()
         self._rounds = 0
+        self._up = 0
 
     def start(self, journal: JournalWriter) -> None:
         """Begins to upload what the journal writes."""
@@ -77,8 +78,9 @@ class Uploader:
         self._thread = threading.Thread(target=self._run, name="holdfast-upload", daemon=True)
         self._thread.start()
 
-    def sealed(self, ident: SegmentId, last_seq: int) -> None:
+    def sealed(self, ident: SegmentId) -> None:
         """A segment has been sealed; called by the journal's writer."""
+        last_seq = self._journal.last_sealed_seq if self._journal is not None else 0
         with self._lock:
             self._sealed.append((ident, last_seq))
 
@@ -165,7 +167,7 @@ class Uploader:
             up = 0
             while self._sealed and f"journal/{self._sealed[0][0].filename(sealed=True)}" in self._known:
                 up = self._sealed.popleft()[1]
-            self._up = max(getattr(self, "_up", 0), up)
+            self._up = max(self._up, up)
             left: deque[tuple[int, Callable[[], None]]] = deque()
             for seq, callback in self._waiting:
                 if seq <= self._up:
@@ -182,13 +184,21 @@ class Uploader:
         """Seals and uploads now; whether everything is up before so many seconds have passed."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            with self._done:
-                before = self._rounds
-                self._wake.set()
-                self._done.wait_for(lambda: self._rounds > before, timeout=max(deadline - time.monotonic(), 0.01))
+            self._wait_for_round(deadline)
             if self.lag.failing_since is None and not self._missing(everything=False) and not self._waiting:
                 return True
         return False
+
+    def _wait_for_round(self, deadline: float) -> None:
+        with self._done:
+            before = self._rounds
+            self._wake.set()
+            self._done.wait_for(lambda: self._rounds > before, timeout=max(deadline - time.monotonic(), 0.01))
+
+    def finish(self, seconds: float = 60.0) -> None:
+        """Uploads what the session's end has added, for so long at the most; what is left goes up next time."""
+        self._journal = None
+        self.flush(seconds)
 
     def stop(self) -> None:
         """Ends the thread; what is not up stays in the spool for the next session."""

@@ -6,7 +6,7 @@ alone, in that task or in its own `runner`. Loading brings them all into `runner
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from holdfast.spec.drift import Block, Drift
 from holdfast.spec.quantity import Count, GraceSeconds, Retries, Seconds
@@ -32,6 +32,13 @@ class RunnerSpec(Block, frozen=True):
 
     grace: Annotated[GraceSeconds, Drift.THROUGHPUT] = 30.0
     """Seconds that calls in flight are given to finish after the first interrupt."""
+
+    durability: Annotated[Literal["local", "remote"], Drift.RECORDED] = "local"
+    """When a trial of a run in an object store counts: once it is on this machine's disk, or once it is in the store.
+    """
+
+    upload_interval: Annotated[Seconds, Drift.THROUGHPUT] = 5.0
+    """Seconds after which what was written is sealed and uploaded, where the run is in an object store."""
 
     show_progress: Annotated[bool, Drift.THROUGHPUT] = True
     progress_interval: Annotated[Seconds, Drift.THROUGHPUT] = 1.0

@@ -39,6 +39,9 @@ class Lease(Protocol):
     """The right to execute a run, until it is released or its process ends."""
 
     def is_held(self) -> bool: ...
+    def is_lost(self) -> bool:
+        """Whether it will never be held again; one that is not held at the moment may be renewed."""
+
     def moved_to(self, run: Path) -> None: ...
     def release(self) -> None: ...
 
@@ -53,6 +56,9 @@ class _LockLease:
 
     def is_held(self) -> bool:
         return self._fd >= 0
+
+    def is_lost(self) -> bool:
+        return self._fd < 0
 
     def moved_to(self, run: Path) -> None:
         """The run's directory has been renamed; the lock goes with the file."""
@@ -176,6 +182,9 @@ class _HeartbeatLease:
 
     def is_held(self) -> bool:
         return not self._stop.is_set() and self._is_in_time()
+
+    def is_lost(self) -> bool:
+        return not self.is_held()
 
     def moved_to(self, run: Path) -> None:
         """The run's directory has been renamed, and the file with it."""

@@ -1,8 +1,8 @@
 """An object store: where the segments of a run go when its machine may not come back.
 
 Keys are relative to the run's URL. A conditional write either wins or loses, and says which; a store that ignores the
-condition is found out by `probe` and refused for leases. Whatever the store answers that is neither is a StorageFailure, which
-callers that may wait try again.
+condition is found out by `probe` and refused for leases. Whatever the store answers that is neither is a
+StorageFailure, which callers that may wait try again.
 """
 
 from __future__ import annotations
@@ -50,18 +50,12 @@ class RemoteStore:
         self._store = self._open()
 
     def _open(self) -> Any:
-        options = {"aws_endpoint": endpoint} if (endpoint := os.environ.get("AWS_ENDPOINT_URL")) else {}
-        if endpoint and endpoint.startswith("http://"):
-            options["aws_allow_http"] = "true"
         retry = {"max_retries": 2, "retry_timeout": _seconds(10)}
         client = {"timeout": "30s", "connect_timeout": "5s", "allow_http": True}
         try:
-            if not self.url.startswith("s3://"):
-                options = {}
-            store = self._obstore.store.from_url(self.url, config=options, client_options=client, retry_config=retry)
+            return self._obstore.store.from_url(self.url, client_options=client, retry_config=retry)
         except (self._obstore.exceptions.BaseError, ValueError) as error:
             raise ConfigurationError(f"{self.url} cannot be opened: {_reason(error)}.") from error
-        return store
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:

@@ -1,8 +1,9 @@
 """One writer, also across machines: a lease is an object in the store, written on condition only.
 
-The holder renews it well before its lifetime is over, and by its own monotonic clock neither begins nor acknowledges anything
-once that lifetime has passed without a renewal. A taker watches the object for a whole lifetime on its own clock, and takes over
-only if nothing moved. Wall clocks are never compared. The object also tells people who holds the run and how far it is.
+The holder renews it well before its lifetime is over, and by its own monotonic clock neither begins nor acknowledges
+anything once that lifetime has passed without a renewal. A taker watches the object for a whole lifetime on its own
+clock, and takes over only if nothing moved. Wall clocks are never compared. The object also tells people who holds
+the run and how far it is.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Published(msgspec.Struct, frozen=True):
     holder: Holder
     beat: int
     finished: int
+    planned: int
     at: str
     released: bool = False
 
@@ -44,7 +46,8 @@ class RemoteLease:
         self._store, self._lifetime = store, lifetime_seconds
         self._holder = this_process()
         self._beat = 0
-        self.finished: Callable[[], int] = lambda: 0
+        self.progress: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        """How many trials are finished, and how many are planned; published with every renewal."""
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.lost = False
@@ -82,11 +85,14 @@ class RemoteLease:
     def _content(self, *, released: bool = False) -> bytes:
         self._beat += 1
         at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
-        return msgspec.json.encode(Published(self._holder, self._beat, self.finished(), at, released))
+        return msgspec.json.encode(Published(self._holder, self._beat, *self.progress(), at, released))
 
     def is_held(self) -> bool:
         """Whether this process may begin and acknowledge work now."""
         return not self.lost and time.monotonic() < self._deadline
+
+    def is_lost(self) -> bool:
+        return self.lost
 
     def _keep_renewing(self) -> None:
         while not self._stop.wait(self._lifetime / 3):

@@ -1,0 +1,101 @@
+"""Beginning a session of a run in an object store: under the store's lease, from a spool on this machine.
+
+The store is probed first: one that ignores conditions on writes could not keep two sessions apart. A resume brings
+home what the spool does not have, and uploads what the store does not have; only then does work begin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast.engine.begin import Begun, begin_resume, begin_run, examine_run
+from holdfast.errors import UsageError
+from holdfast.run.home import bring_home
+from holdfast.run.layout import Layout
+from holdfast.run.remote import open_view
+from holdfast.run.spool import Uploader, spool_root
+from holdfast.spec import EvalSpec
+from holdfast.storage.remote import RemoteStore
+from holdfast.storage.remote_lease import RemoteLease
+from holdfast.tasks import Task
+
+
+def remote_exists(url: str) -> bool:
+    """Whether there is a run at the URL, or a spool of it here.
+
+    Raises:
+        StorageFailure: the store cannot be reached.
+    """
+    return Layout(spool_root(url)).journal.is_dir() or bool(RemoteStore(url).list("journal"))
+
+
+def begin_remote_run(spec: EvalSpec, url: str, *, tasks: Mapping[str, Task] | None = None, source: str = "") -> Begun:
+    """Makes a new run at the URL.
+
+    Raises:
+        UsageError: there is a run already.
+        ConfigurationError: the store ignores conditions, or a task, dataset or model is wrong.
+        StorageFailure: the store cannot be reached.
+        RunHeld: another session is making or executing the run.
+    """
+    store = RemoteStore(url)
+    store.probe()
+    if remote_exists(url):
+        raise UsageError(
+            f"{url} already holds a run.",
+            hint=f"Go on with `holdfast resume {url}`, or add `--or-resume` to the same command.",
+        )
+    with contextlib.ExitStack() as undo:
+        lease = RemoteLease(store)
+        undo.callback(lease.release)
+        root = spool_root(url)
+        uploader = _uploader(store, root, spec)
+        begun = begin_run(spec, root, tasks=tasks, source=source, on_sealed=uploader.sealed)
+        _go_remote(begun, lease, uploader, spec)
+        undo.pop_all()
+        return begun
+
+
+def begin_remote_resume(url: str, *, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> Begun:
+    """Opens the run at the URL for its next session, through the gate.
+
+    Raises:
+        NotARun: there is no run.
+        ResumeAborted: it may not go on with what is offered.
+        RunHeld: another session executes it.
+        StorageFailure: the store cannot be reached.
+    """
+    store = RemoteStore(url)
+    store.probe()
+    view, _ = open_view(url)
+    spec = examine_and_close(view, offered, tasks)
+    with contextlib.ExitStack() as undo:
+        lease = RemoteLease(store)
+        undo.callback(lease.release)
+        root = spool_root(url)
+        brought = bring_home(store, root)
+        uploader = _uploader(store, root, spec)
+        uploader.upload(everything=True)
+        begun = begin_resume(root, offered=offered, tasks=tasks, on_sealed=uploader.sealed)
+        begun.warnings = brought.warnings
+        _go_remote(begun, lease, uploader, begun.prepared.spec)
+        undo.pop_all()
+        return begun
+
+
+def examine_and_close(view: Path, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> EvalSpec:
+    passage = examine_run(view, offered, tasks)
+    passage.inputs.close()
+    return passage.decision.spec
+
+
+def _uploader(store: RemoteStore, root: Path, spec: EvalSpec) -> Uploader:
+    return Uploader(store, Layout(root), interval=spec.runner.upload_interval)
+
+
+def _go_remote(begun: Begun, lease: RemoteLease, uploader: Uploader, spec: EvalSpec) -> None:
+    counts_when_up = spec.runner.durability == "remote"
+    begun.url = uploader.store.url
+    begun.session.go_remote(lease, uploader, counts_when_up=counts_when_up)
