@@ -43,7 +43,7 @@ class Campaign:
         before = self._server.worked_on()
         process = self._program.start(*self._command)
         if self._rng.random() < 0.8:
-            self._wait_for_a_call(process, sum(before.values()))
+            self._wait_for_a_call(process, self._server.state()["received"])
         time.sleep(self._rng.uniform(0.0, 0.08))
         process.send(signal.SIGKILL)
         if process.wait().code != -signal.SIGKILL:
@@ -53,7 +53,7 @@ class Campaign:
         return True
 
     def _wait_for_a_call(self, process: Any, before: int) -> None:
-        while process.is_running and sum(self._server.worked_on().values()) == before:
+        while process.is_running and self._server.state()["received"] == before:
             time.sleep(0.002)
 
     def _check_after_kill(self, before: dict[str, int]) -> None:
