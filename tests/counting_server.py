@@ -52,11 +52,10 @@ class Space:
         fresh = {"prompt": _prompt(body), "received": 0, "answered": 0, "aborted": 0, "refused": 0, "tries": 0}
         return self.requests.setdefault(digest, fresh)
 
-    def state(self) -> dict[str, Any]:
+    def totals(self) -> dict[str, int]:
         names = ("received", "answered", "aborted", "refused")
         totals = {name: sum(entry[name] for entry in self.requests.values()) for name in names}
-        flight = {"in_flight": self.in_flight, "most_in_flight": self.most_in_flight}
-        return {**totals, **flight, "requests": self.requests}
+        return {**totals, "in_flight": self.in_flight, "most_in_flight": self.most_in_flight}
 
 
 def _prompt(body: dict[str, Any]) -> str:
@@ -143,8 +142,11 @@ async def _serve() -> None:
     async def chat(request: web.Request) -> web.StreamResponse:
         return await _answer(spaces[request.match_info["space"]], request, web)
 
-    async def state(request: web.Request) -> web.Response:
-        return web.json_response(spaces[request.match_info["space"]].state())
+    async def totals(request: web.Request) -> web.Response:
+        return web.json_response(spaces[request.match_info["space"]].totals())
+
+    async def requests(request: web.Request) -> web.Response:
+        return web.json_response(list(spaces[request.match_info["space"]].requests.values()))
 
     async def configure(request: web.Request) -> web.Response:
         spaces[request.match_info["space"]].configure(await request.json())
@@ -152,7 +154,8 @@ async def _serve() -> None:
 
     app = web.Application(client_max_size=2**28)
     app.router.add_post("/{space}/v1/chat/completions", chat)
-    app.router.add_get("/{space}/state", state)
+    app.router.add_get("/{space}/totals", totals)
+    app.router.add_get("/{space}/requests", requests)
     app.router.add_post("/{space}/behaviour", configure)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
@@ -174,11 +177,15 @@ class CountingServer:
         data = json.dumps(behaviour).encode()
         urllib.request.urlopen(urllib.request.Request(f"{self._address}/behaviour", data=data), timeout=30).close()
 
-    def state(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self._address}/state", timeout=30) as response:
+    def state(self) -> dict[str, int]:
+        """How many requests were received, answered, aborted, refused, and are in flight."""
+        return self._get("totals")
+
+    def _get(self, what: str) -> Any:
+        with urllib.request.urlopen(f"{self._address}/{what}", timeout=30) as response:
             return json.load(response)
 
-    def wait_for(self, **counts: int) -> dict[str, Any]:
+    def wait_for(self, **counts: int) -> dict[str, int]:
         """The state once every count is at least what is asked for."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
@@ -189,7 +196,7 @@ class CountingServer:
                 raise AssertionError(f"the server never saw {counts}: {state}")
             time.sleep(0.01)
 
-    def wait_until_idle(self) -> dict[str, Any]:
+    def wait_until_idle(self) -> dict[str, int]:
         """The state once no request is in flight."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (state := self.state())["in_flight"]:
@@ -200,8 +207,7 @@ class CountingServer:
 
     def worked_on(self) -> dict[str, int]:
         """How often each prompt was worked on; refused tries are not."""
-        entries = self.state()["requests"].values()
-        return {entry["prompt"]: entry["received"] - entry["refused"] for entry in entries}
+        return {entry["prompt"]: entry["received"] - entry["refused"] for entry in self._get("requests")}
 
 
 @contextlib.contextmanager

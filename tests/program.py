@@ -10,32 +10,22 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-PATIENCE_SECONDS = 20.0
+from observed import Ended, Zygote, new_logs, read_logs
 
-
-class Ended(NamedTuple):
-    """How a process of the program ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
+PATIENCE_SECONDS = 120.0
 
 
 class Started:
     """A process of the program, leader of a process group of its own."""
 
-    def __init__(self, arguments: tuple[object, ...], cwd: Path, environment: dict[str, str]) -> None:
-        self._logs = [cwd / f".{name}-{time.monotonic_ns()}" for name in ("out", "err")]
+    def __init__(self, arguments: tuple[object, ...], directory: Path, environment: dict[str, str]) -> None:
+        self._logs = new_logs(directory)
         with self._logs[0].open("wb") as out, self._logs[1].open("wb") as err:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "holdfast", *map(str, arguments)],
-                cwd=cwd,
+                cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -52,7 +42,7 @@ class Started:
         return self._process.poll() is None
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal to this process alone; one that has ended does not mind."""
+        """Sends a signal to this process alone."""
         self._process.send_signal(number)
 
     def send_group(self, number: signal.Signals) -> None:
@@ -61,7 +51,7 @@ class Started:
 
     def told(self) -> str:
         """What it has said so far on standard error."""
-        return self._read()[1]
+        return self._logs[1].read_text(errors="replace")
 
     def group_is_alive(self) -> bool:
         """Whether any process of its group is still there."""
@@ -71,30 +61,25 @@ class Started:
             return False
         return True
 
-    def wait(self, *, traceback: bool = False) -> Ended:
-        """Waits for the end. No traceback may have reached the user."""
+    def wait(self) -> Ended:
+        """Waits for the end."""
         try:
             code = self._process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"it never ended: {self._read()}") from None
-        ended = Ended(code, *self._read())
-        assert traceback or "Traceback" not in ended.err, ended.err
-        return ended
+            raise AssertionError(f"it never ended: {read_logs(0, self._logs)}") from None
+        return read_logs(code, self._logs)
 
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
 
-    def _read(self) -> list[str]:
-        return [path.read_bytes().decode("utf-8", "replace") for path in self._logs]
-
 
 class Program:
-    """The program, started in one directory."""
+    """The program, in one directory: `start` executes it anew, calling it runs a forked process to its end."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, zygote: Zygote) -> None:
+        self.directory, self._zygote = directory, zygote
         self._started: list[Started] = []
 
     def start(self, *arguments: object, **environment: str) -> Started:
@@ -104,7 +89,10 @@ class Program:
 
     def __call__(self, *arguments: object, code: int | None = None, **environment: str) -> Ended:
         """Runs the program to its end; `code` is the exit code that it has to have."""
-        ended = self.start(*arguments, **environment).wait()
+        if "HOLDFAST_CRASH_AT" in environment:  # looked at when the program is loaded
+            ended = self.start(*arguments, **environment).wait()
+        else:
+            ended = self._zygote.start(arguments, self.directory, environment).wait()
         assert code is None or ended.code == code, ended
         return ended
 
@@ -114,7 +102,7 @@ class Program:
 
     def records(self, run: object, type_: str | None = None) -> list[dict[str, Any]]:
         """The records of a run as the program prints them."""
-        records = [json.loads(line) for line in self("cat", run).out.splitlines()]
+        records = [json.loads(line) for line in self("cat", run, code=0).out.splitlines()]
         return [record for record in records if type_ in (None, record["type"])]
 
     def end(self) -> None:

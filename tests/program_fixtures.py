@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from counting_server import counting_server
+from observed import Observed, Zygote
 from program import Program
 
 
@@ -22,9 +23,23 @@ def server(server_process):
     return server_process(uuid.uuid4().hex)
 
 
+@pytest.fixture(scope="session")
+def zygote():
+    made = Zygote()
+    yield made
+    made.end()
+
+
 @pytest.fixture
-def holdfast(tmp_path):
+def holdfast(tmp_path, zygote):
     """The program; what it is still doing at the end of the test is killed."""
-    program = Program(tmp_path)
+    program = Program(tmp_path, zygote)
     yield program
     program.end()
+
+
+@pytest.fixture
+def observed(tmp_path, zygote):
+    """The program with a witness of its acknowledgements."""
+    yield Observed(zygote, tmp_path)
+    zygote.kill_all()

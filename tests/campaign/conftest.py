@@ -1,5 +1,5 @@
 """Campaigns start the program and may ask a server that counts."""
 
-from program_fixtures import holdfast, server, server_process
+from program_fixtures import holdfast, observed, server, server_process, zygote
 
-__all__ = ["holdfast", "server", "server_process"]
+__all__ = ["holdfast", "observed", "server", "server_process", "zygote"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+
 from evals import http_eval, python_eval
 from program import until
 

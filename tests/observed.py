@@ -1,0 +1,194 @@
+"""The program with a witness: every trial it acknowledges is written to a file before it goes on.
+
+As a program of its own it takes the arguments of `holdfast`; `HOLDFAST_TEST_ACKS` names the file. With `--zygote` it
+loads everything once and then forks a process for each order on its standard input, so that tests do not spend their
+time importing. Such a process is as real as any: it has its own id, and dies of its own signals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ACKS = "HOLDFAST_TEST_ACKS"
+
+
+class Ended(NamedTuple):
+    """How a process of the program ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def read_logs(code: int, logs: list[Path]) -> Ended:
+    """What a process has printed. No traceback may ever reach a user."""
+    ended = Ended(code, *(path.read_bytes().decode("utf-8", "replace") for path in logs))
+    assert "Traceback" not in ended.err, ended.err
+    return ended
+
+
+def new_logs(directory: Path) -> list[Path]:
+    """Two empty files for what a process prints."""
+    name = uuid.uuid4().hex
+    logs = [directory / f".{name}.{stream}" for stream in ("out", "err")]
+    for log in logs:
+        log.touch()
+    return logs
+
+
+def witness() -> None:
+    """From now on every acknowledgement is written down, by one write to a file that is only appended to."""
+    progress = importlib.import_module("holdfast.engine.progress").Progress
+    original = progress.trial_ended
+
+    def trial_ended(self, cell, end, *, will_retry):
+        original(self, cell, end, will_retry=will_retry)
+        if end.status.is_kept and ACKS in os.environ:
+            with Path(os.environ[ACKS]).open("ab", buffering=0) as acks:
+                acks.write(f"{end.trial}\n".encode())
+
+    progress.trial_ended = trial_ended
+
+
+def acknowledged(path: Path) -> list[str]:
+    """The trials that were acknowledged, in order."""
+    return path.read_text().split() if path.exists() else []
+
+
+class ForkedProcess:
+    """A process of the program that the zygote has forked, leader of a process group of its own."""
+
+    def __init__(self, zygote: Zygote, pid: int, logs: list[Path]) -> None:
+        self._zygote, self.pid, self._logs = zygote, pid, logs
+
+    def send(self, number: signal.Signals) -> None:
+        """Nobody else can have its id: it is not waited for yet."""
+        os.kill(self.pid, number)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended, waited for or not."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+    def wait(self) -> Ended:
+        code = self._zygote.ask({"wait": self.pid})["code"]
+        self._zygote.running.discard(self.pid)
+        return read_logs(code, self._logs)
+
+
+class Zygote:
+    """A process that forks processes of the program."""
+
+    def __init__(self) -> None:
+        self.running: set[int] = set()
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--zygote"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, order: dict[str, Any]) -> Any:
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def start(self, arguments: tuple[object, ...], directory: Path, environment: dict[str, str]) -> ForkedProcess:
+        logs = new_logs(directory)
+        order = {
+            "arguments": [str(argument) for argument in arguments],
+            "directory": str(directory),
+            "environment": {**os.environ, **environment},
+            "logs": [str(log) for log in logs],
+        }
+        pid = self.ask(order)["pid"]
+        self.running.add(pid)
+        return ForkedProcess(self, pid, logs)
+
+    def kill_all(self) -> None:
+        """Kills what still runs."""
+        for pid in list(self.running):
+            os.kill(pid, signal.SIGKILL)
+            self.ask({"wait": pid})
+            self.running.discard(pid)
+
+    def end(self) -> None:
+        self.kill_all()
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+
+class Observed:
+    """The program in one directory, whose acknowledgements are witnessed."""
+
+    def __init__(self, zygote: Zygote, directory: Path) -> None:
+        self._zygote, self.directory, self.acks = zygote, directory, directory / ".acks"
+
+    def start(self, *arguments: object) -> ForkedProcess:
+        return self._zygote.start(arguments, self.directory, {ACKS: str(self.acks)})
+
+    def __call__(self, *arguments: object, code: int | None = None) -> Ended:
+        ended = self.start(*arguments).wait()
+        assert code is None or ended.code == code, ended
+        return ended
+
+    def acknowledged(self) -> list[str]:
+        return acknowledged(self.acks)
+
+    def records(self, run: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self("cat", run, code=0).out.splitlines()]
+
+
+def _serve() -> None:
+    cli = importlib.import_module("holdfast.cli")
+    verbs = [f"holdfast.cli.{verb}" for verb in ("cat", "report", "resume", "run", "show", "status", "verify")]
+    for name in (*verbs, "holdfast.models.openai", "holdfast.models.scripted", "holdfast.spec.document"):
+        importlib.import_module(name)
+    for line in sys.stdin:
+        order = json.loads(line)
+        if "wait" in order:
+            _, status = os.waitpid(order["wait"], 0)
+            print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), flush=True)
+            continue
+        pid = os.fork()
+        if pid == 0:
+            _be(order, cli)
+        print(json.dumps({"pid": pid}), flush=True)
+
+
+def _be(order: dict[str, Any], cli: Any) -> None:
+    """Makes this forked process one that was started for the order."""
+    try:
+        os.setsid()
+        os.chdir(order["directory"])
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        flags = [os.O_RDONLY, os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_APPEND]
+        for target, path in enumerate([os.devnull, *order["logs"]]):
+            fd = os.open(path, flags[target])
+            os.dup2(fd, target)
+            os.close(fd)
+        sys.argv = ["holdfast", *order["arguments"]]
+        cli.main()
+    except KeyboardInterrupt:  # it came before the program had begun
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        witness()
+        if sys.argv[1:] == ["--zygote"]:
+            _serve()
+        else:
+            importlib.import_module("holdfast.cli").main()
