@@ -47,7 +47,7 @@ class PowerLoss:
         self._per_moment, self._rate, self._patience = per_moment, rate, patience
         self._seen: set[tuple[bytes, int]] = set()
         self.examined = self.moments = 0
-        self.operations: list[str] = []
+        self.operations: list[tuple[str, str]] = []
         self._lock = threading.Lock()
         self.broken: Exception | None = None
         self.watching = True
@@ -64,7 +64,7 @@ class PowerLoss:
         # A writer that acknowledges too early needs a moment to be caught at it.
         time.sleep(self._patience)
         with self._lock:
-            self.operations.append(operation)
+            self.operations.append((operation, path.name))
             if not self.broken and self.watching and self._chance.random() < self._rate:
                 self.moments += 1
                 self._look(operation, path)

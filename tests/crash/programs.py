@@ -24,7 +24,7 @@ class Told(NamedTuple):
     """How a workload ended, and what it had told by then."""
 
     code: int
-    lines: list[tuple[str, str]]
+    lines: list[tuple[str, ...]]
     errors: str
 
     def of(self, kind: str) -> set[str]:
@@ -39,9 +39,9 @@ def work(root: Path, *options: str, crash: str = "", before: list[str] | None = 
     return Told(done.returncode, read_lines(done.stdout), done.stderr)
 
 
-def read_lines(text: str) -> list[tuple[str, str]]:
-    """What was told; a last line that was cut off was not."""
-    return [(line.split()[0], line.split()[1]) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+def read_lines(text: str) -> list[tuple[str, ...]]:
+    """What was told, in words; a last line that was cut off was not."""
+    return [tuple(line.split()) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
 class Held(NamedTuple):

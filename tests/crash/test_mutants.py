@@ -24,10 +24,12 @@ def lose_power(directory, *, patience=0.0):
         loss.check()
 
 
-def kill_and_lose_power(directory):
-    """Sessions killed before each sync of a directory, the power lost at every moment of their successors."""
+def kill_and_lose_power(directory, name):
+    """Sessions killed before each sync of this directory, the power lost at every moment of their successors."""
     operations = operations_of_a_session(directory / "whole")
-    for kill in [place for place, operation in enumerate(operations) if operation == "sync_directory"]:
+    kills = [place for place, operation in enumerate(operations) if operation == ("sync_directory", name)]
+    assert kills
+    for kill in kills:
         kill_then_lose_power(directory / str(kill), kill, rate=1.0, per_moment=2)
 
 
@@ -61,12 +63,14 @@ def test_a_power_loss_betrays_an_early_acknowledgement(memory_path, monkeypatch)
         lose_power(memory_path, patience=0.01)
 
 
-@pytest.mark.parametrize("name", ["unsettled_name", "trusted_blob", "unsynced_parents"])
-def test_a_kill_and_then_a_power_loss_betray(memory_path, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "directory"), [("unsettled_name", "runs"), ("trusted_blob", "blobs"), ("unsynced_parents", "disk")]
+)
+def test_a_kill_and_then_a_power_loss_betray(memory_path, monkeypatch, name, directory):
     """What a killed process left unsynced and its successor relied on is missed after a power loss."""
     mutants.ALL[name](monkeypatch)
     with pytest.raises(Broken) as told:
-        kill_and_lose_power(memory_path)
+        kill_and_lose_power(memory_path, directory)
     print(told.value)
 
 

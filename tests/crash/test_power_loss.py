@@ -29,13 +29,14 @@ def test_every_state_a_power_loss_may_leave_opens_with_all_that_was_acknowledged
     loss = PowerLoss(memory_path, seed=SEED)
     workload(loss.fs, loss.root, loss.account)
     loss.check()
-    print(f"{loss.moments} moments, {loss.examined} states; before {Counter(loss.operations)}")
+    operations = Counter(operation for operation, _ in loss.operations)
+    print(f"{loss.moments} moments, {loss.examined} states; before {operations}")
     assert loss.moments > 60
     assert loss.examined > 200
 
 
-def operations_of_a_session(directory: Path) -> list[str]:
-    """What a session does to the disk, in order; the same each time."""
+def operations_of_a_session(directory: Path) -> list[tuple[str, str]]:
+    """What a session does to the disk, and to which file, in order; the same each time."""
     loss = PowerLoss(directory, seed=SEED, rate=0.0)
     scenarios.session_of(loss.fs, loss.root, loss.account, "a", "b")
     return loss.operations
@@ -64,7 +65,7 @@ def kill_everywhere(directory: Path, *, rate: float, per_moment: int) -> int:
 
 def test_a_process_killed_at_any_operation_and_resumed_may_lose_power_at_any_later_one(memory_path):
     """What a killed process left unsynced, and the next one counted, is there after a power loss too."""
-    assert kill_everywhere(memory_path, rate=0.06, per_moment=3) > 200
+    assert kill_everywhere(memory_path, rate=0.04, per_moment=2) > 100
 
 
 @pytest.mark.soak
@@ -87,7 +88,7 @@ def fail_then_lose_power(directory: Path, nth: int, *, rate: float, per_moment: 
 
 def fail_everywhere(directory: Path, *, rate: float, per_moment: int) -> int:
     """As above, for every sync that a session has."""
-    syncs = operations_of_a_session(directory / "whole").count("sync")
+    syncs = sum(1 for operation, _ in operations_of_a_session(directory / "whole") if operation == "sync")
     failures = range(1, syncs + 1)
     states = [fail_then_lose_power(directory / str(nth), nth, rate=rate, per_moment=per_moment) for nth in failures]
     print(f"{len(states)} failed syncs, {sum(states)} states")
@@ -96,7 +97,7 @@ def fail_everywhere(directory: Path, *, rate: float, per_moment: int) -> int:
 
 def test_resume_51_frames_whose_sync_failed_are_counted_only_after_they_were_written_again(memory_path):
     """Any sync fails, a resume finds the bytes in memory and goes on, the power fails: nothing counted is lost."""
-    assert fail_everywhere(memory_path, rate=0.12, per_moment=3) > 200
+    assert fail_everywhere(memory_path, rate=0.07, per_moment=2) > 80
 
 
 @pytest.mark.soak

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import TextIO
 
-from holdfast.cli.clean import clean
+from holdfast.cli.printable import printable
 from holdfast.engine.progress import Progress
 
 _PLAIN_SECONDS = 10.0
@@ -76,7 +76,7 @@ class Display:
     def _print_messages(self) -> None:
         while self._progress.messages:
             self._erase()
-            self._stream.write(clean(self._progress.messages.popleft())[:400] + "\n")
+            self._stream.write(printable(self._progress.messages.popleft())[:400] + "\n")
             self._stream.flush()
 
     def _line(self, *, final: bool = False) -> None:

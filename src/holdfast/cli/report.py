@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from holdfast.analysis.report import make_report
-from holdfast.cli.clean import clean
 from holdfast.cli.main import print_json
+from holdfast.cli.printable import printable
 from holdfast.run.find import find_run
 from holdfast.run.reading import RunReader
 
@@ -24,5 +24,5 @@ def command(run: str, *, as_json: bool) -> int:
     if as_json:
         print_json(report)
     else:
-        click.echo(clean(str(report)))
+        click.echo(printable(str(report)))
     return 0

@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from holdfast.analysis.run import Run
-from holdfast.cli.clean import clean
 from holdfast.cli.main import print_json
+from holdfast.cli.printable import printable
 from holdfast.errors import UsageError
 from holdfast.run.records import Answer, Score, Step, Trial
 
@@ -40,7 +40,7 @@ def _list(run: Run, limit: int, *, as_json: bool) -> None:
         print_json({"run": str(run.path), "total": total, "trials": shown})
         return
     for record in shown:
-        click.echo(clean(_line(record)))
+        click.echo(printable(_line(record)))
     if total > len(shown):
         click.echo(f"… and {total - len(shown)} more; --limit shows more")
     if not total:
@@ -62,7 +62,7 @@ def _transcript(run: Run, text: str, *, as_json: bool) -> None:
         print_json({"trial": key, "records": records})
         return
     for record in records:
-        click.echo(clean(_told(record)))
+        click.echo(printable(_told(record)))
 
 
 def _find(run: Run, text: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from holdfast.analysis.status import RunStatus, run_status
-from holdfast.cli.clean import clean
 from holdfast.cli.main import print_json
+from holdfast.cli.printable import printable
 from holdfast.errors import HoldfastError
 from holdfast.run.find import all_runs, find_run
 from holdfast.run.gate import change_text
@@ -47,7 +47,7 @@ def _all(*, as_json: bool) -> int:
         print_json({"runs": found})
         return 0
     for status in found:
-        click.echo(clean(f"{status.state:<10} {status.finished:>7}/{status.planned:<7} {status.run}"))
+        click.echo(printable(f"{status.state:<10} {status.finished:>7}/{status.planned:<7} {status.run}"))
     if not found:
         click.echo("There are no runs below runs/. Begin one with: holdfast run EVAL")
     return 0
@@ -69,7 +69,7 @@ def _print(status: RunStatus) -> None:
     lines += [f"  note: {note}" for note in status.notes]
     if status.state == "incomplete":
         lines.append(f"  go on with: holdfast resume {status.run}")
-    click.echo(clean("\n".join(lines)))
+    click.echo(printable("\n".join(lines)))
 
 
 def _calls_text(status: RunStatus) -> str:

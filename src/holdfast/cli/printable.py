@@ -8,6 +8,6 @@ _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def clean(text: str) -> str:
+def printable(text: str) -> str:
     """The text without terminal sequences and control characters; line ends and tabs stay."""
     return _CONTROLS.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n")))
