@@ -76,7 +76,7 @@ def run_status(reader: RunReader) -> RunStatus:
     kept -= len(lacking_scores(reader))
     planned = reader.sessions[-1].planned if reader.sessions else 0
     return RunStatus(
-        run=str(reader.layout.root),
+        run=reader.place,
         name=reader.sessions[-1].name if reader.sessions else "",
         state=_state(holder, kept, planned),
         planned=planned,

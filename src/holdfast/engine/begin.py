@@ -138,6 +138,7 @@ def begin_resume(
     opening = _Opening(offered, tasks)
     session = open_session(root, opening.make, **writer)
     begun = opening.begun(session)
+    session.layout.recovered.unlink(missing_ok=True)
     if begun.note or session.session.changes:
         # The file is derived: a failure to write it costs nothing, and the next session writes it.
         with contextlib.suppress(OSError):
@@ -184,6 +185,7 @@ class _Opening:
             planned=prepared.planned,
             source=last.source,
             serving=last.serving,
+            lost=reader.never_brought(),
             changes=passage.decision.changes,
             **session_fields(prepared),
         )

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.engine.begin import Begun, begin_resume, begin_run, examine_run
-from holdfast.errors import UsageError
-from holdfast.run.home import bring_home
+from holdfast.errors import NotARun, UsageError
+from holdfast.journal.segment import parse_name
+from holdfast.run.home import Brought, bring_home
 from holdfast.run.layout import Layout
 from holdfast.run.remote import open_view
 from holdfast.run.spool import Uploader, spool_root
@@ -53,6 +54,7 @@ def begin_remote_run(spec: EvalSpec, url: str, *, tasks: Mapping[str, Task] | No
         root = spool_root(url)
         uploader = _uploader(store, root, spec)
         begun = begin_run(spec, root, tasks=tasks, source=source, on_sealed=uploader.sealed)
+        _name_url(root, store)
         _go_remote(begun, lease, uploader, spec)
         undo.pop_all()
         return begun
@@ -72,17 +74,44 @@ def begin_remote_resume(url: str, *, offered: EvalSpec | None = None, tasks: Map
     view, _ = open_view(url)
     spec = examine_and_close(view, offered, tasks)
     with contextlib.ExitStack() as undo:
-        lease = RemoteLease(store)
-        undo.callback(lease.release)
         root = spool_root(url)
-        brought = bring_home(store, root)
+        lease = RemoteLease(store, above=_newest_session(store, root))
+        undo.callback(lease.release)
+        brought = _fill_spool(store, root)
         uploader = _uploader(store, root, spec)
         uploader.upload(everything=True)
-        begun = begin_resume(root, offered=offered, tasks=tasks, on_sealed=uploader.sealed)
+        begun = begin_resume(root, offered=offered, tasks=tasks, at_least=lease.session, on_sealed=uploader.sealed)
         begun.warnings = brought.warnings
         _go_remote(begun, lease, uploader, begun.prepared.spec)
         undo.pop_all()
         return begun
+
+
+def _newest_session(store: RemoteStore, root: Path) -> int:
+    """The highest number of a session that anything is known of, going by names."""
+    names = [Path(entry.key).name for entry in store.list("journal")]
+    names += [path.name for path in Layout(root).journal.iterdir()] if Layout(root).journal.is_dir() else []
+    return max((parsed[0].session for name in names if (parsed := parse_name(name))), default=0)
+
+
+def _fill_spool(store: RemoteStore, root: Path) -> Brought:
+    """Brings home what the spool does not have; a spool that was not there is marked as brought home."""
+    if not Layout(root).journal.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        Layout(root).recovered.write_text(store.url + "\n", encoding="utf-8")
+        brought = bring_home(store, root)
+    else:
+        try:
+            brought = bring_home(store, root)
+        except NotARun:
+            # Its machine was stopped before anything was uploaded, and this is that machine.
+            brought = Brought()
+    _name_url(root, store)
+    return brought
+
+
+def _name_url(root: Path, store: RemoteStore) -> None:
+    Layout(root).remote.write_text(store.url + "\n", encoding="utf-8")
 
 
 def examine_and_close(view: Path, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> EvalSpec:

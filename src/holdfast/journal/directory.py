@@ -220,8 +220,23 @@ def state_of(segment: SegmentFile, scan: SegmentScan) -> SegmentState:
     )
 
 
-def cross_check(states: Iterable[SegmentState], pins: Iterable[SegmentPin]) -> list[Damage]:
-    """What the segments and the pins say that is not so."""
+def never_brought(states: Iterable[SegmentState], pins: Iterable[SegmentPin]) -> list[SegmentId]:
+    """The segments that only the footer before them vouches for: the newest of a writer that was killed with them."""
+    known = {state.ident: state for state in states}
+    pinned = {SegmentId(*pin[:3]) for pin in pins}
+    after = [_after(state.ident) for state in known.values() if state.successor]
+    newest = {ident[:2]: ident for ident in sorted(known)}
+    return sorted(ident for ident in after if ident not in known and ident not in pinned and newest[ident[:2]] < ident)
+
+
+def _after(ident: SegmentId) -> SegmentId:
+    return ident._replace(number=ident.number + 1)
+
+
+def cross_check(
+    states: Iterable[SegmentState], pins: Iterable[SegmentPin], lost: Iterable[SegmentId] = ()
+) -> list[Damage]:
+    """What the segments and the pins say that is not so; what was already noted as `lost` is not said again."""
     known = {state.ident: state for state in sorted(states)}
     damage = [_truncated(state) for state in known.values() if state.named_sealed and not state.sealed]
     missing: dict[SegmentId, str] = {}
@@ -233,6 +248,8 @@ def cross_check(states: Iterable[SegmentState], pins: Iterable[SegmentPin]) -> l
             damage += _check_pin(known[ident], pin)
         else:
             missing.setdefault(ident, f"a later record saw {pin.frames} frames in it")
+    for ident in lost:
+        missing.pop(SegmentId(*ident), None)
     damage += [_missing(ident, reason, known) for ident, reason in sorted(missing.items())]
     damage += _sequence_gaps(known.values())
     return list(dict.fromkeys(damage))
@@ -264,7 +281,7 @@ def _note_missing(state: SegmentState, known: dict[SegmentId, SegmentState], mis
         if before in known:
             break
         missing[before] = f"segment {state.ident} came after it"
-    after = state.ident._replace(number=state.ident.number + 1)
+    after = _after(state.ident)
     if state.successor and after not in known:
         missing[after] = f"the footer of {state.ident} vouches for it"
 

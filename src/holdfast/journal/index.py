@@ -345,12 +345,12 @@ class Index:
         query = "SELECT session, writer, number, frames, lower(hex(last_digest)), sealed FROM segments WHERE gone"
         return [SegmentPin._make((*row[:5], bool(row[5]))) for row in self._db.execute(query)]
 
-    def damage(self, pins: Iterable[SegmentPin]) -> list[Damage]:
-        """Everything that is wrong with the journal, given the pins that its records hold."""
+    def damage(self, pins: Iterable[SegmentPin], lost: Iterable[SegmentId] = ()) -> list[Damage]:
+        """Everything that is wrong with the journal, given the pins and the losses that its records hold."""
         found: list[Damage] = []
         for (blob,) in self._db.execute("SELECT damage FROM segments WHERE NOT gone ORDER BY session, writer, number"):
             found += _damage_decoder.decode(blob)
-        return self.name_missed(found + cross_check(self.states(), [*pins, *self.gone()]))
+        return self.name_missed(found + cross_check(self.states(), [*pins, *self.gone()], lost))
 
     def name_missed(self, damage: Iterable[Damage]) -> list[Damage]:
         """The same findings; one that names no key names those whose records were there at an earlier look."""

@@ -139,7 +139,7 @@ class SegmentScan:
         self._decompressor = zstandard.ZstdDecompressor()
         self._chain = blake2b(digest_size=DIGEST_SIZE)
         self._whole = start == 0
-        self._footer_offset = 0
+        self.footer_offset = 0
 
     @property
     def sealed(self) -> bool:
@@ -163,7 +163,7 @@ class SegmentScan:
             if frame is None:
                 offset = self._resynchronise(offset, header)
             elif frame.header.kind == FOOTER and frame.header.format <= FORMAT:
-                self._footer_offset = offset
+                self.footer_offset = offset
                 self._take_footer(frame)
                 offset = self.end = offset + frame.header.size
                 self._check_nothing_follows(offset)
@@ -303,7 +303,7 @@ class SegmentScan:
             return
         last = footer.first_seq + footer.frames - 1
         if self.last_seq < last and self._next_seq <= last:
-            self._lose(max(self._next_seq, footer.first_seq), last, self._footer_offset)
+            self._lose(max(self._next_seq, footer.first_seq), last, self.footer_offset)
         if self._whole:
             self._check_beginning(footer)
         self.damage = [_with_keys(damage, footer) for damage in self.damage]

@@ -38,6 +38,16 @@ class Layout:
     def config(self) -> Path:
         return self.root / "config.yaml"
 
+    @property
+    def remote(self) -> Path:
+        """Holds the URL of a run that is in an object store, in its spool and in what readers put together of it."""
+        return self.root / "remote.url"
+
+    @property
+    def recovered(self) -> Path:
+        """There from the moment a run was brought home to a place that had nothing of it, to its next session."""
+        return self.root / "recovered.url"
+
 
 def reader_cache(root: Path, run: bytes) -> Path:
     """Where a process that does not hold the run keeps its own index of it: one for each copy of each run."""

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from holdfast.errors import NewerFormat, NotARun
 from holdfast.journal import FORMAT, BlobStore, Damage, Index, Journal, RecordId, Row, SegmentPin
-from holdfast.journal.directory import open_segment
+from holdfast.journal.directory import never_brought, open_segment
 from holdfast.journal.frame import HEADER_SIZE, decode_header
-from holdfast.journal.segment import parse_name
+from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.run.layout import Layout, reader_cache
 from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd, Trial, cited_blob, classify, decode
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
@@ -124,7 +124,31 @@ class RunReader:
 
     def damage(self) -> list[Damage]:
         """Everything that is not as it was written, torn tails included."""
-        return self.index.damage(self.pins())
+        return self.index.damage(self.pins(), self.lost())
+
+    def lost(self) -> dict[SegmentId, int]:
+        """Segments that were lost with their machine, and the session that noted it."""
+        return {ident: record.number for record in reversed(self.sessions) for ident in record.lost}
+
+    def never_brought(self) -> list[SegmentId]:
+        """In a run that was brought home since its last session: the segments that never reached the store."""
+        if not self.layout.recovered.exists():
+            return []
+        pins = [*self.pins(), *self.index.gone()]
+        return [ident for ident in never_brought(self.index.states(), pins) if ident not in self.lost()]
+
+    @property
+    def place(self) -> str:
+        """How a person names the run: by its URL if it is in a store."""
+        return self.url or str(self.layout.root)
+
+    @cached_property
+    def url(self) -> str:
+        """Where the run is in an object store; empty for any other."""
+        try:
+            return self.layout.remote.read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
 
     def finished(self) -> Iterator[str]:
         """The keys of the trials that have a final record which is kept, sorted."""
@@ -145,7 +169,15 @@ class RunReader:
             kinds = Counter(damage.kind.value for damage in losses)
             told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
             notes.append(f"The journal is damaged ({told}); what was lost is owed again. `holdfast verify` names it.")
-        return notes + self._plan_notes() + self._artifact_notes()
+        return notes + self._lost_notes() + self._plan_notes() + self._artifact_notes()
+
+    def _lost_notes(self) -> list[str]:
+        present = {segment.ident for segment in self.journal.segments()}
+        return [
+            f"Segment {ident} was lost with its machine, noted by session {session}; its trials were owed again."
+            for ident, session in sorted(self.lost().items())
+            if ident not in present
+        ]
 
     def _artifact_notes(self) -> list[str]:
         """A quick comparison, by directories; `verify` goes by files."""
@@ -235,14 +267,14 @@ def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
     votes: Counter[bytes] = Counter()
     names = [name for name in fs.list(layout.journal) if parse_name(name)]
     for name in names:
-        votes.update(_ids_in(fs, layout.journal / name))
+        votes.update(ids_in(fs, layout.journal / name))
     if not votes:
         state = "its journal is empty" if not names else "nothing legible is in its journal"
         raise NotARun(f"Nothing was recorded in {layout.root}: {state}.", hint="`holdfast run` begins a run.")
     return votes.most_common(1)[0][0]
 
 
-def _ids_in(fs: FileSystem, path: Path) -> list[bytes]:
+def ids_in(fs: FileSystem, path: Path) -> list[bytes]:
     """The run id of the first header in a segment that checks out; the file name must agree with it."""
     file = open_segment(fs, path)
     try:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import UsageError
-from holdfast.journal import BLOB_BYTES, BlobStore, Entry, SegmentPin
+from holdfast.journal import BLOB_BYTES, BlobStore, Entry, SegmentId, SegmentPin
 from holdfast.models.message import Usage
 
 
@@ -103,6 +103,8 @@ class Session(Record, frozen=True):
     serving: str = ""
     """The digest of serving.yaml, if the run has one."""
     pins: list[SegmentPin] = []
+    lost: list[SegmentId] = []
+    """Segments that were lost with their machine before they were uploaded: their trials are owed."""
     changes: list[Change] = []
 
 

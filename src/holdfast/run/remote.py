@@ -1,4 +1,4 @@
-"""A run by its URL: read from whatever there is of it, here and in the store, or executed under the remote lease."""
+"""A run by its URL, for reading: whatever there is of it, here and in the store, put together in a directory."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import os
 from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
+
 from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal.segment import parse_name
-from holdfast.run.home import Brought, bring_home
+from holdfast.run.home import Brought, bring_home, wanted
 from holdfast.run.layout import Layout
 from holdfast.run.spool import spool_root
-from holdfast.storage.remote import RemoteStore
+from holdfast.storage.remote import Entry, RemoteStore
+
+_TAGS = "tags.json"
 
 
 def view_root(url: str) -> Path:
@@ -28,18 +32,24 @@ def open_view(url: str) -> tuple[Path, Brought]:
         StorageFailure: the store cannot be reached, and there is no spool here.
     """
     spool, root = spool_root(url), view_root(url)
-    for directory in (root, *_directories(root)):
-        directory.mkdir(parents=True, exist_ok=True)
-    _drop_links(root)
     here = Layout(spool).journal.is_dir()
-    if here:
-        _link(spool, root)
+    store = RemoteStore(url)
     try:
-        brought = bring_home(RemoteStore(url), root)
+        entries, warnings = wanted(store), []
     except (StorageFailure, NotARun) as error:
         if not here:
             raise
-        brought = Brought(warnings=[f"Only what is on this machine was read: {error}"])
+        entries, warnings = [], [f"Only what is on this machine was read: {error}"]
+    for directory in (root, *_directories(root)):
+        directory.mkdir(parents=True, exist_ok=True)
+    _drop_links(root)
+    _drop_stale(root, entries)
+    if here:
+        _link(spool, root)
+    Layout(root).remote.write_text(url.rstrip("/") + "\n", encoding="utf-8")
+    brought = bring_home(store, root, entries)
+    _write_tags(root, entries)
+    brought.warnings[:0] = warnings
     return root, brought
 
 
@@ -56,6 +66,28 @@ def _drop_links(root: Path) -> None:
                 path.unlink()
 
 
+def _drop_stale(root: Path, entries: list[Entry]) -> None:
+    """Forgets what was fetched earlier and is no longer, or no longer so, in the store: the view shows what is there."""
+    now = {entry.key: entry.tag for entry in entries}
+    for key, tag in _read_tags(root).items():
+        if now.get(key) != tag:
+            (root / key).unlink(missing_ok=True)
+    _write_tags(root, entries)
+
+
+def _read_tags(root: Path) -> dict[str, str]:
+    try:
+        return msgspec.json.decode((root / _TAGS).read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def _write_tags(root: Path, entries: list[Entry]) -> None:
+    temporary = root / f".{_TAGS}.{os.getpid()}"
+    temporary.write_bytes(msgspec.json.encode({entry.key: entry.tag for entry in entries}))
+    temporary.replace(root / _TAGS)
+
+
 def _link(spool: Path, root: Path) -> None:
     for source, target in zip((spool, *_directories(spool)), (root, *_directories(root)), strict=True):
         for path in source.iterdir() if source.is_dir() else []:
@@ -64,7 +96,7 @@ def _link(spool: Path, root: Path) -> None:
 
 
 def _link_one(path: Path, target: Path) -> None:
-    if path.name.startswith((".", "lease", "index.sqlite")):
+    if path.name.startswith((".", "lease", "index.sqlite", "remote.url", "recovered.url")):
         return
     if parse_name(path.name) or not target.exists():
         # A fetched copy of a segment gives way to the one here: it may be longer, and local wins.

@@ -96,6 +96,10 @@ class RunSession:
         self._lease = _BothLeases(self._lease, lease)
         self.uploader, self.counts_when_up = uploader, counts_when_up
         lease.progress = lambda: (self.finished_now(), self.session.planned)
+        lease.behind = lambda: uploader.lag.segments
+        if lease.session < self.number:
+            lease.session = self.number
+            lease.renew()
         uploader.start(self._writer)
 
     def is_held(self) -> bool:
@@ -167,8 +171,15 @@ class RunSession:
         self._writer.abandon()
         if self.uploader is not None:
             self.uploader.stop()
+            self._keep_what_is_late(self.uploader)
         self.reader.close()
         self._lease.release()
+
+    def _keep_what_is_late(self, uploader: Uploader) -> None:
+        """A session that has lost the run writes no more; what it had goes up all the same, under its own number."""
+        if self._lease.is_lost():
+            with contextlib.suppress(StorageFailure, OSError):
+                uploader.upload(everything=True)
 
 
 class _BothLeases:
@@ -200,9 +211,11 @@ def open_session(
     root: Path,
     make: Callable[[RunReader, int, list[SegmentPin]], Session],
     fs: FileSystem | None = None,
+    *,
+    at_least: int = 1,
     **writer: Any,
 ) -> RunSession:
-    """Opens the run in `root` for executing; `make` gives this session's record.
+    """Opens the run in `root` for executing; `make` gives this session's record, whose number is `at_least` so high.
 
     Raises:
         NotARun: there is no run.
@@ -218,7 +231,7 @@ def open_session(
         _settle_name(fs, root)
         reader = RunReader(root, fs, index=Layout(root).index)
         undo.callback(reader.close)
-        session = _begin(reader, lease, make, writer)
+        session = _begin(reader, lease, max(_next_number(reader), at_least), make, writer)
         undo.pop_all()
         return session
 
@@ -237,10 +250,10 @@ def _settle_name(fs: FileSystem, root: Path) -> None:
 def _begin(
     reader: RunReader,
     lease: Lease,
+    number: int,
     make: Callable[[RunReader, int, list[SegmentPin]], Session],
     options: dict[str, Any],
 ) -> RunSession:
-    number = _next_number(reader)
     pins = [state.pin() for state in reader.index.states()]
     session = make(reader, number, pins)
     journal = JournalWriter(reader.fs, reader.layout.journal, reader.run, number, **options)

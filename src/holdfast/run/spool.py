@@ -7,6 +7,7 @@ remote` a trial counts only once its segment is up.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -14,6 +15,8 @@ from collections import deque
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
+
+import msgspec
 
 from holdfast.errors import StorageFailure
 from holdfast.journal.segment import SegmentId, parse_name
@@ -23,6 +26,7 @@ from holdfast.storage.remote import RemoteStore
 
 UPLOAD_SECONDS = 5.0
 UPLOAD_BYTES = 8 << 20
+LAG = "upload.json"
 _LONGEST_PAUSE = 30.0
 
 
@@ -36,14 +40,26 @@ def spool_root(url: str) -> Path:
     return Path(base) / f"{name}-{blake2b(url.rstrip('/').encode(), digest_size=6).hexdigest()}"
 
 
-class Lag:
+class Lag(msgspec.Struct):
     """How far the store is behind: for progress and status."""
 
-    def __init__(self) -> None:
-        self.segments = 0
-        self.bytes = 0
-        self.failing_since: float | None = None
-        self.reason = ""
+    segments: int = 0
+    bytes: int = 0
+    failing_since: float | None = None
+    """By the clock of this process; None while the store takes what it is given."""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        told = f"{self.segments} segments not uploaded yet" if self.segments else ""
+        return f"{told or 'uploads fail'} ({self.reason})" if self.reason else told
+
+
+def read_lag(spool: Path) -> Lag | None:
+    """What the process that executes a run last noted of its uploads, or None."""
+    try:
+        return msgspec.json.decode((spool / LAG).read_bytes(), type=Lag)
+    except (OSError, msgspec.MsgspecError):
+        return None
 
 
 class Uploader:
@@ -92,11 +108,20 @@ class Uploader:
     # The thread.
 
     def _run(self) -> None:
-        pause = self._interval
+        # The first round at once: from then on the store knows of this session.
+        pause = 0.0
         while not self._stop:
             self._wake.wait(pause)
             self._wake.clear()
-            pause = self._interval if self._round() else min(max(pause, 0.5) * 2, _LONGEST_PAUSE)
+            pause = self._interval if self._round() else min(max(pause, 0.25) * 2, _LONGEST_PAUSE)
+            self._note_lag()
+
+    def _note_lag(self) -> None:
+        """For whoever asks after the run on this machine; nothing depends on it."""
+        with contextlib.suppress(OSError):
+            temporary = self._layout.root / f".{LAG}.new"
+            temporary.write_bytes(msgspec.json.encode(self.lag))
+            temporary.replace(self._layout.root / LAG)
 
     def _round(self) -> bool:
         """Seals what was written, and uploads what is sealed; whether the store took it."""
@@ -131,6 +156,7 @@ class Uploader:
         for path in missing:
             self._put(f"journal/{path.name}", path)
             self.lag.segments -= 1
+            self.lag.bytes -= path.stat().st_size
         if missing or everything:
             self._upload_config()
         self._count()
@@ -157,7 +183,10 @@ class Uploader:
                 self.store.put_file(name, path)
 
     def _put(self, key: str, path: Path) -> None:
-        self.store.put_file(key, path)
+        if key.startswith("journal/"):
+            self.store.put_segment(key, path)
+        else:
+            self.store.put_file(key, path)
         self._known[key] = path.stat().st_size
 
     def _count(self) -> None:

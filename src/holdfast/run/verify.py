@@ -83,6 +83,9 @@ class _Count:
         self.sessions.sort(key=lambda record: record.number)
         self.ends.sort(key=lambda record: record.number)
 
+    def lost(self) -> list[SegmentId]:
+        return [ident for record in self.sessions for ident in record.lost]
+
     def pins(self) -> list[SegmentPin]:
         return [pin for record in self.sessions for pin in record.pins] + [
             pin for record in self.ends for pin in record.pins
@@ -106,7 +109,7 @@ def verify_run(reader: RunReader) -> Verification:
         states.append(state_of(segment, scan))
     count.sort()
     damage = [item for ident in sorted(found) for item in found[ident]]
-    damage = reader.index.name_missed(damage + cross_check(states, [*count.pins(), *reader.index.gone()]))
+    damage = reader.index.name_missed(damage + cross_check(states, [*count.pins(), *reader.index.gone()], count.lost()))
     if not any(item.is_loss for item in damage):
         damage += _check_counts(count) + _check_index(count, reader, indexed)
     damage += _check_files(reader, count)
@@ -115,7 +118,7 @@ def verify_run(reader: RunReader) -> Verification:
 
 def _result(reader: RunReader, count: _Count, states: list[SegmentState], damage: list[Damage]) -> Verification:
     return Verification(
-        run=str(reader.layout.root),
+        run=reader.place,
         ok=not any(item.is_loss for item in damage),
         segments=len(states),
         frames=sum(state.frames for state in states),

@@ -79,6 +79,19 @@ class RemoteStore:
         with self._told(f"store {key}"):
             self._obstore.put(self._store, key, path)
 
+    def put_segment(self, key: str, path: Path) -> None:
+        """Stores a file under a name that is never given twice; one that is there with the same bytes is left alone.
+
+        Raises:
+            StorageFailure: the store failed, or holds something else under this name.
+        """
+        data = path.read_bytes()
+        if self.put_new(key, data) is None and (self.get(key) or (b"",))[0] != data:
+            raise StorageFailure(
+                f"{self.url} already holds other bytes as {key}; they are left as they are.",
+                hint="What is on this machine is intact; `holdfast verify` tells which of the two is sound.",
+            )
+
     def put_new(self, key: str, data: bytes) -> str | None:
         """Stores an object that was not there; its tag, or None if another was first."""
         return self._put_if(key, data, "create")

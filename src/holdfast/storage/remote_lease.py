@@ -8,18 +8,36 @@ the run and how far it is.
 
 from __future__ import annotations
 
+import math
+import os
 import threading
 import time
 from collections.abc import Callable
 
 import msgspec
 
-from holdfast.errors import RunHeld, StorageFailure
+from holdfast.errors import ConfigurationError, RunHeld, StorageFailure
 from holdfast.storage.holder import Holder, is_alive, this_process
 from holdfast.storage.remote import RemoteStore
 
 KEY = "lease.json"
 LIFETIME_SECONDS = 30.0
+
+
+def lifetime_seconds() -> float:
+    """How long a lease lasts without being renewed; everybody who shares a run must use the same.
+
+    Raises:
+        ConfigurationError: HOLDFAST_LEASE_SECONDS is no such time.
+    """
+    text = os.environ.get("HOLDFAST_LEASE_SECONDS") or str(LIFETIME_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0.0 < seconds < math.inf:
+        raise ConfigurationError(f"HOLDFAST_LEASE_SECONDS is {text!r}, which is no number of seconds.")
+    return seconds
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -31,29 +49,36 @@ class Published(msgspec.Struct, frozen=True):
     planned: int
     at: str
     released: bool = False
+    session: int = 0
+    """The number of the holder's session. No other holder ever has it, so two never write the same segment."""
+    behind: int = 0
+    """How many segments were not up yet."""
 
 
 class RemoteLease:
     """The right to execute a run in an object store, while it can be renewed."""
 
-    def __init__(self, store: RemoteStore, *, lifetime_seconds: float = LIFETIME_SECONDS) -> None:
-        """Takes the lease.
+    def __init__(self, store: RemoteStore, *, above: int = 0, lifetime: float | None = None) -> None:
+        """Takes the lease, for a session whose number is above all that are known.
 
         Raises:
+            ConfigurationError: HOLDFAST_LEASE_SECONDS is no time.
             RunHeld: another session holds it, or was faster.
             StorageFailure: the store cannot be reached.
         """
-        self._store, self._lifetime = store, lifetime_seconds
+        self._store, self._lifetime = store, lifetime or lifetime_seconds()
+        self.session = above + 1
         self._holder = this_process()
         self._beat = 0
         self.progress: Callable[[], tuple[int, int]] = lambda: (0, 0)
         """How many trials are finished, and how many are planned; published with every renewal."""
+        self.behind: Callable[[], int] = lambda: 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.lost = False
         begun = time.monotonic()
         self._tag = self._take()
-        self._deadline = begun + lifetime_seconds
+        self._deadline = begun + self._lifetime
         self._thread = threading.Thread(target=self._keep_renewing, name="holdfast-lease", daemon=True)
         self._thread.start()
 
@@ -63,6 +88,8 @@ class RemoteLease:
             tag = self._store.put_new(KEY, self._content())
         else:
             published = read_published(found[0])
+            if published is not None:
+                self.session = max(self.session, published.session + 1)
             if published is not None and not published.released:
                 self._wait_for_silence(published, found[1])
             tag = self._store.put_over(KEY, self._content(), found[1])
@@ -85,7 +112,10 @@ class RemoteLease:
     def _content(self, *, released: bool = False) -> bytes:
         self._beat += 1
         at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
-        return msgspec.json.encode(Published(self._holder, self._beat, *self.progress(), at, released))
+        told = Published(
+            self._holder, self._beat, *self.progress(), at, released, session=self.session, behind=self.behind()
+        )
+        return msgspec.json.encode(told)
 
     def is_held(self) -> bool:
         """Whether this process may begin and acknowledge work now."""

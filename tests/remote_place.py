@@ -1,0 +1,37 @@
+"""One run's place in an object store, as a test sees it from outside."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import obstore
+
+
+class Place:
+    """The URL of a run, its objects, and its spool on this machine."""
+
+    def __init__(self, url: str, bucket: Any, spool: Path) -> None:
+        self.url, self.bucket, self.spool = url, bucket, spool
+
+    def keys(self, below: str = "") -> list[str]:
+        """The objects that are there."""
+        found = [entry["path"] for page in obstore.list(self.bucket, below or None) for entry in page]
+        return sorted(found)
+
+    def segments(self) -> list[str]:
+        return self.keys("journal")
+
+    def read(self, key: str) -> bytes:
+        return bytes(obstore.get(self.bucket, key).bytes())
+
+    def write(self, key: str, data: bytes) -> None:
+        obstore.put(self.bucket, key, data)
+
+    def delete(self, key: str) -> None:
+        obstore.delete(self.bucket, key)
+
+    def lose_machine(self) -> None:
+        """The local disk is gone: the spool, and whatever readers had put together of it."""
+        shutil.rmtree(self.spool, ignore_errors=True)
