@@ -33,6 +33,11 @@ def http_eval(directory: Path, base_url: str, count: int, *, task: dict[str, Any
     return write_eval(directory, data)
 
 
+def fast_eval(directory: Path, server: Any, count: int, **runner: Any) -> Path:
+    """An eval whose run is uploaded to its store several times a second."""
+    return http_eval(directory, server.base_url, count, runner={"upload_interval": 0.2, **runner})
+
+
 def python_eval(directory: Path, base_url: str, source: str, **keys: Any) -> Path:
     """An eval of a Python task called `t`, whose file holds `source`."""
     (directory / "task.py").write_text(source)

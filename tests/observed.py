@@ -152,7 +152,9 @@ class Observed:
 
 def _serve() -> None:
     cli = importlib.import_module("holdfast.cli")
-    verbs = [f"holdfast.cli.{verb}" for verb in ("cat", "report", "resume", "run", "show", "status", "verify")]
+    verbs = [
+        f"holdfast.cli.{verb}" for verb in ("cat", "recover", "report", "resume", "run", "show", "status", "verify")
+    ]
     for name in (*verbs, "holdfast.models.openai", "holdfast.models.scripted", "holdfast.spec.document"):
         importlib.import_module(name)
     for line in sys.stdin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,19 @@ class Place:
 
     def delete(self, key: str) -> None:
         obstore.delete(self.bucket, key)
+
+    def published(self) -> int:
+        """How many finished trials the holder last told of; -1 while nobody has."""
+        try:
+            return int(json.loads(self.read("lease.json"))["finished"])
+        except FileNotFoundError:
+            return -1
+
+    def is_up_to_date(self) -> bool:
+        """Whether everything that the spool's journal holds is in the store."""
+        there = {key.rpartition("/")[2] for key in self.segments()}
+        local = [path for path in self.spool.glob("*/journal/*.zst") if path.stat().st_size]
+        return bool(local) and {path.name for path in local} <= there
 
     def lose_machine(self) -> None:
         """The local disk is gone: the spool, and whatever readers had put together of it."""

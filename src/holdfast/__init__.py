@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
     from holdfast.executors.local import evaluate, evaluate_async
     from holdfast.models.message import Message, Reply, Usage
+    from holdfast.run.listing import list_recoverable
+    from holdfast.run.recover import recover, recover_async
     from holdfast.tasks import (
         Answer,
         Sample,
@@ -50,7 +52,10 @@ _HOMES = {
     "exact": "holdfast.tasks",
     "generate": "holdfast.tasks",
     "includes": "holdfast.tasks",
+    "list_recoverable": "holdfast.run.listing",
     "numeric": "holdfast.tasks",
+    "recover": "holdfast.run.recover",
+    "recover_async": "holdfast.run.recover",
     "regex": "holdfast.tasks",
     "scorer": "holdfast.tasks",
     "task": "holdfast.tasks",
@@ -78,7 +83,10 @@ __all__ = [
     "exact",
     "generate",
     "includes",
+    "list_recoverable",
     "numeric",
+    "recover",
+    "recover_async",
     "regex",
     "scorer",
     "task",

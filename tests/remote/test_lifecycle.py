@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 import signal
 
+from evals import fast_eval as fast
 from evals import http_eval
 from object_store import BUCKET, KEYS, forgetful_store
 from program import until
-
-
-def fast(directory, server, count, **keys):
-    """An eval that is uploaded often."""
-    return http_eval(directory, server.base_url, count, runner={"upload_interval": 0.2, **keys})
 
 
 def test_a_run_is_executed_and_read_by_its_url(holdfast, place, server, tmp_path):

@@ -22,6 +22,7 @@ VERBS = {
     "show": "List the trials of a run, or show one transcript.",
     "report": "Print what was measured, and on how much of it.",
     "models": "Say which model providers are ready here.",
+    "recover": "Bring a run home from an object store.",
     "verify": "Check every frame, digest and count of a run.",
     "cat": "Print the records of a run as JSON lines.",
 }

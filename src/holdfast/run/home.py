@@ -20,7 +20,7 @@ from holdfast.run.reading import ids_in
 from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.remote import Entry, RemoteStore
 
-_WANTED = ("journal/", "inputs/", "blobs/", "artifacts/")
+WANTED = ("journal/", "inputs/", "blobs/", "artifacts/")
 _FILES = ("config.yaml", "serving.yaml")
 
 
@@ -34,7 +34,7 @@ class Brought:
     warnings: list[str] = field(default_factory=list)
 
 
-def wanted(store: RemoteStore, only: tuple[str, ...] = _WANTED) -> list[Entry]:
+def wanted(store: RemoteStore, only: tuple[str, ...] = WANTED) -> list[Entry]:
     """The objects of the run at the URL.
 
     Raises:

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal.segment import parse_name
-from holdfast.run.home import Brought, bring_home, wanted
+from holdfast.run.home import WANTED, Brought, bring_home, wanted
 from holdfast.run.layout import Layout
 from holdfast.run.spool import spool_root
 from holdfast.storage.remote import Entry, RemoteStore
@@ -24,7 +24,7 @@ def view_root(url: str) -> Path:
     return base / "holdfast" / "view" / blake2b(url.rstrip("/").encode(), digest_size=10).hexdigest()
 
 
-def open_view(url: str) -> tuple[Path, Brought]:
+def open_view(url: str, *, only: tuple[str, ...] = WANTED) -> tuple[Path, Brought]:
     """A directory with the run as it is here and in the store, merged; the spool's own files come first.
 
     Raises:
@@ -35,7 +35,7 @@ def open_view(url: str) -> tuple[Path, Brought]:
     here = Layout(spool).journal.is_dir()
     store = RemoteStore(url)
     try:
-        entries, warnings = wanted(store), []
+        entries, warnings = wanted(store, only), []
     except (StorageFailure, NotARun) as error:
         if not here:
             raise
@@ -67,7 +67,7 @@ def _drop_links(root: Path) -> None:
 
 
 def _drop_stale(root: Path, entries: list[Entry]) -> None:
-    """Forgets what was fetched earlier and is no longer, or no longer so, in the store: the view shows what is there."""
+    """Forgets what was fetched earlier and is no longer so in the store: the view shows what is there."""
     now = {entry.key: entry.tag for entry in entries}
     for key, tag in _read_tags(root).items():
         if now.get(key) != tag:

@@ -124,6 +124,14 @@ class RemoteStore:
                 return None
             return bytes(found.bytes()), str(found.meta["e_tag"] or "")
 
+    def head(self, key: str, size: int) -> bytes:
+        """The first bytes of an object; none if it is not there."""
+        with self._told(f"read {key}"):
+            try:
+                return bytes(self._obstore.get_range(self._store, key, start=0, length=size))
+            except FileNotFoundError:
+                return b""
+
     def fetch(self, key: str, path: Path) -> int:
         """Copies an object into a new file, a piece at a time, and syncs it; its size.
 

@@ -1,0 +1,68 @@
+"""`holdfast recover`: bring a run home from an object store, or list what could be brought."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from holdfast.cli.display import duration
+from holdfast.cli.main import print_json
+from holdfast.cli.printable import printable
+from holdfast.errors import UsageError
+from holdfast.run.find import RUNS
+from holdfast.run.listing import Recoverable, list_recoverable
+from holdfast.run.recover import Recovered, recover
+
+
+@click.command("recover")
+@click.argument("place", metavar="URL|PLACE", required=False)
+@click.option("--to", type=click.Path(path_type=Path), help="The directory for the run; runs/<name> without it.")
+@click.option("--merge", is_flag=True, help="Bring into a directory that holds the run what it lacks.")
+@click.option("--no-steps", is_flag=True, help="Leave out the transcripts of finished trials.")
+@click.option("--list", "listing", is_flag=True, help="Only list the runs below a directory or a prefix.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(place: str | None, to: Path | None, *, merge: bool, no_steps: bool, listing: bool, as_json: bool) -> int:
+    """Bring the run at URL home into a directory, from which `holdfast resume` goes on."""
+    if listing:
+        _tell_list(list_recoverable(place or RUNS), as_json=as_json)
+        return 0
+    if place is None:
+        raise UsageError("recover needs the URL of a run.", hint="`holdfast recover --list PLACE` shows what is there.")
+    if merge and no_steps:
+        raise UsageError("--merge and --no-steps exclude each other.", hint="A run without steps is a new one.")
+    recovered = recover(place, to, merge=merge, steps=not no_steps)
+    if as_json:
+        print_json(recovered)
+    else:
+        _tell(recovered)
+    return 0
+
+
+def _tell(recovered: Recovered) -> None:
+    for warning in recovered.warnings:
+        click.echo(printable(f"warning: {warning}"), err=True)
+    if recovered.fetched:
+        click.echo(f"Fetched {recovered.fetched} files, {recovered.bytes:,} bytes.")
+    else:
+        click.echo("Everything was there already; nothing was written.")
+    click.echo(printable(str(recovered)))
+    if recovered.finished < recovered.planned:
+        click.echo(f"Go on with: holdfast resume {shlex.quote(recovered.run)}")
+
+
+def _tell_list(found: list[Recoverable], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"runs": found})
+        return
+    if not found:
+        click.echo("There are no runs there.")
+        return
+    click.echo(f"{'state':<10} {'finished':>15} {'source':<7} {'age':>8}  run")
+    for item in found:
+        age = duration(item.age_seconds) if item.age_seconds is not None else "-"
+        count = f"{item.finished}/{item.planned}"
+        click.echo(printable(f"{item.state:<10} {count:>15} {item.source:<7} {age:>8}  {item.run}"))
+        if item.note:
+            click.echo(printable(f"           {item.note}"))

@@ -1,0 +1,116 @@
+"""One writer, also across machines: separate spools stand for separate machines."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+from evals import fast_eval, http_eval
+from program import until
+
+LEASE = "1.5"
+
+
+def trials(holdfast, url):
+    """The final records of a run, by trial."""
+    found = {}
+    for line in holdfast("cat", url).out.splitlines():
+        record = json.loads(line)
+        if record["type"] == "trial" and record["status"] == "valid":
+            found.setdefault(record["trial"], []).append(record)
+    return found
+
+
+def test_of_two_machines_one_runs(holdfast, place, server, tmp_path):
+    """Two processes with separate spools resume one URL: one runs, the other is told who and exits 4."""
+    server.behave(hold=True, **{"pass": 2})
+    eval_file = fast_eval(tmp_path, server, 6)
+    first = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS=LEASE)
+    server.wait_for(received=6)
+    until(lambda: place.published() == 2, "the holder is at work")
+    ended = holdfast(
+        "resume", place.url, code=4, HOLDFAST_SPOOL=str(tmp_path / "elsewhere"), HOLDFAST_LEASE_SECONDS=LEASE
+    )
+    assert f"process {first.pid}" in ended.err
+    server.behave()
+    assert first.wait().code == 0
+    assert server.state()["received"] == 6
+
+
+def test_a_holder_that_stalls_past_its_lease_does_nothing_more(holdfast, observed, place, server, tmp_path):
+    """A stalled holder that wakes up after another has taken the run acknowledges and admits nothing; what it had
+    is kept.
+    """
+    server.behave(hold=True, **{"pass": 3})
+    # Nothing goes up by itself after the first moment: what the holder has is then its own.
+    eval_file = http_eval(tmp_path, server.base_url, 8, concurrency_limit=5, runner={"upload_interval": 3600})
+    stalled = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS=LEASE)
+    until(lambda: place.published() == 3 and place.segments(), "three trials are finished")
+    stalled.send(signal.SIGSTOP)
+    server.behave()
+    elsewhere = {"HOLDFAST_SPOOL": str(tmp_path / "elsewhere"), "HOLDFAST_LEASE_SECONDS": LEASE}
+    second = holdfast("resume", place.url, code=0, **elsewhere)
+    assert "Complete: 8 of 8" in second.out
+    received = server.state()["received"]
+    stalled.send(signal.SIGCONT)
+    ended = stalled.wait()
+    assert ended.code == 4
+    assert "3 of 8" in ended.out
+    assert server.state()["received"] == received
+    numbers = {key.rpartition("/")[2][:6] for key in place.segments()}
+    assert numbers == {"000001", "000002"}
+    assert holdfast.json("verify", place.url, code=0)["ok"]
+    late = trials(holdfast, place.url)
+    assert sorted(len(records) for records in late.values()) == [1] * 5 + [2] * 3
+
+
+def test_late_segments_fill_only_what_no_newer_session_has(holdfast, place, server, tmp_path):
+    """What a late holder brings changes no figure that a newer session has given, and fills what none has."""
+    server.behave(hold=True, reply="late", **{"pass": 4})
+    eval_file = http_eval(tmp_path, server.base_url, 8, runner={"upload_interval": 3600})
+    first = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS=LEASE)
+    until(lambda: place.published() == 4 and place.segments(), "four trials are finished")
+    first.send(signal.SIGKILL)
+    first.wait()
+    server.behave(hold=True, **{"pass": 6})
+    elsewhere = {"HOLDFAST_SPOOL": str(tmp_path / "elsewhere"), "HOLDFAST_LEASE_SECONDS": LEASE}
+    second = holdfast.start("resume", place.url, **elsewhere)
+    until(lambda: place.published() == 6, "six trials are finished")
+    second.send(signal.SIGINT)
+    second.send(signal.SIGINT)
+    second.wait()
+    machine = place.spool
+    place.spool.rename(tmp_path / "late")
+    before = holdfast.json("report", place.url)["tasks"]["t"]["m"]
+    assert before["coverage"]["valid"] == 6
+    (tmp_path / "late").rename(machine)
+    server.behave()
+    holdfast("resume", place.url, code=0, HOLDFAST_LEASE_SECONDS=LEASE)
+    records = trials(holdfast, place.url)
+    counted = holdfast.json("report", place.url)["tasks"]["t"]["m"]
+    # By session: the newest that finished a trial gives its score, and a late one only where there is no other.
+    newest = [max(found, key=lambda record: record["id"][0]) for found in records.values()]
+    assert len(records) == 8
+    assert counted["coverage"]["valid"] == 8
+    right = sum(record["scores"]["exact"] for record in newest)
+    assert counted["metrics"]["exact"]["accuracy"]["value"] * 8 == right
+    assert holdfast.json("verify", place.url, code=0)["ok"]
+
+
+def test_a_lease_that_cannot_be_renewed_stops_admission_and_goes_on(holdfast, place, proxy, server, tmp_path):
+    """While the lease cannot be renewed nothing new is sent; once it can, the run goes on (recovery 22b)."""
+    server.behave(latency=0.05)
+    eval_file = http_eval(tmp_path, server.base_url, 60, concurrency_limit=1, runner={"upload_interval": 0.2})
+    started = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS=LEASE)
+    server.wait_for(answered=5)
+    proxy.mode = "503"
+    time.sleep(float(LEASE) + 0.5)
+    stood_at = server.wait_until_idle()["received"]
+    time.sleep(0.5)
+    assert server.state()["received"] == stood_at < 60
+    proxy.mode = "pass"
+    ended = started.wait()
+    assert ended.code == 0, ended
+    assert server.state()["received"] == 60
+    assert holdfast.json("verify", place.url, code=0)["ok"]
