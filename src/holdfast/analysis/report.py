@@ -1,8 +1,9 @@
 """The report: a pure function of the journal.
 
 For a model whose replies can be reproduced, it is the same to the last byte whether the run was interrupted forty
-times or never, apart from the sections `timing` and `lineage`. A trial counts once, by its lowest final record; a
-failed attempt counts nowhere but in what was spent. Nothing that is not on record is scored.
+times or never, apart from the sections `timing` and `lineage`. A trial counts once, by the first final record of the
+newest session that has one: what a late holder of the run adds fills only what no newer session has finished. A failed
+attempt counts nowhere but in what was spent. Nothing that is not on record is scored.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from holdfast.analysis.tally import Metric, Tally
 from holdfast.models.message import Usage
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
-from holdfast.run.records import KEPT, Score, Session, Status, Trial, decode
+from holdfast.run.records import Score, Session, Status, Trial, decode
 
 _TRIAL = b'"type":"trial"'
 _SCORE = b'"type":"score"'
@@ -127,20 +128,18 @@ def make_report(reader: RunReader) -> Report:
 
 def _collect(reader: RunReader, session: Session | None) -> dict[tuple[str, str], _Group]:
     groups = {(entry.task, entry.model): _Group(entry.planned) for entry in (session.plan if session else [])}
-    repeated = _kept_more_than_once(reader)
-    taken: set[str] = set()
-    for _, line in reader.stream([]):
+    counting = reader.kept_more_than_once()
+    for ident, line in reader.stream([]):
         if line.startswith(_SCORE, 1) and b'"task":' in line:
             _take_late(groups, decode(line))
         if not line.startswith(_TRIAL, 1) or not isinstance(trial := decode(line), Trial):
             continue
         group = groups.get((trial.task, trial.model))
-        if group is None or trial.trial in taken:
+        if group is None:
             continue
         if trial.status.is_kept:
-            group.take(trial)
-            if trial.trial in repeated:
-                taken.add(trial.trial)
+            if counting.get(trial.trial, ident) == ident:
+                group.take(trial)
         elif trial.status is Status.FAILED:
             group.all.add_failed(trial)
             group.failed.add(trial.trial)
@@ -153,17 +152,6 @@ def _take_late(groups: dict[tuple[str, str], _Group], score: object) -> None:
     """Takes in the score of a scorer that was added after the trial had ended."""
     if isinstance(score, Score) and score.value is not None and (score.task, score.model) in groups:
         groups[score.task, score.model].take_score(score.scorer, score.value, score.axes)
-
-
-def _kept_more_than_once(reader: RunReader) -> set[str]:
-    """Trials with more than one final record; there are hardly ever any."""
-    repeated, last = set(), ""
-    for row in reader.index.rows("trial"):
-        if row.flag == KEPT:
-            if row.key == last:
-                repeated.add(row.key)
-            last = row.key
-    return repeated
 
 
 def _total(parts: list[Coverage]) -> Coverage:

@@ -54,20 +54,27 @@ class History:
 
     def whole(self, key: str) -> Past:
         """Everything of the attempt that counts: the one whose end is kept, or else the newest."""
-        ends = [end for end in self._records(Trial, "trial", key) if end.status.is_kept]
-        if not ends:
+        end = self._counting_end(key)
+        if end is None:
             return self.of(key)
         kept = self.kept(key)
         steps = [step for step in self._records(Step, "step", key) if step.attempt == kept.attempt]
-        return Past(kept.attempt, steps, kept.answer, kept.scores, ends[0])
+        return Past(kept.attempt, steps, kept.answer, kept.scores, end)
 
     def kept(self, key: str) -> Past:
         """The attempt whose end counts, with its answer and its scores."""
-        ends = [end for end in self._records(Trial, "trial", key) if end.status.is_kept]
-        attempt = ends[0].attempt if ends else 1
+        end = self._counting_end(key)
+        attempt = end.attempt if end is not None else 1
         answers = [record for record in self._records(Answer, "answer", key) if record.attempt == attempt]
         scores = {record.scorer: record for record in self._records(Score, "score", key) if record.value is not None}
         return Past(attempt, [], answers[0] if answers else None, scores)
+
+    def _counting_end(self, key: str) -> Trial | None:
+        """The final record that counts: the first of the newest session that has one."""
+        rows = [row for row in self._reader.index.rows("trial", key) if row.flag == KEPT]
+        newest = max((row.ident.session for row in rows), default=0)
+        records = (self._reader.read(row) for row in rows if row.ident.session == newest)
+        return next((record for record in records if isinstance(record, Trial)), None)
 
     def _records(self, type_: type[T], kind: str, key: str) -> list[T]:
         records = (self._reader.read(row) for row in self._reader.index.rows(kind, key))

@@ -91,7 +91,7 @@ class JournalWriter:
         self._pending_bytes = 0
         self._sleeping = False
         self._closing = False
-        self._roll_wanted = False
+        self._roll_wanted: threading.Event | None = None
         self.last_sealed_seq = 0
         """The last frame of the newest sealed segment."""
         self._failure: StorageFailure | None = None
@@ -232,8 +232,8 @@ class JournalWriter:
             while (batch := self._take()) is not None:
                 if batch:
                     self._write(batch)
-                elif self._segment.frames:
-                    self._roll()
+                else:
+                    self._roll_as_wanted()
             failure = None
         except OSError as error:
             failure = _failure(self._directory, error)
@@ -241,16 +241,17 @@ class JournalWriter:
             # Whatever ended this thread, nobody is left waiting for it.
             if failure is not None:
                 self._end(batch or [], failure)
+            if self._roll_wanted is not None:
+                self._roll_wanted.set()
 
     def _take(self) -> list[_Item] | None:
         """All that wait, up to the size of a frame; nothing when a new segment is to begin, None once all is done."""
         with self._lock:
-            while not self._pending and not self._closing and not self._roll_wanted:
+            while not self._pending and not self._closing and self._roll_wanted is None:
                 self._sleeping = True
                 self._wake.wait()
             self._sleeping = False
-            if self._roll_wanted and not self._closing:
-                self._roll_wanted = False
+            if self._roll_wanted is not None and not self._closing:
                 return []
             if not self._pending:
                 return None
@@ -320,11 +321,22 @@ class JournalWriter:
         if self._on_sealed:
             self._on_sealed(old.ident)
 
-    def roll(self) -> None:
-        """Has the present segment sealed soon, if anything is in it, and a new one begun; does not wait."""
+    def _roll_as_wanted(self) -> None:
+        if self._segment.frames:
+            self._roll()
         with self._lock:
-            self._roll_wanted = True
+            wanted, self._roll_wanted = self._roll_wanted, None
+        if wanted is not None:
+            wanted.set()
+
+    def roll(self, seconds: float) -> None:
+        """Has the present segment sealed, if anything is in it, and a new one begun; waits so long at the most."""
+        with self._lock:
+            if self._closing or self._failure is not None:
+                return
+            wanted = self._roll_wanted = self._roll_wanted or threading.Event()
             self._wake.notify()
+        wanted.wait(seconds)
 
     def copy(self, header: Header, payload: bytes, keys: list[str]) -> None:
         """Writes a doubtful frame of an earlier segment again; only before any record is handed in.

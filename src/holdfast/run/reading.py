@@ -154,6 +154,22 @@ class RunReader:
         """The keys of the trials that have a final record which is kept, sorted."""
         return self.index.keys("trial", KEPT)
 
+    def kept_more_than_once(self) -> dict[str, RecordId]:
+        """Trials with more than one final record, and the one that counts; there are hardly ever any.
+
+        It is the first of the newest session: what a late holder of the run adds never takes its place.
+        """
+        repeated: dict[str, RecordId] = {}
+        last: Row | None = None
+        for row in self.index.rows("trial"):
+            if row.flag != KEPT:
+                continue
+            if last is not None and row.key == last.key:
+                best = repeated.setdefault(row.key, last.ident)
+                repeated[row.key] = row.ident if row.ident.session > best.session else best
+            last = row
+        return repeated
+
     def last_written_at(self) -> str:
         """When the journal last grew, by the clock of its filesystem; for people."""
         times = [segment.path.stat().st_mtime for segment in self.journal.segments() if segment.path.exists()]

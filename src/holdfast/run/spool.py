@@ -28,6 +28,7 @@ UPLOAD_SECONDS = 5.0
 UPLOAD_BYTES = 8 << 20
 LAG = "upload.json"
 _LONGEST_PAUSE = 30.0
+_SEALING_SECONDS = 5.0
 
 
 def spool_root(url: str) -> Path:
@@ -127,7 +128,7 @@ class Uploader:
         """Seals what was written, and uploads what is sealed; whether the store took it."""
         try:
             if self._journal is not None and not self._stop:
-                self._journal.roll()
+                self._journal.roll(_SEALING_SECONDS)
             self.upload()
         except StorageFailure as failure:
             if self.lag.failing_since is None:
