@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
@@ -9,6 +10,7 @@ import shutil
 import sqlite3
 
 import pytest
+import zstandard
 
 from durable import (
     begin_run,
@@ -24,6 +26,7 @@ from durable import (
 from holdfast.errors import NotARun
 from holdfast.journal import Kind
 from holdfast.journal.directory import open_segment
+from holdfast.journal.frame import HEADER_SIZE
 from holdfast.run import RunReader, verify_run
 from holdfast.run.layout import reader_cache
 from holdfast.run.records import Status, Trial
@@ -210,13 +213,22 @@ def test_recovery_27_a_segment_damaged_under_an_open_reader_gives_no_score(run):
     reader = RunReader(run)
     row = next(row for row in reader.index.rows("trial") if row.key == "t1")
     path = segment_paths(run)[0]
-    data = bytearray(path.read_bytes())
-    data[row.offset + 100] ^= 0xFF
-    path.write_bytes(data)
+    path.write_bytes(changed_unnoticeably(path.read_bytes(), row.offset))
     assert reader.read(row) is None
     reader.refresh()
     assert list(reader.finished()) == ["t2", "t3"]
     reader.close()
+
+
+def changed_unnoticeably(data, offset):
+    """The segment with one bit of a frame's payload flipped so that it still decompresses, to something else."""
+    piece = next(piece for piece in data_pieces(data) if piece.start == offset)
+    for place in range(piece.start + HEADER_SIZE, piece.end):
+        changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        with contextlib.suppress(zstandard.ZstdError):
+            zstandard.ZstdDecompressor().decompress(changed[piece.start + HEADER_SIZE : piece.end])
+            return changed
+    raise AssertionError("no such bit")
 
 
 def test_recovery_27_a_segment_deleted_under_an_open_reader_gives_no_score(run):
