@@ -18,6 +18,8 @@ _MINUTE = 60.0
 # Waiting out the difference of two floats must come to an end.
 _MOMENT = 1e-9
 _FIRST_GUESS = 500.0
+# What a provider puts around the text, in characters: a short text says little about what a character takes.
+_AROUND = 200
 _MARGIN = 1.25
 _FADING = 0.99
 
@@ -27,7 +29,7 @@ class Booking:
 
     __slots__ = ("amount", "at", "characters", "is_counted")
 
-    def __init__(self, at: float, amount: float, characters: int = 0) -> None:
+    def __init__(self, at: float, amount: float, characters: int = _AROUND) -> None:
         self.at, self.amount, self.characters = at, amount, characters
         self.is_counted = True
 
@@ -49,7 +51,7 @@ class Allowance:
         evenly = lacking / self._rate if lacking > _MOMENT else 0.0
         return max(evenly, self._until_room(amount, now))
 
-    def book(self, amount: float, now: float, characters: int = 0) -> Booking:
+    def book(self, amount: float, now: float, characters: int = _AROUND) -> Booking:
         self._pass_time(now)
         booking = Booking(now, amount, characters)
         self._booked.append(booking)
@@ -102,7 +104,7 @@ class Pace:
     async def request(self, request: Request) -> Booking | None:
         """Waits until one more request may be sent; what was booked for its tokens, if they are limited."""
         async with self._turn:
-            characters = sum(len(message.content) for message in request.messages)
+            characters = _AROUND + sum(len(message.content) for message in request.messages)
             tokens = self._estimate(characters, request.generation.max_tokens)
             while wait := self._wait_seconds(tokens):
                 await self._clock.sleep(wait)
@@ -127,5 +129,4 @@ class Pace:
         self._tokens.correct(booking, usage.input_tokens + usage.output_tokens if usage else 0)
         if usage is not None:
             self._output = max(self._output * _FADING, usage.output_tokens)
-            if booking.characters:
-                self._per_character = max(self._per_character * _FADING, usage.input_tokens / booking.characters)
+            self._per_character = max(self._per_character * _FADING, usage.input_tokens / booking.characters)
