@@ -33,6 +33,18 @@ def prompt_of(request) -> str:
     return request.messages[-1].content
 
 
+def _constant() -> None:
+    """Stands for the code of whatever holds it."""
+
+
+class State:
+    """Something that a solver looks at and a test changes between sessions; no part of the solver's code."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.function = _constant
+
+
 class Actor:
     """A provider that does what the test says; it notes when each try began and ended, and how many were under way."""
 

@@ -101,7 +101,7 @@ def _finite(value: Any) -> Any:
         return None
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list) else value
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def returned(value: Any, function: Callable[..., Any]) -> Any:
