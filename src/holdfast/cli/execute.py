@@ -20,6 +20,8 @@ from holdfast.cli.main import print_json
 from holdfast.engine.begin import Begun, owed_and_why
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, Interrupt
+from holdfast.engine.progress import Progress
+from holdfast.errors import HoldfastError
 from holdfast.run.gate import change_text
 
 
@@ -90,16 +92,41 @@ def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
             _leave_soon(ended.exit_code)
         return ended.exit_code
 
-    return asyncio.run(execute())
+    try:
+        return asyncio.run(execute())
+    except SystemExit as error:
+        raise _exit_of_a_task(begun, error) from None
+
+
+def _exit_of_a_task(begun: Begun, error: SystemExit) -> HoldfastError:
+    """sys.exit in a task of asyncio's ends the loop, and only its exit code would be left to tell."""
+    told = HoldfastError(
+        f"A task of the eval called sys.exit({error.code!r}), which ended the session.",
+        hint=f"Let it raise an error instead, then go on with: holdfast resume {shlex.quote(str(begun.root))}",
+    )
+    told.exit_code = 1
+    return told
 
 
 async def _execute(begun: Begun, on_stuck: Callable[[Ended], None]) -> Ended:
     execution = Execution(begun.session, begun.prepared, reuse=begun.reuse)
     runner = begun.prepared.spec.runner
+    asyncio.get_running_loop().set_exception_handler(_stray_handler(execution.progress))
     if not runner.show_progress:
         return await execution.run(on_stuck=on_stuck)
     async with Display(execution.progress, interval=runner.progress_interval).shown():
         return await execution.run(on_stuck=on_stuck)
+
+
+def _stray_handler(progress: Progress) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """Tells in a line of errors that a task's code has left to nobody; asyncio would print a traceback."""
+
+    def handle(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        told = f"{type(error).__name__}: {error}" if error is not None else str(context.get("message", ""))
+        progress.messages.append(f"nobody awaited what failed in a task's code: {' '.join(told.split())}")
+
+    return handle
 
 
 def _leave_soon(code: int) -> None:
