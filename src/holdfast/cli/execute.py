@@ -112,9 +112,8 @@ async def _execute(begun: Begun, on_stuck: Callable[[Ended], None]) -> Ended:
     execution = Execution(begun.session, begun.prepared, reuse=begun.reuse)
     runner = begun.prepared.spec.runner
     asyncio.get_running_loop().set_exception_handler(_stray_handler(execution.progress))
-    if not runner.show_progress:
-        return await execution.run(on_stuck=on_stuck)
-    async with Display(execution.progress, interval=runner.progress_interval).shown():
+    display = Display(execution.progress, interval=runner.progress_interval, lines=runner.show_progress)
+    async with display.shown():
         return await execution.run(on_stuck=on_stuck)
 
 
