@@ -146,7 +146,14 @@ def _collect(reader: RunReader, session: Session | None) -> dict[tuple[str, str]
             group.failed.add(trial.trial)
         else:
             group.failed.add(trial.trial)
+    for group in groups.values():
+        # A failed attempt may stand behind the record that counts, where a late writer added it.
+        group.failed = {key for key in group.failed if not _is_kept(reader, key)}
     return groups
+
+
+def _is_kept(reader: RunReader, key: str) -> bool:
+    return any(row.flag == KEPT for row in reader.index.rows("trial", key))
 
 
 def _take_late(groups: dict[tuple[str, str], _Group], score: object) -> None:
