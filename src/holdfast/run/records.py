@@ -167,6 +167,8 @@ class Score(Record, frozen=True):
 
 class Trial(Record, frozen=True):
     """The end of an attempt at a trial; final or not is said by its status."""
+    source: str = ""
+    """As of a trial."""
 
     trial: str
     attempt: int
@@ -188,7 +190,7 @@ class Trial(Record, frozen=True):
     limit: str = ""
     stage: str = ""
     source: str = ""
-    """The run that it was taken over from, if it was."""
+    """The run that it was taken over from, or `artifact` if it was taken from a result file."""
     error: Failure | None = None
     artifacts: dict[str, str] = {}
 
@@ -258,6 +260,8 @@ BY_MODEL = 1
 
 
 def encode(record: Record) -> bytes:
+ARTIFACT = "artifact"
+"""The source of a record that `repair` took from a result file."""
     """The record as one line of JSON, without the line's end.
 
     Raises:
