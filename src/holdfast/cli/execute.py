@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from holdfast.cli.display import Display
+from holdfast.cli.early import early
 from holdfast.cli.main import print_json
 from holdfast.engine.begin import Begun, owed_and_why
 from holdfast.engine.execution import Ended, Execution
@@ -23,6 +24,7 @@ from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, In
 from holdfast.engine.progress import Progress
 from holdfast.errors import HoldfastError
 from holdfast.run.gate import change_text
+from holdfast.spec.compare import Difference
 
 
 def announce(begun: Begun, *, resumed: bool) -> None:
@@ -54,14 +56,18 @@ def announce(begun: Begun, *, resumed: bool) -> None:
 
 
 def _tell_changes(begun: Begun) -> None:
-    if begun.note:
-        _say(f"note: {begun.note}")
-    if begun.decision is None:
-        return
-    for change in begun.decision.changes:
+    changes = begun.decision.changes if begun.decision else []
+    for change in changes:
         _say(f"  {change.path}: {change_text(change.old, change.new)}")
-    for item in begun.decision.kept:
+    tell_kept(begun.decision.kept if begun.decision else [], begun.note)
+
+
+def tell_kept(kept: list[Difference], note: str) -> None:
+    """Says where less is offered than the run has, and what was found about its config.yaml."""
+    for item in kept:
         _say(f"  {item.path}: {change_text(item.old, item.new)}; the run keeps what it has")
+    if note:
+        _say(f"note: {note}")
 
 
 def _say(text: str) -> None:
@@ -70,7 +76,6 @@ def _say(text: str) -> None:
 
 def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
     """Executes what is owed; the exit code."""
-    announce(begun, resumed=resumed)
     told = False
 
     def tell(ended: Ended) -> None:
@@ -93,9 +98,14 @@ def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
         return ended.exit_code
 
     try:
+        announce(begun, resumed=resumed)
+        early.check()
         return asyncio.run(execute())
     except SystemExit as error:
         raise _exit_of_a_task(begun, error) from None
+    except KeyboardInterrupt:
+        _say(f"Stopped before the first call. Go on with: holdfast resume {shlex.quote(str(begun.root))}")
+        raise
 
 
 def _exit_of_a_task(begun: Begun, error: SystemExit) -> HoldfastError:

@@ -53,12 +53,17 @@ class PlanEntry(msgspec.Struct, frozen=True):
 
 
 class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The code behind a task in Python, as digests of its normalised source."""
+    """The code behind a task as digests of its normalised source, and how much the task asks for."""
 
     name: str
     solver: str
     scorers: dict[str, str] = {}
     files: list[str] = []
+    settings: dict[str, str] = {}
+    """What the task itself sets beside its code, such as its system text and its prompts, as digests."""
+    epochs: int = 1
+    limit: int | None = None
+    axes: dict[str, list[str]] = {}
 
 
 class Change(msgspec.Struct, frozen=True):
