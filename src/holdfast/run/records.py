@@ -167,13 +167,13 @@ class Score(Record, frozen=True):
     metadata: dict[str, Any] = {}
     usage: Usage | None = None
     cost: float = 0.0
+    source: str = ""
+    """As of a trial."""
     error: Failure | None = None
 
 
 class Trial(Record, frozen=True):
     """The end of an attempt at a trial; final or not is said by its status."""
-    source: str = ""
-    """As of a trial."""
 
     trial: str
     attempt: int
@@ -260,13 +260,13 @@ _UNKNOWN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises for a line that is no record, or not one of this version."""
 KEPT, NOT_KEPT = 1, 0
 """How the index flags the end of a trial."""
+ARTIFACT = "artifact"
+"""The source of a record that `repair` took from a result file."""
 BY_MODEL = 1
 """How the index flags a step that is a model's reply to a call of this run."""
 
 
 def encode(record: Record) -> bytes:
-ARTIFACT = "artifact"
-"""The source of a record that `repair` took from a result file."""
     """The record as one line of JSON, without the line's end.
 
     Raises:
