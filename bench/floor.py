@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import zstandard
 
-_Waiting = list[tuple[bytes, asyncio.Future[None]]]
+_Waiting = list[tuple[bytes, asyncio.Future[None] | None]]
 
 
 class FloorWriter:
@@ -38,6 +38,11 @@ class FloorWriter:
             self._pending.append((line, future))
             self._wake.notify()
         await future
+
+    def append(self, line: bytes) -> None:
+        """Queues a line that nobody waits for."""
+        with self._wake:
+            self._pending.append((line, None))
 
     def _run(self) -> None:
         while True:
@@ -61,7 +66,8 @@ class FloorWriter:
 
 def _resolve(batch: _Waiting) -> None:
     for _, future in batch:
-        future.set_result(None)
+        if future is not None:
+            future.set_result(None)
 
 
 async def write_floor(path: Path, records: list[Any], producers: int) -> None:

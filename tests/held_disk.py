@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
@@ -13,10 +14,11 @@ PATIENCE_SECONDS = 20
 
 
 class HeldDisk(RealFileSystem):
-    """While `hold` is on, every sync of a file waits for `let_through`."""
+    """While `hold` is on, every sync of a segment waits for `let_through`; it then fails if `broken` is set."""
 
     def __init__(self) -> None:
         self.operations: list[tuple[str, str]] = []
+        self.broken = False
         self.waiting = threading.Semaphore(0)
         self._gate = threading.Event()
         self._gate.set()
@@ -58,7 +60,10 @@ class _HeldFile:
         self._inner.write(data)
 
     def sync(self) -> None:
-        self._disk.pass_gate()
+        if self._path.name.endswith(".zst"):
+            self._disk.pass_gate()
+        if self._disk.broken:
+            raise OSError(errno.EIO, "Input/output error", str(self._path))
         self._inner.sync()
         self._disk.operations.append(("sync", self._path.name))
 

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 import scenarios
+from account import Account, examine
 from gates import GatedFileSystem, Life
 from power import PowerLoss
 
-from holdfast.run import records
+from holdfast.errors import StorageFailure
+from holdfast.run import RunReader, records
+from holdfast.run.records import Note, encode
 from holdfast.storage.faulty import Fault, FaultyFileSystem
+from holdfast.storage.filesystem import RealFileSystem
 
 SEED = 20261104
 
@@ -104,3 +108,34 @@ def test_resume_51_frames_whose_sync_failed_are_counted_only_after_they_were_wri
 def test_soak_any_sync_fails_and_the_power_at_any_later_moment(memory_path):
     """As above, at every moment, in many more ways."""
     assert fail_everywhere(memory_path, rate=1.0, per_moment=100) > 3000
+
+
+def test_an_empty_segment_that_a_reader_saw_and_the_power_took_is_not_missed(memory_path, cache_home, monkeypatch):
+    """Its name was not durable yet, and nothing was recorded in it: a reader that indexed it reports no loss."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_home))
+    account = Account()
+    root = memory_path / "run"
+    session = scenarios.create(RealFileSystem(), root, account)
+    account.carry_out(session, "a")
+    session.abandon()
+    segment = root / "journal" / "000001-0000-000009.open.jsonl.zst"
+    segment.touch()
+    RunReader(root).close()
+    segment.unlink()
+    examine(root, account)
+
+
+def test_a_session_that_was_abandoned_writes_nothing_more(memory_path):
+    """What still waited is dropped, and the next session finds a journal that nobody changes under it."""
+    account = Account()
+    root = memory_path / "run"
+    session = scenarios.create(RealFileSystem(), root, account)
+    for number in range(2000):
+        session.append(Note(kind="waiting", text=f"{number}"))
+    session.abandon()
+    before = {path.name: path.read_bytes() for path in (root / "journal").iterdir()}
+    scenarios.resume(RealFileSystem(), root, account).abandon()
+    after = {path.name: path.read_bytes() for path in (root / "journal").iterdir()}
+    assert before.items() <= after.items()
+    with pytest.raises(StorageFailure, match="let go"):
+        session._writer.commit(encode(Note(kind="late", text="too late")))

@@ -98,12 +98,13 @@ def test_recovery_26_a_sealed_segment_cut_anywhere_is_damage(tmp_path, no_cache,
         assert not verified(root).ok, cut
 
 
-def test_recovery_26_the_newest_segment_of_a_finished_session_is_missed(tmp_path):
-    """Deleting the last segment of the first session, and of the second, is damage and not a crash."""
+def test_recovery_26_the_newest_segment_of_a_finished_session_is_missed(tmp_path, no_cache):
+    """Deleting the last segment of the first session, and of the second, is damage, also for who never saw it."""
     root = finished_run(tmp_path / "run", "t1")
     second = begin_session(root)
     finish_trials(second, "t2")
     second.close("complete", finished=2)
+    (root / "index.sqlite").unlink()
     for path in [path for path in segment_paths(root) if path.name.endswith("000002.jsonl.zst")]:
         data = path.read_bytes()
         path.unlink()

@@ -317,23 +317,40 @@ def test_resume_45_a_failure_reaches_every_waiter_and_every_later_call(journal, 
 
 
 def test_a_failure_reaches_coroutines_that_wait_for_the_sync_or_for_room(disk, journal):
-    """Coroutines are told like threads, also those that still wait for room."""
-    writer = opened(FaultyFileSystem(disk, [Fault("sync", 2, errno.EIO)]), journal, queue_bytes=10)
+    """Coroutines are told like threads: the one in the frame, the one behind it, and those that wait for room."""
+    writer = opened(disk, journal, queue_bytes=10)
 
     async def produce():
         disk.hold()
         first = asyncio.ensure_future(writer.commit_async(b"first"))
         await asyncio.to_thread(disk.wait_for_sync)
         others = [asyncio.ensure_future(writer.commit_async(b"%d" % number * 8)) for number in range(4)]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)
+        assert (len(writer._pending), len(writer._room_waiters)) == (1, 3)
+        disk.broken = True
         disk.let_through()
-        return await asyncio.gather(first, *others, return_exceptions=True)
+        waiting = asyncio.gather(first, *others, return_exceptions=True)
+        return await asyncio.wait_for(waiting, PATIENCE_SECONDS)
 
-    first, *others = asyncio.run(produce())
-    assert first == (1, 0, 1, 0)
-    assert [type(error) for error in others] == [StorageFailure] * 4
+    assert [type(error) for error in asyncio.run(produce())] == [StorageFailure] * 5
     with pytest.raises(StorageFailure):
         writer.close()
+
+
+def test_a_failure_reaches_threads_that_wait_for_room(disk, journal):
+    """Whoever is blocked for want of room is woken."""
+    writer = opened(disk, journal, queue_bytes=10)
+    disk.hold()
+    writer.append(b"first")
+    disk.wait_for_sync()
+    writer.append(b"x" * 10)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(writer.append, b"y" * 9), pool.submit(writer.commit, b"z" * 9)]
+        assert eventually(lambda: len(writer._room._waiters) == 2)
+        disk.broken = True
+        disk.let_through()
+        assert [type(future.exception(PATIENCE_SECONDS)) for future in waiting] == [StorageFailure] * 2
+    writer.abandon()
 
 
 def test_a_failed_sync_is_never_tried_again(journal):

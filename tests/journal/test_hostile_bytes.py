@@ -157,8 +157,8 @@ def test_a_frame_whose_payload_is_no_zstd_is_lost_and_reported(tmp_path, no_cach
     data = path.read_bytes()
     before = read_run(root)
     piece = data_pieces(data)[-1]
-    for payload in (b"nonsense", b"", compressed(b"{}", b"{}", b"{}")):
-        path.write_bytes(data[: piece.start] + reframed(data, piece, payload) + data[piece.end :])
+    for payload, raw in ((b"nonsense", 8), (b"", 0), (compressed(b"{}"), 4), (compressed(b"{}", b"{}", b"{}"), 9)):
+        path.write_bytes(data[: piece.start] + reframed(data, piece, payload, raw=raw) + data[piece.end :])
         now = read_run(root)
         assert now.records == [record for record in before.records if record[0].seq != piece.seq]
         assert now.finished == []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
 import random
 import shutil
 import sqlite3
 
 import pytest
+import zstandard
 
 from durable import (
     begin_run,
@@ -24,6 +27,7 @@ from durable import (
 from holdfast.errors import NotARun
 from holdfast.journal import Kind
 from holdfast.journal.directory import open_segment
+from holdfast.journal.frame import HEADER_SIZE
 from holdfast.run import RunReader, verify_run
 from holdfast.run.layout import reader_cache
 from holdfast.run.records import Status, Trial
@@ -210,13 +214,23 @@ def test_recovery_27_a_segment_damaged_under_an_open_reader_gives_no_score(run):
     reader = RunReader(run)
     row = next(row for row in reader.index.rows("trial") if row.key == "t1")
     path = segment_paths(run)[0]
-    data = bytearray(path.read_bytes())
-    data[row.offset + 100] ^= 0xFF
-    path.write_bytes(data)
+    path.write_bytes(changed_unnoticeably(path.read_bytes(), row.offset))
     assert reader.read(row) is None
     reader.refresh()
     assert list(reader.finished()) == ["t2", "t3"]
     reader.close()
+
+
+def changed_unnoticeably(data, offset):
+    """The segment with one bit of a frame's payload flipped so that it still decompresses, to something else."""
+    piece = next(piece for piece in data_pieces(data) if piece.start == offset)
+    for place in range(piece.start + HEADER_SIZE, piece.end):
+        changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        with contextlib.suppress(zstandard.ZstdError, ValueError):
+            text = zstandard.ZstdDecompressor().decompress(changed[piece.start + HEADER_SIZE : piece.end])
+            if json.loads(text)["type"] == "trial":
+                return changed
+    raise AssertionError("no such bit")
 
 
 def test_recovery_27_a_segment_deleted_under_an_open_reader_gives_no_score(run):
@@ -290,30 +304,73 @@ def test_damage_seen_before_the_seal_names_its_trials_after_it(tmp_path):
     reader.close()
 
 
-def test_a_live_reader_is_not_misled_by_a_roll_between_listing_and_reading(tmp_path, monkeypatch):
-    """A segment sealed and succeeded after the directory was listed is read with its successor."""
-    root = tmp_path / "run"
-    session = begin_run(root, segment_bytes=300)
-    finish_trials(session, "t1")
-    reader = RunReader(root)
-    real = RealFileSystem.list
-    rolled = []
+class Meanwhile(RealFileSystem):
+    """A disk on which something happens, once, right after a directory was listed or before a file is opened."""
 
-    def roll_after(self, path):
-        names = real(self, path)
-        if path.name == "journal" and not rolled and names == real(self, path):
-            rolled.append(True)
-            finish_trials(session, "t2")
+    def __init__(self):
+        self.after_listing = self.before_opening = None
+        self.opening = ""
+        self.listed = 0
+
+    def list(self, path):
+        names = super().list(path)
+        self.listed += 1
+        # A journal is listed twice for one look.
+        if self.listed % 2 == 0 and (happens := self.after_listing):
+            self.after_listing = None
+            happens()
         return names
 
-    monkeypatch.setattr(RealFileSystem, "list", roll_after)
-    reader.refresh()
-    assert rolled
-    assert [item for item in reader.damage() if item.is_loss] == []
-    rolled.clear()
-    assert verify_run(reader).damage == []
-    assert rolled
+    def open(self, path):
+        if self.opening in path.name and (happens := self.before_opening):
+            self.before_opening = None
+            happens()
+        return super().open(path)
+
+
+def test_a_live_reader_is_not_misled_by_a_roll_between_listing_and_reading(tmp_path):
+    """A segment sealed and succeeded, twice, after the directory was listed is read with its successors."""
+    root = tmp_path / "run"
+    session = begin_run(root, segment_bytes=1)
+    finish_trials(session, "t1")
+    disk = Meanwhile()
+    reader = RunReader(root, disk)
+    for look in (reader.refresh, lambda: verify_run(reader)):
+        disk.listed = 0
+        disk.after_listing = lambda: finish_trials(session, f"t{len(list(reader.finished())) + 1}")
+        before = len(segment_paths(root))
+        result = look()
+        assert len(segment_paths(root)) > before + 1
+        assert [item for item in reader.damage() if item.is_loss] == []
+        assert result is None or result.damage == []
     session.abandon()
+    reader.close()
+
+
+@pytest.mark.parametrize("look", ["refresh", "verify"])
+def test_a_live_reader_is_not_misled_by_an_end_that_is_written_while_it_reads(tmp_path, no_cache, look):
+    """The session seals its segment, and pins it in the next one, between the two that the reader reads."""
+    root = finished_run(tmp_path / "run", "t1")
+    (root / "index.sqlite").unlink()
+    first, second = segment_paths(root)
+    sealed = first.read_bytes(), second.read_bytes()
+    opened = [path.with_name(path.name.replace(".jsonl", ".open.jsonl")) for path in (first, second)]
+    opened[0].write_bytes(sealed[0][: data_pieces(sealed[0])[-1].end])
+    opened[1].write_bytes(b"")
+    first.unlink()
+    second.unlink()
+
+    def end():
+        for path, data, old in zip((first, second), sealed, opened, strict=True):
+            path.write_bytes(data)
+            old.unlink()
+
+    disk = Meanwhile()
+    reader = RunReader(root, disk)
+    disk.opening, disk.before_opening = "-000002.", end
+    damage = verify_run(reader).damage if look == "verify" else (reader.refresh(), reader.damage())[1]
+    assert disk.before_opening is None
+    assert [str(item) for item in damage] == []
     reader.close()
 
 

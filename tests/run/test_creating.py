@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from durable import begin_run, begin_session, finish_trials, read_run, verified
-from held_disk import HeldDisk
+from held_disk import PATIENCE_SECONDS, HeldDisk
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore
 from holdfast.run import RunReader, create_run
@@ -94,6 +96,20 @@ def test_a_run_is_named_only_after_its_session_is_synced(tmp_path):
     assert acts.index(("sync", segment)) < named
     assert [act for act in acts[:named] if act[0] == "sync_directory" and act[1].startswith(".run.creating-")]
     assert acts[named + 1] == ("sync_directory", tmp_path.name)
+
+
+def test_a_run_has_no_name_while_its_session_is_being_synced(tmp_path):
+    """Whoever looks at that moment finds nothing; afterwards a run."""
+    disk = HeldDisk()
+    disk.hold()
+    with ThreadPoolExecutor(1) as pool:
+        creating = pool.submit(begin_run, tmp_path / "run", fs=disk)
+        disk.wait_for_sync()
+        time.sleep(0.1)
+        assert not (tmp_path / "run").exists()
+        disk.let_through()
+        creating.result(PATIENCE_SECONDS).abandon()
+    assert read_run(tmp_path / "run").finished == []
 
 
 @pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - {"remove", "read", "settle"}))

@@ -16,7 +16,7 @@ from holdfast.analysis.tally import Metric, Tally
 from holdfast.models.message import Usage
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Score, Session, Status, Trial, decode
+from holdfast.run.records import KEPT, Score, Session, Status, Trial, decode
 
 _TRIAL = b'"type":"trial"'
 _SCORE = b'"type":"score"'
@@ -145,7 +145,14 @@ def _collect(reader: RunReader, session: Session | None) -> dict[tuple[str, str]
             group.failed.add(trial.trial)
         else:
             group.failed.add(trial.trial)
+    for group in groups.values():
+        # A failed attempt may stand behind the record that counts, where a late writer added it.
+        group.failed = {key for key in group.failed if not _is_kept(reader, key)}
     return groups
+
+
+def _is_kept(reader: RunReader, key: str) -> bool:
+    return any(row.flag == KEPT for row in reader.index.rows("trial", key))
 
 
 def _take_late(groups: dict[tuple[str, str], _Group], score: object) -> None:

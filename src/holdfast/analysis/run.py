@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
@@ -72,13 +74,10 @@ class Run:
                 yield record
 
     def trial_keys(self) -> Iterator[str]:
-        """The key of every trial that anything is on record of."""
-        seen = ""
-        for kind in ("trial", "step"):
-            for row in self._reader.index.rows(kind):
-                if row.key != seen:
-                    yield row.key
-                seen = row.key
+        """The key of every trial that anything is on record of, sorted; each once."""
+        kinds = ("call", "step", "answer", "score", "trial")
+        keys = merge(*((row.key for row in self._reader.index.rows(kind)) for kind in kinds))
+        yield from (key for key, _ in groupby(keys))
 
     def records_of(self, trial: str) -> list[Step | Answer | Score | Trial]:
         """Everything on record of one trial, in the order it was written."""

@@ -29,7 +29,6 @@ class Tally:
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
         self.usage = Usage()
-        self.spent_on_failures = Usage()
         self._costs = array("d")
         self._values: dict[str, array[float]] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import click
@@ -22,10 +23,12 @@ from holdfast.spec import load_eval, resolve
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, eval_file: Path, *, as_json: bool) -> int:
     """Show what differs between RUN and EVAL, and what a resume would make of it. Exits 3 if it would be refused."""
+    offered = resolve(load_eval(eval_file), str(eval_file))
     reader = RunReader(find_run(run))
     try:
         last_session(reader)
-        decision = Examiner(reader, resolve(load_eval(eval_file), str(eval_file)), None).compare()
+        with contextlib.closing(Examiner(reader, offered, None)) as examiner:
+            decision = examiner.compare()
     finally:
         reader.close()
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -45,13 +46,18 @@ def duration(seconds: float) -> str:
 
 
 class Display:
-    """Shows a session's progress until it ends."""
+    """Shows a session's progress until it ends; without `lines`, only what went wrong.
 
-    def __init__(self, progress: Progress, *, interval: float, stream: TextIO | None = None) -> None:
-        self._progress, self._stream = progress, stream or sys.stderr
+    A terminal that has gone away takes nothing with it but the display.
+    """
+
+    def __init__(
+        self, progress: Progress, *, interval: float, lines: bool = True, stream: TextIO | None = None
+    ) -> None:
+        self._progress, self._stream, self._lines = progress, stream or sys.stderr, lines
         self._on_terminal = self._stream.isatty()
         self._interval = interval if self._on_terminal else max(interval, _PLAIN_SECONDS)
-        self._shown = ""
+        self._is_moving = False
 
     @contextlib.asynccontextmanager
     async def shown(self) -> AsyncIterator[None]:
@@ -75,21 +81,28 @@ class Display:
 
     def _print_messages(self) -> None:
         while self._progress.messages:
-            self._erase()
-            self._stream.write(printable(self._progress.messages.popleft())[:400] + "\n")
-            self._stream.flush()
+            self._write(printable(self._progress.messages.popleft())[:400] + "\n")
 
     def _line(self, *, final: bool = False) -> None:
+        if not self._lines:
+            return
         text = progress_text(self._progress)
-        self._erase()
         if self._on_terminal and not final:
-            self._stream.write(f"\r\033[36m{text}\033[0m")
-            self._shown = text
+            # A line that wraps could not be erased.
+            text = text[: self._columns() - 1]
+            self._write(f"\r\033[36m{text}\033[0m", moving=True)
         else:
-            self._stream.write(text + "\n")
-        self._stream.flush()
+            self._write(text + "\n")
 
-    def _erase(self) -> None:
-        if self._shown:
-            self._stream.write("\r\033[K")
-            self._shown = ""
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or 80
+        except OSError:
+            return 80
+
+    def _write(self, text: str, *, moving: bool = False) -> None:
+        """Writes in the place of the line that moves."""
+        with contextlib.suppress(OSError):
+            self._stream.write(f"\r\033[K{text}" if self._is_moving else text)
+            self._stream.flush()
+        self._is_moving = moving

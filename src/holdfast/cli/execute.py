@@ -16,11 +16,15 @@ from typing import Any
 import click
 
 from holdfast.cli.display import Display
+from holdfast.cli.early import early
 from holdfast.cli.main import print_json
 from holdfast.engine.begin import Begun, owed_and_why
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, Interrupt
+from holdfast.engine.progress import Progress
+from holdfast.errors import HoldfastError
 from holdfast.run.gate import change_text
+from holdfast.spec.compare import Difference
 
 
 def announce(begun: Begun, *, resumed: bool) -> None:
@@ -54,14 +58,18 @@ def announce(begun: Begun, *, resumed: bool) -> None:
 def _tell_changes(begun: Begun) -> None:
     for warning in begun.warnings:
         _say(f"warning: {warning}")
-    if begun.note:
-        _say(f"note: {begun.note}")
-    if begun.decision is None:
-        return
-    for change in begun.decision.changes:
+    changes = begun.decision.changes if begun.decision else []
+    for change in changes:
         _say(f"  {change.path}: {change_text(change.old, change.new)}")
-    for item in begun.decision.kept:
+    tell_kept(begun.decision.kept if begun.decision else [], begun.note)
+
+
+def tell_kept(kept: list[Difference], note: str) -> None:
+    """Says where less is offered than the run has, and what was found about its config.yaml."""
+    for item in kept:
         _say(f"  {item.path}: {change_text(item.old, item.new)}; the run keeps what it has")
+    if note:
+        _say(f"note: {note}")
 
 
 def _say(text: str) -> None:
@@ -70,7 +78,6 @@ def _say(text: str) -> None:
 
 def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
     """Executes what is owed; the exit code."""
-    announce(begun, resumed=resumed)
     told = False
 
     def tell(ended: Ended) -> None:
@@ -92,16 +99,45 @@ def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
             _leave_soon(ended.exit_code)
         return ended.exit_code
 
-    return asyncio.run(execute())
+    try:
+        announce(begun, resumed=resumed)
+        early.check()
+        return asyncio.run(execute())
+    except SystemExit as error:
+        raise _exit_of_a_task(begun, error) from None
+    except KeyboardInterrupt:
+        _say(f"Stopped before the first call. Go on with: holdfast resume {shlex.quote(begun.place)}")
+        raise
+
+
+def _exit_of_a_task(begun: Begun, error: SystemExit) -> HoldfastError:
+    """sys.exit in a task of asyncio's ends the loop, and only its exit code would be left to tell."""
+    told = HoldfastError(
+        f"A task of the eval called sys.exit({error.code!r}), which ended the session.",
+        hint=f"Let it raise an error instead, then go on with: holdfast resume {shlex.quote(begun.place)}",
+    )
+    told.exit_code = 1
+    return told
 
 
 async def _execute(begun: Begun, on_stuck: Callable[[Ended], None]) -> Ended:
     execution = Execution(begun.session, begun.prepared, reuse=begun.reuse)
     runner = begun.prepared.spec.runner
-    if not runner.show_progress:
+    asyncio.get_running_loop().set_exception_handler(_stray_handler(execution.progress))
+    display = Display(execution.progress, interval=runner.progress_interval, lines=runner.show_progress)
+    async with display.shown():
         return await execution.run(on_stuck=on_stuck)
-    async with Display(execution.progress, interval=runner.progress_interval).shown():
-        return await execution.run(on_stuck=on_stuck)
+
+
+def _stray_handler(progress: Progress) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """Tells in a line of errors that a task's code has left to nobody; asyncio would print a traceback."""
+
+    def handle(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        told = f"{type(error).__name__}: {error}" if error is not None else str(context.get("message", ""))
+        progress.messages.append(f"nobody awaited what failed in a task's code: {' '.join(told.split())}")
+
+    return handle
 
 
 def _leave_soon(code: int) -> None:

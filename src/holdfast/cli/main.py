@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
+import re
 import sys
 from typing import Any
 
 import click
 
+from holdfast.cli.printable import printable
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.version import __version__
 
+_ACTING = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 VERBS = {
     "init": "Write an eval file, a task and a dataset to start from.",
     "run": "Begin a run of an eval file or a Python task.",
@@ -63,6 +67,9 @@ def program() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and ends the process with its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that knows few characters shows the others as escapes; nothing fails because of it.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = program.main(words, prog_name="holdfast", standalone_mode=False)
     except HoldfastError as error:
@@ -84,7 +91,7 @@ def _tell(error: HoldfastError, *, as_json: bool) -> int:
     if as_json:
         print_json({"error": error.message, "kind": error.kind, "hint": error.hint})
     else:
-        click.echo(f"holdfast: {error}", err=True)
+        click.echo(printable(f"holdfast: {error}"), err=True)
     return error.exit_code
 
 
@@ -92,4 +99,12 @@ def print_json(value: Any) -> None:
     """Prints one JSON document to standard output."""
     import msgspec  # noqa: PLC0415 - not needed for --help
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        from holdfast.models.message import encodable  # noqa: PLC0415 - as above, and hardly ever
+
+        encoded = msgspec.json.encode(encodable(msgspec.to_builtins(value)))
+    # Characters that act on a terminal are written as escapes, which a reader of JSON takes for the same.
+    text = _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", encoded.decode())
+    click.echo(msgspec.json.format(text.encode(), indent=2))

@@ -14,7 +14,7 @@ def command(*, as_json: bool) -> int:
     """Say which model providers are ready on this machine, and what each of the others needs."""
     offers = catalogue()
     if as_json:
-        print_json({"providers": offers})
+        print_json({"providers": [offer._asdict() for offer in offers]})
         return 0
     for offer in offers:
         state = "ready" if offer.ready else f"needs {offer.needs}"

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.execute import carry_out
+from holdfast.cli.execute import carry_out, tell_kept
 from holdfast.cli.main import print_json
 from holdfast.engine.begin import begin_resume, last_session
-from holdfast.engine.examine import Examiner, saved_eval
+from holdfast.engine.complete import complete_run
+from holdfast.engine.examine import saved_eval
 from holdfast.engine.remote import begin_remote_resume
 from holdfast.engine.reuse import Reuse
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.run.find import find_run
-from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Status, decode_summary
 from holdfast.spec import EvalSpec, load_eval, parse_argument, resolve
 from holdfast.spec.override import override
 from holdfast.storage.remote import is_url
@@ -38,34 +37,20 @@ def command(run: str, settings: tuple[str, ...], eval_file: Path | None, *, as_j
 
 def go_on(run: str, offered: EvalSpec | None = None, *, as_json: bool, reuse: Reuse | None = None) -> int:
     """Executes what is owed of a run; where nothing is, says so and opens no session."""
-    reader = RunReader(find_run(run))
-    try:
-        planned = last_session(reader).planned
-        finished = sum(1 for _ in reader.finished()) - len(lacking_scores(reader))
-        complete = 0 < planned <= finished and not _changes(reader, offered)
-        blocked = _blocked(reader) if complete else 0
-    finally:
-        reader.close()
-    if not complete:
+    complete = complete_run(find_run(run), offered)
+    if complete is None:
         begun = begin_remote_resume(run, offered=offered) if is_url(run) else begin_resume(Path(run), offered=offered)
         begun.reuse = reuse
         return carry_out(begun, as_json=as_json, resumed=True)
+    tell_kept(complete.kept, complete.note)
+    exit_code = int(complete.blocked > 0)
     if as_json:
-        counts = {"planned": planned, "finished": finished, "failed": 0, "owed": 0}
-        print_json({"run": run, "state": "complete", **counts, "exit_code": int(blocked > 0)})
+        counts = {"planned": complete.planned, "finished": complete.planned, "failed": 0, "owed": 0}
+        print_json({"run": run, "state": "complete", **counts, "exit_code": exit_code})
     else:
-        told = f", {blocked} of them blocked" if blocked else ""
-        click.echo(f"{run}: complete, {finished} of {planned}{told}.")
-    return int(blocked > 0)
-
-
-def _changes(reader: RunReader, offered: EvalSpec | None) -> bool:
-    """Whether what is offered, if anything is, changes the run; raises where the gate refuses it."""
-    if offered is None:
-        return False
-    passage = Examiner(reader, offered, None).examine()
-    passage.inputs.close()
-    return bool(passage.decision.changes)
+        told = f", {complete.blocked} of them blocked" if complete.blocked else ""
+        click.echo(f"{run}: complete, {complete.planned} of {complete.planned}{told}.")
+    return exit_code
 
 
 def offered_eval(root: Path, settings: tuple[str, ...], eval_file: Path | None) -> EvalSpec | None:
@@ -85,9 +70,3 @@ def _saved(root: Path) -> EvalSpec:
         return saved_eval(last_session(reader))
     finally:
         reader.close()
-
-
-def _blocked(reader: RunReader) -> int:
-    """How many attempts ended because a content policy stepped in; such a trial is kept, and is no valid one."""
-    rows = reader.index.rows("trial")
-    return sum(decode_summary(row.data or b"").status == Status.BLOCKED.value for row in rows)

@@ -86,7 +86,9 @@ def _eval(
         if models or args:
             flag = "--model" if models else "-T"
             raise UsageError(f"{flag} is for a Python file; {eval_file} is an eval file.", hint="Name it there.")
-    changes = {f"tasks.{name}.{key}": value for name in spec.tasks for key, value in tasks.items() if value is not None}
+    changes: dict[str | tuple[str, ...], Any] = {
+        ("tasks", name, key): value for name in spec.tasks for key, value in tasks.items() if value is not None
+    }
     changes |= dict(parse_argument(text) for text in settings)
     return resolve(override(spec, changes), eval_file)
 

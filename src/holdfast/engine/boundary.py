@@ -12,14 +12,19 @@ import contextvars
 import threading
 import traceback
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TypeVar
 
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.models.errors import Blocked, ModelError
+from holdfast.models.message import encodable
+from holdfast.models.redact import known
 from holdfast.run.records import Failure
 
 T = TypeVar("T")
+_MESSAGE_CHARACTERS = 2000
 _TRACEBACK_CHARACTERS = 8000
+_HERE = str(Path(__file__).parent)
 
 
 class LimitReached(Exception):  # noqa: N818 - reads as a sentence where it is raised
@@ -39,9 +44,10 @@ class Outcome:
         self.value, self.error = value, error
 
     def result(self) -> object:
-        """The value, or the error, raised. A call of sys.exit is an error of the task like any other."""
-        if isinstance(self.error, SystemExit):
-            raise RuntimeError(f"the task called sys.exit({self.error.code!r})") from None  # noqa: TRY004 - no type error
+        """The value, or the error, raised; a call of sys.exit is an error of the task like any other."""
+        if isinstance(self.error, SystemExit | StopIteration):
+            # Neither gets through a coroutine as it is.
+            raise RuntimeError(f"the task raised {self.error!r}") from None  # noqa: TRY004 - no type error
         if self.error is not None:
             raise self.error
         return self.value
@@ -64,8 +70,7 @@ class Outcome:
         error = _innermost(self.error) or RuntimeError("unknown")
         if isinstance(error, ModelError | LimitReached):
             return Failure(kind=getattr(error, "kind", "limit"), message=_text(error))
-        told = "".join(traceback.format_exception(error))[-_TRACEBACK_CHARACTERS:]
-        return Failure(kind=type(error).__name__, message=_text(error), traceback=_encodable(told))
+        return Failure(kind=type(error).__name__, message=_text(error), traceback=_told(_own_traceback(error)))
 
 
 def _innermost(error: BaseException | None) -> BaseException | None:
@@ -77,22 +82,41 @@ def _innermost(error: BaseException | None) -> BaseException | None:
 
 
 def _text(error: BaseException) -> str:
-    return _encodable(str(error) or type(error).__name__)
+    try:
+        text = str(error)
+    except Exception as broken:  # noqa: BLE001 - an exception of the task's own may fail even at this
+        text = f"it cannot be told: {type(broken).__name__}"
+    shown = _recordable(text or type(error).__name__)
+    return shown if len(shown) <= _MESSAGE_CHARACTERS else f"{shown[:_MESSAGE_CHARACTERS]}…"
 
 
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _own_traceback(error: BaseException) -> str:
+    """The traceback from where the task's own code begins; all of it, where none of that is in it."""
+    first = error.__traceback__
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(_HERE):
+        first = first.tb_next
+    return "".join(traceback.format_exception(type(error), error, first or error.__traceback__))
+
+
+def _told(text: str) -> str:
+    return _recordable(text)[-_TRACEBACK_CHARACTERS:]
+
+
+def _recordable(text: str) -> str:
+    recordable: str = encodable(known.redact(text))
+    return recordable
 
 
 async def guard(work: Awaitable[T]) -> Outcome:
-    """Awaits foreign code; its exceptions come back as a value. Cancellation and a failing disk pass through.
+    """Awaits foreign code; its exceptions come back as a value. Cancellation and the end of the journal pass through.
 
     Raises:
-        StorageFailure: the journal has ended; nothing more can be recorded.
+        StorageFailure: nothing more can be recorded.
+        RunHeld: nothing more may be recorded.
     """
     try:
         return Outcome(value=await work)
-    except (StorageFailure, RunHeld):
+    except (StorageFailure, RunHeld, KeyboardInterrupt, GeneratorExit):
         raise
     except asyncio.CancelledError as error:
         # A task may cancel its own parts and let that escape; only a cancelled session is ours to pass on.
@@ -100,7 +124,7 @@ async def guard(work: Awaitable[T]) -> Outcome:
         if task is None or task.cancelling():
             raise
         return Outcome(error=error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary
+    except BaseException as error:  # noqa: BLE001 - the boundary
         return Outcome(error=error)
 
 
@@ -117,7 +141,7 @@ async def guard_thread(function: Callable[..., object], *args: object) -> Outcom
     def work() -> None:
         try:
             outcome = Outcome(value=context.run(function, *args))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary
+        except BaseException as error:  # noqa: BLE001 - the boundary; nobody else is there to notice
             outcome = Outcome(error=error)
         with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
             loop.call_soon_threadsafe(tell, outcome)

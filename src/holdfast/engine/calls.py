@@ -9,26 +9,27 @@ model that refuses the key or is not there is not asked again by others in this 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
 
+from holdfast.engine.activity import Activity, Gate
 from holdfast.engine.clock import Clock
-from holdfast.engine.pace import Pace
+from holdfast.engine.pace import Booking, Pace
+from holdfast.engine.scheduler import Ticket
+from holdfast.engine.slots import Level, Slots
 from holdfast.errors import RunHeld
-from holdfast.models.errors import ModelError, PassingError, RateLimited, Rejected
-from holdfast.models.message import Reply, Request
+from holdfast.models.errors import PassingError, RateLimited, Rejected
+from holdfast.models.message import Reply, Request, Usage
 from holdfast.models.provider import Provider
 from holdfast.spec import ModelSpec
 
 _FIRST_PAUSE = 0.5
-_LEASE_SECONDS = 0.2
 _LONGEST_PAUSE = 60.0
 _LONGEST_WISH = 3600.0
 _NO_KEY = 401
 _HOPELESS = {_NO_KEY, 403, 404}
+_GIVE_A_REPLY = "It has to return a Reply, with its text, as `holdfast.Reply` describes it."
 
 
 @dataclass
@@ -41,127 +42,10 @@ class CallCounts:
     rate_limited: int = 0
 
 
-class TimeLimit:
-    """The seconds that a trial may take, of which waiting for slots, for a pace or in a pause takes none."""
+class ModelClosed(Rejected):
+    """The model refused the key or is not there, and is not asked again in this session."""
 
-    def __init__(self, timeout: asyncio.Timeout, seconds: float) -> None:
-        self._timeout, self._left = timeout, seconds
-        self._running_since: float | None = None
-        self.let_run(on=True)
-
-    def let_run(self, *, on: bool) -> None:
-        """Lets time pass, or stops it."""
-        now = asyncio.get_running_loop().time()
-        if on and self._running_since is None:
-            self._running_since = now
-            self._timeout.reschedule(now + self._left)
-        elif not on and self._running_since is not None:
-            self._left -= now - self._running_since
-            self._running_since = None
-            self._timeout.reschedule(None)
-
-
-class Activity:
-    """What one trial is doing: it is idle when nothing of it is worth waiting for, once the session is to end.
-
-    A trial that was running code of the task's own when a signal came is disturbed: the signal may have ended a command
-    of that code, so nothing that the code comes to counts any more.
-    """
-
-    __slots__ = ("acting", "busy", "is_disturbed", "on_idle", "parked", "time_limit")
-
-    def __init__(self, on_idle: Callable[[], None]) -> None:
-        self.acting = self.busy = self.parked = 0
-        self.is_disturbed = False
-        self.on_idle = on_idle
-        self.time_limit: TimeLimit | None = None
-
-    @property
-    def is_idle(self) -> bool:
-        return self.busy == 0 and (self.parked > 0 or self.is_disturbed)
-
-    def disturb(self) -> None:
-        """A signal has come."""
-        if self.acting or not (self.busy or self.parked):
-            self.is_disturbed = True
-
-    @contextlib.contextmanager
-    def foreign(self) -> Iterator[None]:
-        """While a step or a scorer of the task's own runs."""
-        self.acting += 1
-        self._keep_time()
-        try:
-            yield
-        finally:
-            self.acting -= 1
-            self._keep_time()
-
-    def _keep_time(self) -> None:
-        """Time counts while the trial does anything; not while it only waits for leave to go on."""
-        if self.time_limit is not None:
-            self.time_limit.let_run(on=not self.parked or bool(self.busy or self.acting))
-
-    @contextlib.contextmanager
-    def parking(self) -> Iterator[None]:
-        """While the trial waits for a slot, for its turn, or for a pause to end."""
-        self.parked += 1
-        self._keep_time()
-        if self.is_idle:
-            self.on_idle()
-        try:
-            yield
-        finally:
-            self.parked -= 1
-            self._keep_time()
-
-    @contextlib.contextmanager
-    def working(self) -> Iterator[None]:
-        """While a call is under way, or a record is being made durable."""
-        self.busy += 1
-        self._keep_time()
-        try:
-            yield
-        finally:
-            self.busy -= 1
-            self._keep_time()
-            if self.is_idle:
-                self.on_idle()
-
-
-class Gate:
-    """Open while the session works; once closed, nobody who comes to it goes on."""
-
-    def __init__(self, is_held: Callable[[], bool] = lambda: True) -> None:
-        self.is_closed = False
-        self._is_held = is_held
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    @property
-    def is_open(self) -> bool:
-        """Whether work may begin now: the session works, and holds the run."""
-        return not self.is_closed and self._is_held()
-
-    async def passes(self, activity: Activity) -> None:
-        """Returns at once while the gate is open; never once it is closed: the session is about to end.
-
-        While the run's lease is not held, it waits for the lease to be renewed.
-
-        Raises:
-            RunHeld: the lease is lost.
-        """
-        while not self.is_open:
-            if self.is_closed:
-                await self.stays(activity)
-            with activity.parking():
-                await asyncio.sleep(_LEASE_SECONDS)
-
-    async def stays(self, activity: Activity) -> NoReturn:
-        """Never returns: whoever waits here is owed, and ends with the session."""
-        with activity.parking():
-            while True:
-                await asyncio.get_running_loop().create_future()
+    kind = "closed"
 
 
 @dataclass
@@ -172,8 +56,9 @@ class Model:
     spec: ModelSpec
     provider: Provider
     pace: Pace
-    slots: asyncio.Semaphore | None
-    refusal: ModelError | None = None
+    level: Level
+    """How many calls of it may be under way at once."""
+    refusal: str = ""
     """Why this model is not asked again in this session, if it is not."""
 
     failing_since: float | None = None
@@ -181,53 +66,83 @@ class Model:
 
     has_replied: bool = False
 
-    def cost(self, input_tokens: int, output_tokens: int) -> float:
+    def fail(self, now: float) -> float:
+        """Notes a failure; since when it has failed whoever asked."""
+        self.failing_since = now if self.failing_since is None else self.failing_since
+        return self.failing_since
+
+    def cost_of(self, usage: Usage | None) -> float:
         price = self.spec.price
-        if price is None:
+        if price is None or usage is None:
             return 0.0
-        return (input_tokens * price.input + output_tokens * price.output) / 1e6
+        return (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6
+
+
+class _Patience:
+    """How long a call may go on failing, from its first failure; what a rate limit takes is not counted."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left, self._has_failed = seconds, False
+
+    def allows(self, pause: float, tried: float) -> bool:
+        """Whether there is time for a pause after a try of so many seconds has failed."""
+        self._left -= (tried if self._has_failed else 0.0) + pause
+        self._has_failed = True
+        return self._left >= 0
 
 
 class Caller:
     """Makes calls for all trials of a session."""
 
-    def __init__(self, clock: Clock, gate: Gate, counts: CallCounts, rng: random.Random) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        gate: Gate,
+        counts: CallCounts,
+        rng: random.Random,
+        slots: Slots,
+        on_refused: Callable[[Model], None] = lambda _: None,
+    ) -> None:
         self._clock, self._gate, self._counts, self._rng = clock, gate, counts, rng
+        self._slots, self._on_refused = slots, on_refused
 
     async def call(
-        self, model: Model, request: Request, deadline_seconds: float, activity: Activity, sent: Callable[[], None]
+        self,
+        model: Model,
+        request: Request,
+        deadline_seconds: float,
+        activity: Activity,
+        ticket: Ticket,
+        sent: Callable[[], None],
     ) -> tuple[Reply, int]:
         """The model's reply and how many tries it took; `sent` is called right before the first request goes out.
 
         Raises:
             ModelError: no reply could be had.
         """
-        failing_since: float | None = None
-        tries = 0
+        patience, tries = _Patience(deadline_seconds), 0
         while True:
-            await self._admit(model, activity)
+            booking = await self._admit(model, request, activity, ticket)
+            tries, began = tries + 1, self._clock.monotonic()
             try:
-                tries += 1
-                return await self._send(model, request, activity, sent if tries == 1 else None), tries
+                return await self._send(model, request, booking, activity, sent if tries == 1 else None), tries
             except RateLimited as error:
-                failing_since = model.failing_since = None
+                model.failing_since = None
                 self._counts.rate_limited += 1
                 pause = self._pause(error, tries)
             except PassingError as error:
-                now = self._clock.monotonic()
-                failing_since = now if failing_since is None else failing_since
-                model.failing_since = now if model.failing_since is None else model.failing_since
-                pause = self._pause(error, tries)
-                if now + pause - min(failing_since, model.failing_since) > deadline_seconds:
+                now, pause = self._clock.monotonic(), self._pause(error, tries)
+                is_dead = now + pause - model.fail(now) > deadline_seconds
+                if is_dead or not patience.allows(pause, now - began):
                     raise
             except Rejected as error:
                 # Where it has replied to others, only a refused key is more than a matter of this one request.
-                if error.status in _HOPELESS and (error.status == _NO_KEY or not model.has_replied):
-                    model.refusal = error
-                raise
+                if error.status not in _HOPELESS or (model.has_replied and error.status != _NO_KEY):
+                    raise
+                self._close(model, error)
+                raise closed(model) from None
             finally:
-                if model.slots is not None:
-                    model.slots.release()
+                self._give(model)
             self._counts.retries += 1
             with activity.parking():
                 await self._clock.sleep(pause)
@@ -246,37 +161,72 @@ class Caller:
         if activity.is_disturbed:
             await self._gate.stays(activity)
 
-    async def _admit(self, model: Model, activity: Activity) -> None:
+    async def _admit(self, model: Model, request: Request, activity: Activity, ticket: Ticket) -> Booking | None:
         """Returns with the model's slot held, when one more request may be sent."""
-        if model.slots is None and model.pace.is_free and self._gate.is_open:
-            return
+        if model.level.limit is None and model.pace.is_free and self._gate.is_open:
+            return None
         with activity.parking():
-            if model.slots is not None:
-                await model.slots.acquire()
+            if model.level.limit is not None and not ticket.hand_over(model.level):
+                await self._slots.take((model.level,))
             try:
-                await model.pace.request()
+                booking = None if model.pace.is_free else await model.pace.request(request)
                 await self._gate.passes(activity)
             except (asyncio.CancelledError, RunHeld):
-                if model.slots is not None:
-                    model.slots.release()
+                self._give(model)
                 raise
+            return booking
 
-    async def _send(self, model: Model, request: Request, activity: Activity, sent: Callable[[], None] | None) -> Reply:
-        if model.refusal is not None:
-            # Without its traceback, which would grow with everyone that it is raised to.
-            raise model.refusal.with_traceback(None)
+    def _give(self, model: Model) -> None:
+        if model.level.limit is not None:
+            self._slots.give((model.level,))
+
+    async def _send(
+        self,
+        model: Model,
+        request: Request,
+        booking: Booking | None,
+        activity: Activity,
+        sent: Callable[[], None] | None,
+    ) -> Reply:
+        if model.refusal:
+            raise closed(model)
         if sent is not None:
             sent()
         self._counts.made += 1
-        with activity.working():
-            reply = await model.provider.send(request)
+        reply: Reply | None = None
+        try:
+            with activity.working():
+                reply = _checked(model, await model.provider.send(request))
+        finally:
+            if reply is None or reply.usage is not None:
+                model.pace.settle(booking, reply.usage if reply else None)
         model.failing_since, model.has_replied = None, True
-        if reply.usage is not None:
-            model.pace.used(reply.usage.input_tokens + reply.usage.output_tokens)
         return reply
+
+    def _close(self, model: Model, error: Rejected) -> None:
+        if not model.refusal:
+            model.refusal = str(error)
+            self._on_refused(model)
 
     def _pause(self, error: PassingError, tries: int) -> float:
         """What the server wishes, or a pause that doubles; jittered, so that many do not come back at once."""
-        if error.retry_after is not None:
+        if error.retry_after is not None and error.retry_after > 0:
             return min(error.retry_after, _LONGEST_WISH) * self._rng.uniform(1.0, 1.1)
         return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries - 1, 10)) * self._rng.uniform(0.5, 1.0)
+
+
+def _checked(model: Model, reply: object) -> Reply:
+    """What a provider gave back, which may be anybody's."""
+    if not isinstance(reply, Reply):
+        raise Rejected(f"The provider of {model.name} returned {type(reply).__name__}.", hint=_GIVE_A_REPLY)
+    texts = (reply.text, reply.finish, reply.model, reply.id, reply.reasoning)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(reply.usage, Usage | None):
+        raise Rejected(
+            f"The provider of {model.name} returned a reply with a field of a wrong type.", hint=_GIVE_A_REPLY
+        )
+    return reply
+
+
+def closed(model: Model) -> ModelClosed:
+    """The error of everyone who comes to a model that is not asked any more."""
+    return ModelClosed(f"{model.name} is not asked again in this session. {model.refusal}")

@@ -7,6 +7,7 @@ run's own copy stands. Nothing in the run is written here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -15,14 +16,17 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.prepare import FreshInputs, SavedInputs, build, input_name
+from holdfast.engine.resumed import Asking, ResumedInputs, chosen
 from holdfast.errors import ConfigurationError, ResumeAborted
 from holdfast.run.config_file import check_config
-from holdfast.run.gate import Decision, Snapshot, decide, refusal
+from holdfast.run.gate import Decision, Samples, Snapshot, decide, refusal
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Session, TaskCode
+from holdfast.run.shape import wider
 from holdfast.spec import DatasetSpec, Drift, EvalSpec, canonical, resolve, typed_eval
 from holdfast.spec.compare import Difference, Verdict, join
-from holdfast.tasks import Dataset, Rows, Task
+from holdfast.spec.wording import member
+from holdfast.tasks import Rows, Task
 from holdfast.tasks.code import code_of
 
 _CHUNK = 1 << 20
@@ -60,30 +64,6 @@ class Passage:
         self.code = {name: code_of(task) for name, task in tasks.items()}
 
 
-class ResumedInputs:
-    """The run's own copies, except where a dataset has grown or is new."""
-
-    def __init__(self, saved: SavedInputs, fresh: FreshInputs) -> None:
-        self.saved, self.fresh = saved, fresh
-        self.grown: dict[str, Path] = {}
-
-    def rows(self, name: str, task: Task) -> Rows:
-        if self.is_new(name):
-            return self.fresh.rows(name, task)
-        return self.saved.rows(name, task)
-
-    def is_new(self, name: str) -> bool:
-        return name in self.grown or not self.saved.has(name)
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """What has to be copied into the run."""
-        return {name: path for name, path in self.fresh.files.items() if self.is_new(name)}
-
-    def close(self) -> None:
-        self.fresh.close()
-
-
 class Examiner:
     """Compares a run with what is offered."""
 
@@ -100,25 +80,34 @@ class Examiner:
         Raises:
             ResumeAborted: the run may not go on with what is offered; nothing was written.
         """
-        note = check_config(self._reader.layout.config, self._reader.sessions, same_values)
-        self._check_serving()
-        decision = self.compare()
-        if decision.refused:
-            self._inputs.close()
-            raise refusal(decision, str(self._reader.layout.root))
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            note = check_config(self._reader.layout.config, self._reader.sessions, same_values)
+            self._check_serving()
+            decision = self.compare()
+            if decision.refused:
+                raise refusal(decision, str(self._reader.layout.root))
+            undo.pop_all()
         return Passage(decision, self._tasks, self._inputs, note)
 
-    def compare(self) -> Decision:
-        """Every difference, with its verdict."""
-        joined = join(self._saved, self._offered)
-        if any(item.verdict is Verdict.REFUSED for item in joined.differences):
-            # What is asked would be another thing; its data and code have nothing to be compared with.
-            return Decision(joined.spec, joined.differences)
-        self._tasks = {name: self._task(name, joined.spec) for name in joined.spec.tasks}
-        return self._decide(joined.spec, self._tasks)
+    def close(self) -> None:
+        """Lets go of what was read for the comparison."""
+        self._inputs.close()
 
-    def _task(self, name: str, spec: EvalSpec) -> Task:
-        return build(name, spec.tasks[name], spec, self._given.get(name))
+    def compare(self) -> Decision:
+        """Every difference, with its verdict.
+
+        Raises:
+            ConfigurationError: a task or a dataset of the eval cannot be had here.
+        """
+        joined = join(self._saved, self._offered)
+        try:
+            return self._decide(joined.spec)
+        except ConfigurationError:
+            if not any(item.verdict is Verdict.REFUSED for item in joined.differences):
+                raise
+            # What is refused need not even be there.
+            return Decision(joined.spec, joined.differences)
 
     def _check_serving(self) -> None:
         path = self._reader.layout.root / "serving.yaml"
@@ -129,27 +118,69 @@ class Examiner:
                 f"Resume aborted: {path} {state}; it is compared byte for byte.", hint="Bring back the file as it was."
             )
 
-    def _decide(self, spec: EvalSpec, tasks: Mapping[str, Task]) -> Decision:
-        before: dict[str, Any] = {}
-        after: dict[str, Any] = {}
-        keyed: set[str] = set()
-        gone: list[Difference] = []
-        for name in self._saved.tasks:
-            source = input_name(name, spec.tasks[name])
-            task = tasks[name]
-            state = self._changed(source, task)
+    def _decide(self, spec: EvalSpec) -> Decision:
+        made = {name: build(name, spec.tasks[name], spec, self._given.get(name)) for name in spec.tasks}
+        code = task_codes(made)
+        self._tasks = {name: self._widened(name, task, code[name]) for name, task in made.items()}
+        spec = self._with_what_stands(spec)
+        before, after, kept = self._compare_rows(spec)
+        saved = Snapshot(self._saved, self._session.code, before)
+        decision = decide(saved, Snapshot(self._offered, code, after))
+        decision = Decision(spec, decision.differences + kept)
+        if not decision.refused:
+            self._check_growth(decision)
+        return decision
+
+    def _widened(self, name: str, task: Task, code: TaskCode) -> Task:
+        """A task in Python with everything that the run asked of it before."""
+        if name not in self._session.code or not self._saved.tasks[name].use:
+            return task
+        wide = wider(self._session.code[name], code)
+        return msgspec.structs.replace(task, epochs=wide.epochs, limit=wide.limit, axes=wide.axes)
+
+    def _with_what_stands(self, spec: EvalSpec) -> EvalSpec:
+        """The eval without the numbers that would make a task in Python ask for less than before."""
+        tasks = dict(spec.tasks)
+        for name, entry in self._saved.tasks.items():
+            task, now = self._tasks[name], spec.tasks[name]
+            if entry.use and now.epochs is not None and now.epochs != task.epochs:
+                now = msgspec.structs.replace(now, epochs=entry.epochs)
+            if entry.use and now.limit is not None and now.limit != task.limit:
+                now = msgspec.structs.replace(now, limit=entry.limit)
+            tasks[name] = now
+        return msgspec.structs.replace(spec, tasks=tasks)
+
+    def _compare_rows(self, spec: EvalSpec) -> tuple[dict[str, Samples], dict[str, Samples], list[Difference]]:
+        """The samples of the tasks whose datasets have changed, and what is told of datasets that are gone."""
+        before: dict[str, Samples] = {}
+        after: dict[str, Samples] = {}
+        kept: list[Difference] = []
+        for source, names in self._sources(spec).items():
+            state = self._changed(source, self._tasks[names[0]])
             if state == "gone":
-                gone.append(Difference(f"tasks.{name}.dataset", Drift.ADDITIVE, "given", "left out", Verdict.KEPT))
+                kept += [_dataset_kept(name, "given", "left out") for name in names]
             elif state == "changed":
-                old = task.bind(self._inputs.saved.rows(source, task), self._saved.tasks[name].limit)
-                new = task.bind(self._inputs.fresh.rows(source, task), spec.tasks[name].limit)
-                before[name], after[name] = _content(old), _content(new)
-                keyed |= {name} if old.has_ids and new.has_ids else set()
-        code = {name: code_of(task) for name, task in tasks.items()}
-        saved = Snapshot(self._saved, self._session.code, before, frozenset(keyed))
-        decision = decide(saved, Snapshot(self._offered, code, after, frozenset(keyed)))
-        self._take_growth(spec, tasks, before, after)
-        return msgspec.structs.replace(decision, differences=decision.differences + gone)
+                askings = {name: self._asking(name, spec) for name in names}
+                offered = self._inputs.fresh.rows(source, self._tasks[names[0]])
+                self._inputs.choose(source, list(askings.values()))
+                for name, asking in askings.items():
+                    saved = self._inputs.saved.rows(source, asking.task)
+                    before[name] = asking.samples_before(saved)
+                    after[name] = asking.samples_offered(self._inputs.rows(source, asking.task), offered)
+                    kept += _displaced(name, asking, before[name], offered)
+        return before, after, kept
+
+    def _sources(self, spec: EvalSpec) -> dict[str, list[str]]:
+        """The tasks that the run has, by the input that their rows come from."""
+        found: dict[str, list[str]] = {}
+        for name in self._saved.tasks:
+            found.setdefault(input_name(name, spec.tasks[name]), []).append(name)
+        return found
+
+    def _asking(self, name: str, spec: EvalSpec) -> Asking:
+        entry, code = self._saved.tasks[name], self._session.code.get(name)
+        own = code.limit if code and entry.use else None
+        return Asking(self._tasks[name], entry, own if entry.limit is None else entry.limit, spec.tasks[name])
 
     def _changed(self, source: str, task: Task) -> str:
         """Whether the rows of an input are other ones than those in the run: "same", "changed" or "gone"."""
@@ -161,26 +192,28 @@ class Examiner:
         rows = self._inputs.fresh.rows(source, task)
         return "same" if rows.digest == saved.digest else "changed"
 
-    def _take_growth(
-        self, spec: EvalSpec, tasks: Mapping[str, Task], before: Mapping[str, Any], after: Mapping[str, Any]
-    ) -> None:
-        """Goes on with the new rows where they hold more; saved rows that are missing from them are put behind."""
-        for name, new in after.items():
-            old = before[name]
-            if set(new) <= set(old):
-                continue
-            source, task = input_name(name, spec.tasks[name]), tasks[name]
-            self._inputs.grown[source] = self._inputs.fresh.files[source]
-            if missing := set(old) - set(new):
-                saved = task.bind(self._inputs.saved.rows(source, task), None)
-                self._inputs.fresh.append(source, saved, missing)
+    def _check_growth(self, decision: Decision) -> None:
+        """Looks whether the samples can be asked and judged by whatever has been added."""
+        grown = [item.path for item in decision.differences if item.verdict is Verdict.GROWN]
+        for name, task in self._tasks.items():
+            place = member("tasks", name)
+            if any(path == place or path.startswith(f"{place}.") for path in grown):
+                entry = decision.spec.tasks[name]
+                rows = self._inputs.rows(input_name(name, entry), task)
+                task.check(chosen(task, rows, entry.limit, entry.sample_ids))
 
 
-def _content(dataset: Dataset) -> dict[str, tuple[bytes, bytes]]:
-    return {
-        dataset.key(position): (dataset.input_digest(position), dataset.target_digest(position))
-        for position in range(len(dataset))
-    }
+def _dataset_kept(task: str, old: str, new: str) -> Difference:
+    return Difference(f"tasks.{task}.dataset", Drift.ADDITIVE, old, new, Verdict.KEPT)
+
+
+def _displaced(task: str, asking: Asking, before: Samples, offered: Rows) -> list[Difference]:
+    """What is told where other samples would be chosen now, though those that were asked about are still there."""
+    chosen = asking.keys_now(offered)
+    others = [key for key in before.asked if key not in chosen]
+    if not chosen or not others or len(chosen) < len(before.asked):
+        return []
+    return [_dataset_kept(task, f"{len(before.asked)} samples", "others that are chosen now")]
 
 
 def same_values(data: Any, config: dict[str, Any]) -> bool:

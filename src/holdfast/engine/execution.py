@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
-from holdfast.engine.calls import CallCounts, Caller, Gate, Model
+from holdfast.engine.activity import Activity, Gate
+from holdfast.engine.boundary import guard
+from holdfast.engine.calls import CallCounts, Caller, Model
 from holdfast.engine.carry import Carrier
 from holdfast.engine.clock import Clock, RealClock
 from holdfast.engine.history import History
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
+from holdfast.engine.levels import Levels
 from holdfast.engine.pace import Pace
-from holdfast.engine.plan import KeySet, Lane, PlannedTask
+from holdfast.engine.plan import KeySet, Lane
 from holdfast.engine.prepare import Prepared
 from holdfast.engine.progress import Progress
 from holdfast.engine.reuse import Reuse
@@ -27,7 +30,7 @@ from holdfast.engine.trial import TrialEnvironment
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.session import RunSession
-from holdfast.spec import EvalSpec, StageLimits
+from holdfast.spec import EvalSpec
 
 
 @dataclass(frozen=True)
@@ -48,26 +51,32 @@ class Ended:
 
 _FLUSH_SECONDS = 5.0
 
-Show = Callable[[Progress], None]
-
 
 class Execution:
     """One session's work on a run."""
 
     def __init__(
-        self, session: RunSession, prepared: Prepared, *, clock: Clock | None = None, reuse: Reuse | None = None
+        self,
+        session: RunSession,
+        prepared: Prepared,
+        *,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        reuse: Reuse | None = None,
     ) -> None:
         self._session, self._prepared, self._reuse = session, prepared, reuse
         self._clock = clock or RealClock()
+        self._rng = rng or random.Random()  # noqa: S311 - jitter
         self._finished = KeySet(session.reader.finished())
         self._lacking = KeySet(lacking_scores(session.reader))
         self._counts = CallCounts()
         self.progress = Progress(self._clock, prepared.planned, self._planned_and_finished(), self._counts)
         self._gate = Gate(session.is_held)
         session.finished_now = lambda: self.progress.done
+        self._lanes: list[Lane] = []
 
     def _planned_and_finished(self) -> int:
-        """Finished trials that are part of the plan; those of a sample that is no longer asked are not."""
+        """As far as it is known before the plan has been gone through: some may not be part of it any more."""
         return min(len(self._finished), self._prepared.planned) - len(self._lacking)
 
     async def run(self, *, signals: bool = True, on_stuck: Callable[[Ended], None] | None = None) -> Ended:
@@ -78,22 +87,10 @@ class Execution:
         stuck = None if on_stuck is None else lambda: on_stuck(self._interrupted())
         self._interrupt = Interrupt(self._drain, self._stop, on_note=self._note_signal, on_stuck=stuck)
         models = self._open_models(self._prepared.spec)
-        caller = Caller(self._clock, self._gate, self._counts, random.Random())  # noqa: S311 - jitter
-        environment = TrialEnvironment(self._session, caller, self._counts, self._clock, self._look_if_drained)
-        environment.reuse = self._reuse
-        self._levels = Levels(self._prepared.spec)
-        self._carrier = Carrier(
-            environment,
-            models,
-            History(self._session.reader),
-            self.progress,
-            seed=self._prepared.spec.seed,
-            score_levels=self._levels.score,
-        )
-        self._scheduler = Scheduler(self._carrier.carry)
-        for task in self._prepared.tasks:
-            for model in task.models:
-                self._scheduler.add(self._lane(task, model))
+        levels = Levels(self._prepared.spec, {name: model.level for name, model in models.items()})
+        self._scheduler = Scheduler(levels.run)
+        self._carrier = self._make_carrier(models, levels)
+        self._add_lanes(levels)
         if signals:
             self._interrupt.install()
         try:
@@ -102,13 +99,13 @@ class Execution:
             if signals:
                 self._interrupt.remove()
             for opened in models.values():
-                await opened.provider.close()
+                await guard(opened.provider.close())
         return self._end(failure)
 
     async def _work(self) -> StorageFailure | RunHeld | None:
         """Carries everything out; whatever ends that early, the run is let go."""
         try:
-            await self._scheduler.run()
+            await self._scheduler.run(self._carrier.carry)
             await self._wait_for_store()
         except (StorageFailure, RunHeld) as error:
             return error
@@ -120,12 +117,13 @@ class Execution:
             self._end(None)
             raise
         except BaseException:
+            await self._scheduler.end()
             self._session.abandon()
             raise
         return None
 
     async def _wait_for_store(self) -> None:
-        """Where trials count only once their segments are up, waits for that; a second signal ends the wait."""
+        """Where trials count only once their segments are up, waits for that; a signal ends the wait."""
         uploader = self._session.uploader
         while uploader is not None and self._session.counts_when_up and not self._interrupt.has_come:
             if await asyncio.to_thread(uploader.flush, _FLUSH_SECONDS):
@@ -140,13 +138,28 @@ class Execution:
             model = spec.models[name]
             # A model in this machine's memory knows best how many requests it can work on.
             limit = model.concurrency_limit or getattr(provider, "concurrency_limit", None)
-            slots = asyncio.Semaphore(limit) if limit else None
-            models[name] = Model(name, model, provider, Pace(model.rate_limit, self._clock), slots)
+            models[name] = Model(name, model, provider, Pace(model.rate_limit, self._clock), Level(name, limit))
         return models
 
-    def _lane(self, task: PlannedTask, model: str) -> LaneQueue:
-        lane = Lane(task, model, self._finished, self._lacking)
-        return LaneQueue(lane.cells(), self._levels.solve_of(task.name, model), self._levels.active_of(model))
+    def _make_carrier(self, models: dict[str, Model], levels: Levels) -> Carrier:
+        caller = Caller(self._clock, self._gate, self._counts, self._rng, self._scheduler.slots, self._refused)
+        seed = self._prepared.spec.seed
+        environment = TrialEnvironment(self._session, caller, self._counts, self._clock, self._look_if_idle, seed)
+        environment.reuse = self._reuse
+        return Carrier(environment, models, History(self._session.reader), self.progress, levels.score)
+
+    def _add_lanes(self, levels: Levels) -> None:
+        for task in self._prepared.tasks:
+            for model in task.models:
+                lane = Lane(task, model, self._finished, self._lacking)
+                self._lanes.append(lane)
+                queue = LaneQueue(lane.cells(), levels.solve_of(task.name, model), levels.active(), model)
+                self._scheduler.add(queue)
+
+    def _refused(self, model: Model) -> None:
+        """A model is not asked again in this session: said once, and none of its trials is begun any more."""
+        self.progress.messages.append(f"{model.name}: not asked again in this session. {model.refusal}")
+        self._scheduler.drop(model.name)
 
     # Interrupts.
 
@@ -159,18 +172,18 @@ class Execution:
         self.progress.messages.append(f"{name}: letting calls in flight finish; once more stops at once.")
         self._gate.close()
         self._scheduler.stop()
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._prepared.spec.runner.grace, self._scheduler.cancel)
-        self._look_if_drained()
+        asyncio.get_running_loop().call_later(self._prepared.spec.runner.grace, self._scheduler.cancel)
+        for trial in self._carrier.underway:
+            self._look_if_idle(trial.activity)
 
-    def _look_if_drained(self) -> None:
-        """Once nobody does anything but wait, there is nothing left to wait for."""
-        if self._gate.is_closed and self._carrier.is_idle:
-            asyncio.get_running_loop().call_soon(self._cancel_if_drained)
+    def _look_if_idle(self, activity: Activity) -> None:
+        """Once the session is to end, a trial that does nothing but wait gives its slots to those that can finish."""
+        if self._gate.is_closed:
+            asyncio.get_running_loop().call_soon(self._cancel_if_idle, activity)
 
-    def _cancel_if_drained(self) -> None:
-        if self._carrier.is_idle:
-            self._scheduler.cancel()
+    def _cancel_if_idle(self, activity: Activity) -> None:
+        if activity.is_idle and activity.task is not None:
+            activity.task.cancel()
 
     def _stop(self) -> None:
         self._scheduler.cancel()
@@ -183,25 +196,27 @@ class Execution:
 
     def _end(self, failure: StorageFailure | RunHeld | None) -> Ended:
         progress = self.progress
+        if self._scheduler.is_through:
+            progress.finished_before = sum(lane.passed for lane in self._lanes)
         how, code = self._verdict(failure)
         ended = Ended(how, code, progress.planned, progress.done, progress.failed)
         if failure is not None:
             self._session.abandon()
-            return Ended(how, code, progress.planned, progress.done, progress.failed, str(failure))
+            return replace(ended, warning=str(failure))
         try:
             self._session.close(
                 how,
                 code,
-                finished=len(self._finished) + progress.finished - progress.late,
+                finished=len(self._finished) + self._carrier.recorded,
                 failed=progress.failed,
                 planned=progress.planned,
-                ledger=self._ledger(),
+                ledger=asdict(self._counts),
             )
         except StorageFailure as error:
             # The end of a session is a courtesy; what was acknowledged does not depend on it.
             warning = f"The end of the session could not be recorded. {error}"
             code = code if self._interrupt.has_come else error.exit_code
-            return Ended(how, code, progress.planned, progress.done, progress.failed, warning)
+            return replace(ended, exit_code=code, warning=warning)
         return ended
 
     def _verdict(self, failure: StorageFailure | RunHeld | None) -> tuple[str, int]:
@@ -213,41 +228,3 @@ class Execution:
         if progress.done < progress.planned or progress.blocked:
             return "finished with failures", 1
         return "completed", 0
-
-    def _ledger(self) -> dict[str, int]:
-        counts = self._counts
-        return {"made": counts.made, "replayed": counts.replayed, "retries": counts.retries}
-
-
-class Levels:
-    """The limits of an eval, as slots: of the run, its tasks, its stages and its models."""
-
-    def __init__(self, spec: EvalSpec) -> None:
-        runner = spec.runner
-        self._run = Level("run", runner.concurrency_limit)
-        self._stages = _stages("run", runner.concurrency_limits)
-        self._tasks = {name: Level(name, task.runner.concurrency_limit) for name, task in spec.tasks.items()}
-        self._task_stages = {name: _stages(name, task.runner.concurrency_limits) for name, task in spec.tasks.items()}
-        self._models = {name: Level(name, model.concurrency_limit) for name, model in spec.models.items()}
-        self._active = {name: Level(name, runner.concurrency_limit) for name in spec.models}
-        self.score = {task: self._of(task, "score") for task in spec.tasks if self._limits_scoring(task)}
-
-    def _of(self, task: str, stage: str) -> tuple[Level, ...]:
-        levels = (self._task_stages[task][stage], self._stages[stage], self._tasks[task], self._run)
-        return tuple(level for level in levels if level.limit is not None)
-
-    def _limits_scoring(self, task: str) -> bool:
-        return any(stages["score"].limit is not None for stages in (self._task_stages[task], self._stages))
-
-    def solve_of(self, task: str, model: str) -> tuple[Level, ...]:
-        """What a trial takes to begin, narrowest first; a model's limit also bounds the trials that wait for it."""
-        own = self._models[model]
-        return (*((own,) if own.limit is not None else ()), *self._of(task, "solve"))
-
-    def active_of(self, model: str) -> Level:
-        """Bounds the trials of a model that have begun and not ended, whatever they wait for."""
-        return self._active[model]
-
-
-def _stages(owner: str, limits: StageLimits) -> dict[str, Level]:
-    return {"solve": Level(f"{owner}.solve", limits.solve), "score": Level(f"{owner}.score", limits.score)}

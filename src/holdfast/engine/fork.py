@@ -173,7 +173,8 @@ class _Taking:
         position = self._old.position(old, cell.task.dataset.key(cell.position))
         if position is None:
             return "new sample"
-        if bytes.fromhex(cell.key) not in self._finished and cell.key not in self._history.touched:
+        digest = bytes.fromhex(cell.key)
+        if digest not in self._finished and digest not in self._history.touched:
             return "not in the run yet"
         mine = self._new.answer_identity(cell.task, cell.model, cell.position, cell)
         if mine != self._old.answer_identity(old, cell.model, position, cell):

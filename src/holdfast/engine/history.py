@@ -1,8 +1,8 @@
 """What is on record of an unfinished trial: where the next attempt begins.
 
 The attempt that was interrupted goes on: its steps are replayed, its answer and scores stand. An attempt that failed
-through the task's own fault is over: the next one begins anew, except that an answer it had come to is kept, so that
-nothing is paid twice only because a scorer broke.
+through the task's own fault is over: the next one begins anew, except that an answer it had come to is kept, with the
+scores it got, so that nothing is paid twice only because a scorer broke.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from holdfast.engine.plan import KeySet
 from holdfast.run.reading import RunReader
 from holdfast.run.records import KEPT, Answer, Score, Status, Step, Trial
 
@@ -33,11 +34,11 @@ class History:
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
-        self.touched = frozenset(reader.index.open_keys("trial", KEPT))
+        self.touched = KeySet(reader.index.open_keys("trial", KEPT))
 
     def of(self, key: str) -> Past:
         """Where the next attempt at this trial begins."""
-        if key not in self.touched:
+        if bytes.fromhex(key) not in self.touched:
             return Past()
         steps = self._records(Step, "step", key)
         answers = self._records(Answer, "answer", key)
@@ -46,11 +47,10 @@ class History:
         attempt = max(_attempts(steps) + _attempts(answers) + _attempts(scores) + _attempts(ends), default=1)
         # An answer once come to serves every later attempt.
         answer = max(answers, key=lambda record: record.attempt, default=None)
+        judged = {score.scorer: score for score in scores if score.error is None} if answer else {}
         if any(end.status is Status.FAILED and end.attempt == attempt for end in ends):
-            return Past(attempt + 1, [], answer)
-        own = [step for step in steps if step.attempt == attempt]
-        judged = {score.scorer: score for score in scores if score.attempt == attempt and score.error is None}
-        return Past(attempt, own, answer, judged)
+            return Past(attempt + 1, [], answer, judged)
+        return Past(attempt, [step for step in steps if step.attempt == attempt], answer, judged)
 
     def whole(self, key: str) -> Past:
         """Everything of the attempt that counts: the one whose end is kept, or else the newest."""
@@ -65,9 +65,9 @@ class History:
         """The attempt whose end counts, with its answer and its scores."""
         end = self._counting_end(key)
         attempt = end.attempt if end is not None else 1
-        answers = [record for record in self._records(Answer, "answer", key) if record.attempt == attempt]
+        answers = [record for record in self._records(Answer, "answer", key) if record.attempt <= attempt]
         scores = {record.scorer: record for record in self._records(Score, "score", key) if record.value is not None}
-        return Past(attempt, [], answers[0] if answers else None, scores)
+        return Past(attempt, [], max(answers, key=lambda record: record.attempt, default=None), scores)
 
     def _counting_end(self, key: str) -> Trial | None:
         """The final record that counts: the first of the newest session that has one."""

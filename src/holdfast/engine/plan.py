@@ -7,10 +7,13 @@ takes no more memory than its datasets do.
 
 from __future__ import annotations
 
+import re
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
-from itertools import product
+from itertools import islice, product
+from operator import gt
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +23,7 @@ from holdfast.tasks.dataset import Dataset
 from holdfast.tasks.task import Task
 
 KEY_BYTES = 10
+_KEY = re.compile("[0-9a-f]{20}")
 
 
 class PlannedTask(NamedTuple):
@@ -63,21 +67,29 @@ class KeySet:
     """Many keys in little memory: sorted, ten bytes each."""
 
     def __init__(self, keys: Iterable[str]) -> None:
-        self._data = b"".join(sorted(bytes.fromhex(key) for key in keys if _is_key(key)))
+        self._heads, self._tails = array("Q"), array("H")
+        for key in keys:
+            if _KEY.fullmatch(key):
+                self._heads.append(int(key[:16], 16))
+                self._tails.append(int(key[16:], 16))
+        # Keys come sorted from an index, and are then never held as objects.
+        if any(map(gt, self._heads, islice(self._heads, 1, None))):
+            pairs = sorted(zip(self._heads, self._tails, strict=True))
+            self._heads, self._tails = array("Q", [pair[0] for pair in pairs]), array("H", [pair[1] for pair in pairs])
 
     def __len__(self) -> int:
-        return len(self._data) // KEY_BYTES
+        return len(self._heads)
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{head:016x}{tail:04x}" for head, tail in zip(self._heads, self._tails, strict=True))
 
     def __contains__(self, digest: bytes) -> bool:
-        data = self._data
-        place = bisect_left(range(len(self)), digest, key=lambda at: data[at * KEY_BYTES : at * KEY_BYTES + KEY_BYTES])
-        return data[place * KEY_BYTES : place * KEY_BYTES + KEY_BYTES] == digest
-
-
-def _is_key(key: str) -> bool:
-    try:
-        return len(bytes.fromhex(key)) == KEY_BYTES
-    except ValueError:
+        heads, head, tail = self._heads, int.from_bytes(digest[:8]), int.from_bytes(digest[8:])
+        place = bisect_left(heads, head)
+        while place < len(heads) and heads[place] == head:
+            if self._tails[place] == tail:
+                return True
+            place += 1
         return False
 
 
@@ -93,6 +105,8 @@ class Lane:
     def __init__(self, task: PlannedTask, model: str, finished: KeySet, lacking: KeySet) -> None:
         self.task, self.model = task, model
         self._finished, self._lacking = finished, lacking
+        self.passed = 0
+        """Trials that were passed over so far, because they are finished."""
 
     def cells(self) -> Iterator[Cell]:
         """Epoch after epoch, so that every sample has been asked once before any is asked twice."""
@@ -107,6 +121,8 @@ class Lane:
                         yield Cell(digest.hex(), task, self.model, position, epoch, axes)
                     elif len(lacking) and digest in lacking:
                         yield Cell(digest.hex(), task, self.model, position, epoch, axes, late=True)
+                    else:
+                        self.passed += 1
 
 
 def _base(task: str, model: str, axes: Mapping[str, str]) -> blake2b:

@@ -7,9 +7,10 @@ nowhere else. Either way the rest is the same code.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from holdfast.engine.plan import PlannedTask, axis_values
 from holdfast.errors import ConfigurationError, RunDamaged, UsageError
@@ -17,7 +18,9 @@ from holdfast.models.provider import Provider, open_provider
 from holdfast.run.layout import Layout
 from holdfast.run.records import Input
 from holdfast.spec import DatasetSpec, EvalSpec, Limits, TaskSpec
-from holdfast.tasks import Dataset, Rows, Task, adapt_task, build_task, ingest, ingest_samples, load_use, source_files
+from holdfast.tasks import Rows, Task, adapt_task, build_task, ingest, ingest_samples, load_use, source_files
+from holdfast.tasks.identity import digest
+from holdfast.tasks.ingest import canonical_json
 
 T = TypeVar("T")
 IN_MEMORY = "python:"
@@ -60,17 +63,28 @@ class FreshInputs:
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - all are
         return True
 
-    def append(self, name: str, saved: Dataset, keys: Collection[str]) -> None:
-        """Puts rows of another dataset behind those of the input `name`."""
-        path = self.files[name]
-        with path.open("ab") as stream:
-            for position in range(len(saved)):
-                if saved.key(position) in keys:
-                    stream.write(saved.row_line(position))
-        self._rows[name] = Rows.open(path, source=self._rows[name].source)
+    def put_behind(self, name: str, saved: Rows, task: Task) -> None:
+        """Puts the rows of the input `name` that a saved one does not have behind the rows of that one."""
+        fresh, path = self._rows[name], self.files[name].with_suffix(".merged")
+        seen = Counter(_identity(row, task) for row in saved)
+        with path.open("wb") as stream:
+            stream.writelines(canonical_json(row) + b"\n" for row in saved)
+            for row in fresh:
+                if seen[_identity(row, task)] > 0:
+                    seen[_identity(row, task)] -= 1
+                else:
+                    stream.write(canonical_json(row) + b"\n")
+        self.files[name] = path
+        self._rows[name] = Rows.open(path, source=fresh.source)
 
     def close(self) -> None:
         self._spool.cleanup()
+
+
+def _identity(row: Mapping[str, Any], task: Task) -> tuple[str, bytes]:
+    """What makes a row the same one in two files: its id or, where it has none, all that it holds."""
+    given = task.columns.sample_id(row, task.name)
+    return (given, b"") if given is not None else ("", digest(canonical_json(row)))
 
 
 class SavedInputs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from holdfast.engine.calls import CallCounts
+from holdfast.engine.calls import CallCounts, ModelClosed
 from holdfast.engine.clock import Clock
 from holdfast.engine.plan import Cell
 from holdfast.models.message import Usage
@@ -55,6 +55,9 @@ class Progress:
     def trial_started(self, cell: Cell) -> None:  # noqa: ARG002 - the observer's signature
         self.active += 1
 
+    def trial_left(self, cell: Cell) -> None:  # noqa: ARG002 - the observer's signature
+        self.active -= 1
+
     def trial_ended(self, cell: Cell, end: Trial, *, will_retry: bool) -> None:
         """Takes in the end of an attempt, after its record was synced."""
         self.cost += end.cost
@@ -63,14 +66,14 @@ class Progress:
         if will_retry:
             self.retried += 1
             return
-        self.active -= 1
         if end.status.is_kept:
             self._finish(cell, end)
         elif end.status is Status.FAILED:
             self.failed += 1
         else:
             self.unfinished += 1
-        if end.error is not None:
+        # That a model is closed was said when it happened.
+        if end.error is not None and end.error.kind != ModelClosed.kind:
             self.messages.append(f"{cell.task.name}/{end.sample}: {end.status.value}: {end.error.message}")
 
     def _finish(self, cell: Cell, end: Trial) -> None:

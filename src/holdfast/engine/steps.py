@@ -1,14 +1,14 @@
 """Durable steps: what a trial has done is never done again.
 
-The key of a step is its scope and name, the fingerprint of what was asked, and how many times that had been asked
-before in the scope. So branches that run side by side find their own replies again in whatever order they arrive, and
-a request that is not on record runs live without disturbing the others.
+The key of a step is its name, the fingerprint of what was asked, and how many times that had been asked before. So
+branches that run side by side find their own replies again in whatever order they arrive, and a request that is not on
+record runs live without disturbing the others.
 """
 
 from __future__ import annotations
 
+import math
 import typing
-from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import UsageError
-from holdfast.models.message import Reply, Usage
+from holdfast.models.message import Reply, Usage, encodable
 from holdfast.run.records import Step
+from holdfast.tasks.recorded import RECORDABLE, Unrecordable, recorded
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -27,43 +28,45 @@ def digest(data: bytes) -> str:
     return blake2b(data, digest_size=12).hexdigest()
 
 
-def encode_arguments(name: str, arguments: tuple[Any, ...]) -> bytes:
-    """The arguments of a step as they are fingerprinted.
+def fingerprint_of(arguments: list[Any]) -> str:
+    """A short name for the arguments of a step, as they are recorded."""
+    return digest(_encoder.encode(arguments))
+
+
+def recorded_part(name: str, part: str, value: object) -> Any:
+    """A step's arguments or result as they are read back.
 
     Raises:
-        UsageError: an argument cannot be written as JSON.
+        UsageError: they cannot be recorded.
     """
     try:
-        return _encoder.encode(arguments)
-    except (TypeError, UnicodeEncodeError, msgspec.MsgspecError) as error:
-        raise UsageError(
-            f"The arguments of the step {name!r} cannot be recorded: {error}.",
-            hint="Give texts, numbers, lists, maps or msgspec structs.",
-        ) from error
+        return recorded(value)
+    except Unrecordable as error:
+        raise UsageError(f"The {part} of the step {name!r} {error}.", hint=RECORDABLE) from None
 
 
 class Steps:
     """The steps of one attempt: those on record, and how often each was asked for."""
 
     def __init__(self, recorded: list[Step]) -> None:
-        self._recorded = {step.step: step for step in recorded if step.error is None}
-        self._asked: Counter[str] = Counter()
+        self._waiting = {step.step: step for step in recorded if step.error is None}
+        self._failed = [step for step in recorded if step.error is not None]
+        self._asked: dict[str, int] = {}
 
-    def key(self, scope: str, name: str, fingerprint: str) -> str:
+    def key(self, name: str, fingerprint: str) -> str:
         """The identity of the step that is asked for now."""
-        base = f"{scope}{name}:{fingerprint}"
-        self._asked[base] += 1
-        return f"{base}#{self._asked[base]}"
+        base = f"{name}:{fingerprint}"
+        count = self._asked[base] = self._asked.get(base, 0) + 1
+        return f"{base}#{count}"
 
-    def recorded(self, key: str) -> Step | None:
-        return self._recorded.get(key)
+    def replay(self, key: str) -> Step | None:
+        """The step on record, if it is; it is given once."""
+        return self._waiting.pop(key, None)
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._recorded
-
-    def latest(self) -> list[Step]:
-        return list(self._recorded.values())
+    def rest(self) -> list[Step]:
+        """Steps on record that nobody has asked for in this session; each is given once."""
+        rest, self._waiting, self._failed = [*self._waiting.values(), *self._failed], {}, []
+        return rest
 
 
 class RecordedReply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -87,17 +90,29 @@ def replay_reply(step: Step) -> Reply:
     return Reply(kept.text, kept.finish, step.usage, kept.model, kept.id, kept.logprobs, kept.reasoning)
 
 
+def recordable_reply(reply: Reply) -> Reply:
+    """A reply that was paid for, with what JSON cannot hold replaced: lone surrogates, and numbers that are none."""
+    plain = encodable(_finite(msgspec.to_builtins(reply)))
+    return msgspec.convert(plain, Reply)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def returned(value: Any, function: Callable[..., Any]) -> Any:
-    """A step's recorded result, as the type that its function says it returns."""
+    """A step's recorded result, as the type that its function says it returns; as it is where that does not fit."""
     try:
         hint = typing.get_type_hints(function).get("return", Any)
     except (NameError, TypeError, AttributeError):
-        hint = Any
-    if hint is Any or hint is None:
         return value
     try:
-        return msgspec.convert(value, hint)
-    except (msgspec.ValidationError, TypeError):
+        return value if hint is Any else msgspec.json.decode(msgspec.json.encode(value), type=hint)
+    except (msgspec.MsgspecError, TypeError):
         return value
 
 

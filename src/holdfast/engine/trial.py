@@ -17,13 +17,25 @@ from typing import Any
 
 import msgspec
 
+from holdfast.engine.activity import Activity
 from holdfast.engine.boundary import LimitReached, Outcome, guard, guard_thread
-from holdfast.engine.calls import Activity, CallCounts, Caller, Model
+from holdfast.engine.calls import CallCounts, Caller, Model, ModelClosed
 from holdfast.engine.clock import Clock
 from holdfast.engine.history import Past
-from holdfast.engine.plan import Cell
+from holdfast.engine.plan import Cell, trial_seed
 from holdfast.engine.reuse import Reuse, fingerprint_in
-from holdfast.engine.steps import Steps, digest, encode_arguments, record_reply, replay_reply, returned, total
+from holdfast.engine.scheduler import Ticket
+from holdfast.engine.steps import (
+    Steps,
+    digest,
+    fingerprint_of,
+    record_reply,
+    recordable_reply,
+    recorded_part,
+    replay_reply,
+    returned,
+    total,
+)
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable, fingerprint
@@ -44,18 +56,27 @@ class Talk(msgspec.Struct, frozen=True):
     parent: str = ""
 
 
+_PLAIN = Generation()
 _SILENCE = Talk()
+_TALK: ContextVar[Talk] = ContextVar("talk", default=_SILENCE)
 
 
 class TrialEnvironment:
     """What all trials of a session share."""
 
-    __slots__ = ("caller", "clock", "counts", "on_idle", "reuse", "session")
+    __slots__ = ("caller", "clock", "counts", "on_idle", "reuse", "seed", "session")
 
     def __init__(
-        self, session: RunSession, caller: Caller, counts: CallCounts, clock: Clock, on_idle: Callable[[], None]
+        self,
+        session: RunSession,
+        caller: Caller,
+        counts: CallCounts,
+        clock: Clock,
+        on_idle: Callable[[Activity], None],
+        seed: int = 0,
     ) -> None:
         self.session, self.caller, self.counts, self.clock, self.on_idle = session, caller, counts, clock, on_idle
+        self.seed = seed
         self.reuse: Reuse | None = None
 
 
@@ -63,18 +84,22 @@ class RunningTrial:
     """One attempt at one trial, under way."""
 
     def __init__(
-        self, environment: TrialEnvironment, cell: Cell, past: Past, sample: Sample, model: Model, seed: int
+        self, environment: TrialEnvironment, cell: Cell, past: Past, sample: Sample, model: Model, ticket: Ticket
     ) -> None:
-        self._environment, self._cell, self._model = environment, cell, model
+        """Begins an attempt, in the asyncio task that is to carry it out."""
+        self._environment, self._cell, self._model, self._ticket = environment, cell, model, ticket
         self._steps = Steps(past.steps)
-        self.key, self.attempt, self.sample, self.seed = cell.key, past.attempt, sample, seed
+        self.key, self.attempt, self.sample = cell.key, past.attempt, sample
         self.activity = Activity(environment.on_idle)
-        self._talk: ContextVar[Talk] = ContextVar("talk")
         self.usage: Usage | None = None
         self._costs: list[float] = []
         self._missing: dict[str, ModelError] = {}
         """The requests that the infrastructure has failed to answer so far, and why."""
         self.calls = self.replayed = self.tries = 0
+        self.limit = ""
+        """The limit that was reached, if one was."""
+        self._is_over = False
+        _TALK.set(_SILENCE)
 
     @property
     def epoch(self) -> int:
@@ -89,9 +114,19 @@ class RunningTrial:
         return self._model.name
 
     @property
+    def seed(self) -> int:
+        """A seed of this trial's own, the same in every session."""
+        return trial_seed(self._environment.seed, self.key)
+
+    @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation so far, as this branch of the solver sees it."""
-        return self._talk.get(_SILENCE).messages
+        return _TALK.get().messages
+
+    def finish(self) -> list[Step]:
+        """Ends the attempt: nothing more can be asked of it. The steps on record that it did not ask for again."""
+        self._is_over = True
+        return self._steps.rest()
 
     async def generate(self, prompt: Prompt, **generation: Any) -> Reply:
         """One call of the model under test; replayed where its reply is on record.
@@ -99,23 +134,34 @@ class RunningTrial:
         Raises:
             ModelError: no reply could be had.
             LimitReached: the trial has used up its tokens or its cost.
-            UsageError: a generation parameter is unknown or out of range.
+            UsageError: a generation parameter is unknown or out of range, or the trial is over.
         """
-        talk = self._talk.get(_SILENCE)
-        continues = isinstance(prompt, str | Message) and bool(talk.messages)
-        added = conversation(prompt, None if continues else self._cell.task.task.system)
-        request = Request((*talk.messages, *added) if continues else added, self._generation(generation))
-        key = self._steps.key("", "generate", digest(fingerprint(request)))
-        if (recorded := self._steps.recorded(key)) is not None:
+        self._check_going_on("generate")
+        talk = _TALK.get()
+        continues = bool(talk.messages) and isinstance(prompt, str | Message)
+        messages = conversation(prompt, None if continues else self._cell.task.task.system)
+        if continues:
+            messages = (*talk.messages, *messages)
+        request = Request(messages, self._generation(generation))
+        key = self._steps.key("generate", digest(fingerprint(request)))
+        if (recorded := self._steps.replay(key)) is not None:
             reply = self._replay(recorded)
         elif (reused := self._reused(key)) is not None:
-            await self._commit(msgspec.structs.replace(reused, parent=talk.parent if continues else ""))
+            await self._keep(msgspec.structs.replace(reused, parent=_since(talk, messages)[0]))
             reply = self._replay(reused)
         else:
-            reply = await self._ask(request, key, talk.parent if continues else "", added)
-        self._talk.set(Talk((*request.messages, Message("assistant", reply.text)), key))
+            reply = await self._ask(request, key, talk)
+        _TALK.set(Talk((*messages, Message("assistant", reply.text)), key))
         self._check_limits()
         return reply
+
+    def _check_going_on(self, what: str) -> None:
+        if self._is_over:
+            raise UsageError(
+                f"{what} was called after the trial had ended.",
+                hint="Await everything that a solver starts before it returns.",
+            )
+        self._check_limits()
 
     def _generation(self, overrides: dict[str, Any]) -> Generation:
         base = self._model.spec.generation
@@ -145,26 +191,16 @@ class RunningTrial:
         self._account(step.usage, step.cost)
         return replay_reply(step)
 
-    async def _ask(self, request: Request, key: str, parent: str, added: tuple[Message, ...]) -> Reply:
+    async def _ask(self, request: Request, key: str, talk: Talk) -> Reply:
         environment, model = self._environment, self._model
-        call = Call(trial=self.key, attempt=self.attempt, step=key, model=model.name)
         at, began = environment.clock.wall(), environment.clock.monotonic()
-        sent = False
-
-        def send() -> None:
-            nonlocal sent
-            sent = True
-            environment.session.append(call)
-
-        try:
-            reply, tries = await environment.caller.call(model, request, self._cell.task.deadline, self.activity, send)
-        except (ModelError, asyncio.CancelledError) as error:
-            self._came_to_nothing(call, error, sent=sent)
-            raise
-        self._missing.pop(_asked(key), None)
+        reply, tries = await self._call(request, key)
+        if reply.logprobs is not None:
+            # As they will be read back, whatever the provider made them of.
+            reply = recordable_reply(reply)
         self.calls += 1
         self.tries += tries
-        cost = model.cost(reply.usage.input_tokens, reply.usage.output_tokens) if reply.usage else 0.0
+        parent, added = _since(talk, request.messages)
         step = Step(
             trial=self.key,
             attempt=self.attempt,
@@ -172,26 +208,56 @@ class RunningTrial:
             name="generate",
             parent=parent,
             request=_recorded_request(request, added),
-            result=_to_builtins(record_reply(reply)),
+            result=record_reply(reply),
             model=model.name,
             usage=reply.usage,
-            cost=cost,
+            cost=model.cost_of(reply.usage),
             tries=tries,
             at=at,
             seconds=environment.clock.monotonic() - began,
         )
-        await self._commit(step)
-        self._account(reply.usage, cost)
+        self._account(reply.usage, step.cost)
+        return await self._keep_reply(step, reply)
+
+    async def _call(self, request: Request, key: str) -> tuple[Reply, int]:
+        """The model's reply and how many tries it took; a call that came to nothing is on record too."""
+        caller, deadline = self._environment.caller, self._cell.task.deadline
+        call = Call(trial=self.key, attempt=self.attempt, step=key, model=self._model.name)
+        sent = False
+
+        def send() -> None:
+            nonlocal sent
+            sent = True
+            self._environment.session.put(call)
+
+        try:
+            found = await caller.call(self._model, request, deadline, self.activity, self._ticket, send)
+        except (ModelError, asyncio.CancelledError) as error:
+            self._came_to_nothing(call, error, sent=sent)
+            raise
+        if self._missing:
+            self._missing.pop(_asked(key), None)
+        return found
+
+    async def _keep_reply(self, step: Step, reply: Reply) -> Reply:
+        """Makes a reply durable; the one that is on record is the one that is given."""
+        try:
+            await self._keep(step)
+        except UsageError:
+            # It holds what JSON cannot; it was paid for, so what can be kept of it is.
+            reply = recordable_reply(reply)
+            request = encodable(_to_builtins(step.request))
+            await self._keep(msgspec.structs.replace(step, request=request, result=record_reply(reply)))
         return reply
 
     def _came_to_nothing(self, call: Call, error: ModelError | asyncio.CancelledError, *, sent: bool) -> None:
         """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it."""
-        if isinstance(error, PassingError) or error is self._model.refusal:
+        if isinstance(error, PassingError | ModelClosed):
             self._missing[_asked(call.step)] = error
         if not sent or (isinstance(error, asyncio.CancelledError) and self._environment.caller.is_ending):
             return
         usage: Usage | None = getattr(error, "usage", None)
-        cost = self._model.cost(usage.input_tokens, usage.output_tokens) if usage else 0.0
+        cost = self._model.cost_of(usage)
         failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", "given up")
         self._account(usage, cost)
         step = Step(
@@ -205,7 +271,7 @@ class RunningTrial:
             error=failure,
         )
         with contextlib.suppress(StorageFailure):  # whoever waits for the journal is told
-            self._environment.session.append(step)
+            self._environment.session.put(step)
 
     def check_answered(self) -> None:
         """Raises the error that a solver has swallowed, if a request of its never got an answer.
@@ -216,10 +282,10 @@ class RunningTrial:
         for error in self._missing.values():
             raise error
 
-    async def _commit(self, step: Step) -> None:
+    async def _keep(self, step: Step) -> None:
         """Makes a step durable. The record is handed in before anything can be cancelled, and stays handed in."""
         with self.activity.working():
-            await self._environment.session.commit_async(step)
+            await self._environment.session.keep(step)
 
     def _account(self, usage: Usage | None, cost: float) -> None:
         self.usage = total([self.usage, usage])
@@ -237,12 +303,15 @@ class RunningTrial:
         return math.fsum(self._costs)
 
     def _check_limits(self) -> None:
+        """Raises at every call from the one on that goes beyond a limit, so that nothing is paid after it."""
         limits, usage = self._cell.task.limits, self.usage
         tokens = usage.input_tokens + usage.output_tokens if usage else 0
         if limits.tokens is not None and tokens > limits.tokens:
-            raise LimitReached("tokens")
-        if limits.cost is not None and self.cost > limits.cost:
-            raise LimitReached("cost")
+            self.limit = "tokens"
+        elif limits.cost is not None and self.cost > limits.cost:
+            self.limit = "cost"
+        if self.limit:
+            raise LimitReached(self.limit)
 
     async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """One durable action: a function, its arguments, and its result, which is recorded once it has returned.
@@ -250,36 +319,43 @@ class RunningTrial:
         A plain function runs in a thread of its own. Arguments and result must be msgspec-encodable.
 
         Raises:
-            UsageError: an argument or the result cannot be recorded.
+            UsageError: an argument or the result cannot be recorded, or the trial is over.
         """
-        key = self._steps.key("", f"step/{name}", digest(encode_arguments(name, args)))
-        recorded = self._steps.recorded(key)
+        self._check_going_on("step")
+        if not isinstance(name, str) or not callable(function):
+            raise UsageError("A step needs a name and a function.", hint='As in trial.step("run tests", run_tests, x).')
+        asked = recorded_part(name, "arguments", list(args))
+        key = self._steps.key(f"step/{name}", fingerprint_of(asked))
+        recorded = self._steps.replay(key)
         if recorded is None:
-            recorded = await self._act(key, name, function, args)
+            recorded = await self._act(key, name, function, args, asked)
         else:
             self.replayed += 1
         return returned(recorded.result, function)
 
-    async def _act(self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Step:
-        clock = self._environment.clock
+    async def _act(
+        self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...], asked: list[Any]
+    ) -> Step:
+        clock, caller = self._environment.clock, self._environment.caller
         at, began = clock.wall(), clock.monotonic()
-        caller = self._environment.caller
         await caller.pass_gate(self.activity)
         with self.activity.foreign():
             plain = not inspect.iscoroutinefunction(function)
             outcome = await (guard_thread(function, *args) if plain else guard(function(*args)))
+            if inspect.isawaitable(outcome.value):
+                outcome = await guard(outcome.value)
         await caller.stay_if_disturbed(self.activity)
         step = Step(
             trial=self.key,
             attempt=self.attempt,
             step=key,
             name=name,
-            request=_recordable(name, list(args)),
-            result=_recordable(name, outcome.result()),
+            request=asked,
+            result=recorded_part(name, "result", outcome.result()),
             at=at,
             seconds=clock.monotonic() - began,
         )
-        await self._commit(step)
+        await self._keep(step)
         return step
 
 
@@ -288,18 +364,17 @@ def _asked(key: str) -> str:
     return key.rpartition("#")[0]
 
 
+def _since(talk: Talk, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
+    """The step that a request goes on from, and the messages added since; the beginning, where it does not."""
+    known = len(talk.messages)
+    if known and messages[:known] == talk.messages:
+        return talk.parent, messages[known:]
+    return "", messages
+
+
 def _recorded_request(request: Request, added: Sequence[Message]) -> dict[str, Any]:
     """What is new in a request, and how the reply was to be drawn."""
-    recorded: dict[str, Any] = {"messages": encodable(_to_builtins(added))}
+    if request.generation == _PLAIN:
+        return {"messages": added}
     generation = {name: value for name, value in _to_builtins(request.generation).items() if value not in (None, {})}
-    return {**recorded, "generation": generation} if generation else recorded
-
-
-def _recordable(name: str, value: Any) -> Any:
-    try:
-        return msgspec.json.decode(msgspec.json.encode(value))
-    except (TypeError, UnicodeEncodeError, msgspec.MsgspecError) as error:
-        raise UsageError(
-            f"The result of the step {name!r} cannot be recorded: {error}.",
-            hint="Return texts, numbers, lists, maps or msgspec structs.",
-        ) from error
+    return {"messages": added, "generation": generation}

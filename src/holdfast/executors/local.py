@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.analysis.run import Run
 from holdfast.engine.begin import Begun, begin_resume, begin_run
+from holdfast.engine.complete import complete_run
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.prepare import IN_MEMORY
 from holdfast.errors import UsageError
@@ -66,12 +67,14 @@ async def evaluate_async(
     made = _by_name(tasks)
     spec = _eval_of(made, models, name, settings)
     root = Path(run) if run is not None else None
-    if root is not None and Layout(root).journal.is_dir():
-        begun = begin_resume(root, tasks=made)
-    else:
+    if root is None or not Layout(root).journal.is_dir():
         begun = begin_run(spec, root, tasks=made, source="Python")
-    ended = await execute(begun)
-    return Run.open(begun.root, ended=ended)
+    elif (complete := complete_run(root, spec, made)) is not None:
+        ended = Ended("completed", int(complete.blocked > 0), complete.planned, complete.planned, 0)
+        return Run.open(root, ended=ended)
+    else:
+        begun = begin_resume(root, offered=spec, tasks=made)
+    return Run.open(begun.root, ended=await execute(begun))
 
 
 async def execute(begun: Begun) -> Ended:

@@ -341,8 +341,14 @@ class Index:
         return [_state_from(row) for row in self._db.execute(query)]
 
     def gone(self) -> list[SegmentPin]:
-        """Segments that were indexed once and are there no more."""
-        query = "SELECT session, writer, number, frames, lower(hex(last_digest)), sealed FROM segments WHERE gone"
+        """Segments that were indexed once and are there no more.
+
+        Not the empty ones: the name of a segment that nothing was written to yet may vanish with the power.
+        """
+        query = (
+            "SELECT session, writer, number, frames, lower(hex(last_digest)), sealed FROM segments"
+            " WHERE gone AND (frames OR lost)"
+        )
         return [SegmentPin._make((*row[:5], bool(row[5]))) for row in self._db.execute(query)]
 
     def damage(self, pins: Iterable[SegmentPin], lost: Iterable[SegmentId] = ()) -> list[Damage]:

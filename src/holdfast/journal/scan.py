@@ -150,10 +150,6 @@ class SegmentScan:
         """How many bytes of the file this scan considers."""
         return self._window.size
 
-    @property
-    def next_seq(self) -> int:
-        return self._next_seq
-
     def frames(self) -> Iterator[Frame]:
         """Every whole data frame from the start; finds damage on the way and cross-checks the footer at the end."""
         window, offset = self._window, self.end

@@ -5,25 +5,36 @@ what is offered to a verdict with reasons; `refusal` puts a negative one into wo
 passed.
 
 What is compared: the two evals, field by field (spec/compare.py); the content of every sample that was asked, by key;
-and the code of every task in Python, by normalised source.
+and the code of every task in Python, by normalised source, with what it sets and how much it asks for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from holdfast.errors import ResumeAborted
 from holdfast.run.records import Change, TaskCode
+from holdfast.run.shape import shape_differences
 from holdfast.spec import Drift, EvalSpec
 from holdfast.spec.compare import Difference, Verdict, join, way_out
 
 _NAMED = 5
 
 Content = Mapping[str, tuple[bytes, bytes]]
-"""The samples of a task: key → digest of its input, digest of its target."""
+"""Samples by their key: the digest of its input, the digest of its target."""
+
+
+class Samples(msgspec.Struct, frozen=True):
+    """The samples of a task, on one side of the comparison."""
+
+    asked: Content
+    every: Content
+    """All that its dataset has, asked about or not."""
+    keyed: bool
+    """Whether the dataset gives them ids of their own."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -31,10 +42,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     spec: EvalSpec
     code: dict[str, TaskCode] = {}
-    content: dict[str, Any] = {}
+    samples: dict[str, Samples] = {}
     """By task, only where the two sides are not known to be the same."""
-    keyed: frozenset[str] = frozenset()
-    """The tasks whose samples have ids of their own."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -64,36 +73,40 @@ def decide(saved: Snapshot, offered: Snapshot) -> Decision:
     """Whether the run may go on with what is offered, and with which eval."""
     joined = join(saved.spec, offered.spec)
     differences = list(joined.differences)
-    for task, content in offered.content.items():
-        keyed = task in saved.keyed and task in offered.keyed
-        differences += _compare_content(task, saved.content.get(task, {}), content, keyed=keyed)
+    for task, samples in offered.samples.items():
+        differences += _compare_samples(task, saved.samples[task], samples)
     for task, code in offered.code.items():
         if task in saved.code:
             differences += _compare_code(task, saved.code[task], code)
+            if joined.spec.tasks[task].use:
+                differences += [*_compare_settings(task, saved.code[task], code)]
+                differences += shape_differences(task, saved.code[task], code)
     return Decision(joined.spec, differences)
 
 
-def _compare_content(task: str, old: Content, new: Content, *, keyed: bool) -> list[Difference]:
+def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Difference]:
     path = f"tasks.{task}.dataset"
+    old, new = saved.asked, offered.every
     inputs = [key for key in old if key in new and old[key][0] != new[key][0]]
     targets = [key for key in old if key in new and old[key][0] == new[key][0] and old[key][1] != new[key][1]]
-    added = [key for key in new if key not in old]
     missing = [key for key in old if key not in new]
+    others = [key for key in new if key not in saved.every]
+    added = sum(key not in saved.every for key in offered.asked)
     found = []
     if inputs:
         found.append(_refused(path, Drift.IDENTITY, "samples", f"input edited: {_named(inputs)}"))
     if targets:
         found.append(_refused(path, Drift.SCORING, "samples", f"target edited: {_named(targets)}"))
-    if missing and added and not keyed:
+    if missing and others and not (saved.keyed and offered.keyed):
         # Without ids a sample is its content: an edited one is gone, and another has come.
-        edited = f"{len(missing)} replaced by {len(added)} others: {_named(missing)}"
+        edited = f"{len(missing)} replaced by {len(others)} others: {_named(missing)}"
         return [*found, _refused(path, Drift.IDENTITY, "samples", edited)]
     if missing:
         told = f"without {_named(missing)}"
         found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", told, Verdict.KEPT))
     if added:
-        total = len(new) + len(missing)
-        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", f"{total} samples", Verdict.GROWN))
+        total = f"{len(offered.asked)} samples"
+        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", total, Verdict.GROWN))
     return found
 
 
@@ -102,12 +115,24 @@ def _compare_code(task: str, old: TaskCode, new: TaskCode) -> list[Difference]:
     if old.solver != new.solver:
         where = ", ".join(new.files) or "the solver"
         found.append(_refused(f"tasks.{task}.use", Drift.IDENTITY, "solver", f"{new.name} changed in {where}"))
-    for name, digest in new.scorers.items():
-        if name in old.scorers and old.scorers[name] != digest:
+    for name, digest in old.scorers.items():
+        if new.scorers.get(name) != digest:
             where = ", ".join(new.files) or "its source"
+            state = f"changed in {where}" if name in new.scorers else f"is no longer in {where}"
             path = f"tasks.{task}.scorers.{name}"
-            found.append(_refused(path, Drift.SCORING, "scorer", f"{name} changed in {where}"))
+            found.append(_refused(path, Drift.SCORING, "scorer", f"{name} {state}"))
     return found
+
+
+def _compare_settings(task: str, old: TaskCode, new: TaskCode) -> Iterator[Difference]:
+    """What a task in Python sets itself: a prompt more is growth, all else must be as it was."""
+    where = ", ".join(new.files) or "its code"
+    for name in sorted({*old.settings, *new.settings}):
+        before, after = old.settings.get(name), new.settings.get(name)
+        grown = before is None and name.startswith("prompt ")
+        if before != after and not grown:
+            drift = Drift.SCORING if name == "target" else Drift.IDENTITY
+            yield _refused(f"tasks.{task}.use", drift, name, f"{name} changed in {where}")
 
 
 def _refused(path: str, drift: Drift, old: str, new: str) -> Difference:

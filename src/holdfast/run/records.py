@@ -53,12 +53,17 @@ class PlanEntry(msgspec.Struct, frozen=True):
 
 
 class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The code behind a task in Python, as digests of its normalised source."""
+    """The code behind a task as digests of its normalised source, and how much the task asks for."""
 
     name: str
     solver: str
     scorers: dict[str, str] = {}
     files: list[str] = []
+    settings: dict[str, str] = {}
+    """What the task itself sets beside its code, such as its system text and its prompts, as digests."""
+    epochs: int = 1
+    limit: int | None = None
+    axes: dict[str, list[str]] = {}
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -164,6 +169,8 @@ class Score(Record, frozen=True):
     metadata: dict[str, Any] = {}
     usage: Usage | None = None
     cost: float = 0.0
+    source: str = ""
+    """As of a trial."""
     error: Failure | None = None
 
 
@@ -190,7 +197,7 @@ class Trial(Record, frozen=True):
     limit: str = ""
     stage: str = ""
     source: str = ""
-    """The run that it was taken over from, if it was."""
+    """The run that it was taken over from, or `artifact` if it was taken from a result file."""
     error: Failure | None = None
     artifacts: dict[str, str] = {}
 
@@ -255,6 +262,8 @@ _UNKNOWN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises for a line that is no record, or not one of this version."""
 KEPT, NOT_KEPT = 1, 0
 """How the index flags the end of a trial."""
+ARTIFACT = "artifact"
+"""The source of a record that `repair` took from a result file."""
 BY_MODEL = 1
 """How the index flags a step that is a model's reply to a call of this run."""
 

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.spec.drift import Block, Drift
 from holdfast.spec.eval import EvalSpec
-from holdfast.spec.fields import Field, block_within, fields_of
+from holdfast.spec.fields import Field, block_within, blocks_in, fields_of
 from holdfast.spec.task import TaskSpec
 from holdfast.spec.wording import member
 
@@ -82,17 +82,29 @@ class _Joiner:
         for name, field in fields_of(type(saved)).items():
             old, new = getattr(saved, field.attribute), getattr(offered, field.attribute)
             if not _same(old, new):
-                changes[field.attribute] = self._field(type(saved), field, old, new, member(path, name))
+                changes[field.attribute] = self._field(saved, field, old, new, member(path, name))
         return msgspec.structs.replace(saved, **changes)
 
-    def _field(self, block: type[Block], field: Field, old: Any, new: Any, path: str) -> Any:
-        if isinstance(old, Block) and isinstance(new, Block):
-            return self.block(old, new, path)
+    def _field(self, block: Block, field: Field, old: Any, new: Any, path: str) -> Any:
+        if isinstance(old, Block) or isinstance(new, Block):
+            return self._optional(field, old, new, path)
         within = block_within(field.type)
         if within and within[1] == ".*":
             return self._map(field, old, new, path)
-        special = _SPECIAL.get((block, field.name))
+        if isinstance(block, TaskSpec) and block.use and field.name in _LEFT_OPEN:
+            return new
+        special = _SPECIAL.get((type(block), field.name))
         return special(self, field, old, new, path) if special else self._leaf(field.drift, old, new, path)
+
+    def _optional(self, field: Field, old: Block | None, new: Block | None, path: str) -> Any:
+        """A block that may be absent, which is as if nothing stood in it; one that needs values is compared whole."""
+        if old is not None and new is not None:
+            return self.block(old, new, path)
+        kind = blocks_in(field.type)[0]
+        if any(inner.required for inner in fields_of(kind).values()):
+            return self._leaf(field.drift, old, new, path)
+        joined = self.block(old or kind(), new or kind(), path)
+        return None if joined == kind() else joined
 
     def _leaf(self, drift: Drift, old: Any, new: Any, path: str) -> Any:
         if drift is Drift.UNMATCHED:
@@ -115,11 +127,8 @@ class _Joiner:
         return joined
 
     def number(self, field: Field, old: int | None, new: int | None, path: str) -> int | None:
-        """A number that may grow; None is without bound where `limit` is meant, else the task's own."""
-        before, after = (_bound(old), _bound(new)) if field.name == "limit" else (old or 1, new or 1)
-        if before == after:
-            return old
-        grows = after > before
+        """A number that may grow; None is without bound."""
+        grows = _bound(new) > _bound(old)
         self._add(path, field.drift, old, new, Verdict.GROWN if grows else Verdict.KEPT)
         return new if grows else old
 
@@ -161,8 +170,14 @@ class _Joiner:
                 self._add(place, Drift.ADDITIVE, None, "added", Verdict.GROWN)
             elif before[name] != after[name]:
                 self._add(place, field.drift, before[name], after[name], Verdict.REFUSED)
-        joined = {**after, **before}
-        return list(joined.values()) if isinstance(old, list) else joined
+        joined = {**before, **{name: text for name, text in after.items() if name not in before}}
+        return list(joined.values()) if isinstance(old, list) and isinstance(new, list) else joined
+
+    def use(self, field: Field, old: str | None, new: str | None, path: str) -> Any:
+        """A task of the same name in a file at another place: whether its code is the same, the gate compares."""
+        moved = old and new and old.partition(":")[0].endswith(".py") and new.partition(":")[0].endswith(".py")
+        same_name = moved and str(old).rpartition(":")[2] == str(new).rpartition(":")[2]
+        return self._leaf(Drift.LOCATION if same_name else field.drift, old, new, path)
 
     def _add(self, path: str, drift: Drift, old: Any, new: Any, verdict: Verdict) -> None:
         out = way_out(drift) if verdict is Verdict.REFUSED else ""
@@ -176,13 +191,18 @@ _SPECIAL: dict[tuple[type[Block], str], Callable[[_Joiner, Field, Any, Any, str]
     (TaskSpec, "sample_ids"): _Joiner.names,
     (TaskSpec, "scorers"): _Joiner.scorers,
     (TaskSpec, "prompt"): _Joiner.prompt,
+    (TaskSpec, "use"): _Joiner.use,
 }
+_LEFT_OPEN = {"epochs", "limit"}
+"""What a Python task may bring itself: how many there were and are is known only together with its code."""
 
 
 def _same(old: Any, new: Any) -> bool:
     """Equal in value; true and 1 are not the same, 0.0 and 0 are."""
     if isinstance(old, bool) is not isinstance(new, bool):
         return False
+    if isinstance(old, Block) and type(old) is type(new):
+        return all(_same(getattr(old, name), getattr(new, name)) for name in old.__struct_fields__)
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(_same(old[name], new[name]) for name in old)
     if isinstance(old, list) and isinstance(new, list):
@@ -195,7 +215,10 @@ def _bound(limit: int | None) -> float:
 
 
 def _by_name(scorers: list[Any]) -> dict[str, Any]:
-    return {scorer if isinstance(scorer, str) else next(iter(scorer)): scorer for scorer in scorers}
+    """Each scorer under the name that its scores have: the one it is given, or its kind."""
+    kinds = [(scorer, {}) if isinstance(scorer, str) else next(iter(scorer.items())) for scorer in scorers]
+    names = [str((arguments or {}).get("name", kind)) for kind, arguments in kinds]
+    return dict(zip(names, scorers, strict=True))
 
 
 def _arguments(scorer: Any) -> Any:

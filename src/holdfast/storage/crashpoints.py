@@ -2,7 +2,7 @@
 
 `reach(name)` stands at every boundary between two durable states. It does nothing unless the process was
 started with `HOLDFAST_CRASH_AT=name` or `HOLDFAST_CRASH_AT=name:n`: then the n-th arrival there ends the process
-with SIGKILL, as the machine would. The test suite kills at every point of POINTS in turn.
+with SIGKILL, as the machine would. The test suite kills at every point of POINTS and MAINTENANCE in turn.
 """
 
 from __future__ import annotations
@@ -34,6 +34,17 @@ POINTS = (
     "index.rows-written",
     "index.committed",
 )
+MAINTENANCE = (
+    "repair.backed-up",
+    "repair.rebuilding",
+    "repair.rebuilt",
+    "clean.segment-written",
+    "clean.proven",
+    "clean.exchanged",
+    "clean.journal-removed",
+    "clean.blob-removed",
+)
+"""Points that only the verbs `repair` and `clean` come to."""
 
 
 class _Armed:
@@ -41,9 +52,9 @@ class _Armed:
 
     def __init__(self, order: str) -> None:
         name, _, count = order.partition(":")
-        if name not in POINTS:
+        if name not in (known := POINTS + MAINTENANCE):
             raise ValueError(
-                f"HOLDFAST_CRASH_AT names {name!r}, which is no crash point; points are: {', '.join(POINTS)}"
+                f"HOLDFAST_CRASH_AT names {name!r}, which is no crash point; points are: {', '.join(known)}"
             )
         self.name = name
         self.left = int(count or 1)

@@ -6,6 +6,7 @@ import hashlib
 import os
 from array import array
 from collections.abc import Iterator
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -13,6 +14,13 @@ import msgspec
 
 from holdfast.errors import RunDamaged
 from holdfast.tasks.ingest import DIGEST_BYTES
+
+_AHEAD = 24 << 10
+_BLOCK = 1 << 18
+_decode = msgspec.json.Decoder().decode
+
+_Window = tuple[int, bytes]
+"""Where in the file some bytes stand, and the bytes."""
 
 
 class Rows:
@@ -23,6 +31,8 @@ class Rows:
         self._offsets = offsets
         self.digest = digest
         self.source = source
+        self._windows: tuple[_Window, ...] = ()
+        self._next = 0
 
     @classmethod
     def open(cls, path: Path, *, digest: str | None = None, source: str | None = None) -> Self:
@@ -47,7 +57,7 @@ class Rows:
             raise IndexError(f"{self.source} has {len(self)} rows, and none with the number {number}")
         line = self._read(self._offsets[number], self._offsets[number + 1])
         try:
-            row = msgspec.json.decode(line)
+            row = _decode(line)
         except ValueError:
             row = None
         if not isinstance(row, dict):
@@ -64,7 +74,7 @@ class Rows:
     def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
-            self._descriptor = -1
+            self._descriptor, self._windows = -1, ()
 
     def __enter__(self) -> Self:
         return self
@@ -78,6 +88,18 @@ class Rows:
             self.close()
 
     def _read(self, start: int, end: int) -> bytes:
+        """Rows are mostly read in order, by several readers a little apart, so what follows is read along with one."""
+        for at, data in self._windows:
+            if at <= start and end <= at + len(data):
+                return data[start - at : end - at]
+        if start != self._next:
+            self._next = end
+            return self._read_exactly(start, end)
+        data = self._read_exactly(start, max(end, min(start + _AHEAD, self._offsets[-1])))
+        self._next, self._windows = start + len(data), ((start, data), *self._windows[:1])
+        return data[: end - start]
+
+    def _read_exactly(self, start: int, end: int) -> bytes:
         parts = []
         while start < end:
             part = os.pread(self._descriptor, end - start, start)
@@ -98,9 +120,7 @@ def _opened(path: Path) -> BinaryIO:
 def _scan(stream: BinaryIO) -> tuple[array[int], str]:
     content = hashlib.blake2b(digest_size=DIGEST_BYTES)
     offsets = array("Q", [0])
-    position = 0
-    for line in stream:
-        content.update(line)
-        position += len(line)
-        offsets.append(position)
+    while lines := stream.readlines(_BLOCK):
+        content.update(b"".join(lines))
+        offsets.extend(islice(accumulate(map(len, lines), initial=offsets[-1]), 1, None))
     return offsets, content.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 from collections.abc import Iterator
 from types import CodeType
@@ -16,10 +17,21 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 def parse_file(filename: str) -> ast.Module | None:
     """The syntax of a file as it was when it was first looked at; None where there is no source."""
     lines = linecache.getlines(filename)
+    return _parsed("".join(lines)) if lines else None
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(text: str) -> ast.Module | None:
+    """A task's solver and scorers mostly stand in one file, which is looked at for each of them."""
     try:
-        return ast.parse("".join(lines)) if lines else None
+        return ast.parse(text)
     except (SyntaxError, ValueError):
         return None
+
+
+@functools.lru_cache(maxsize=16)
+def _definitions(module: ast.Module) -> list[Definition]:
+    return [node for node in ast.walk(module) if isinstance(node, Definition)]
 
 
 def normalised(node: ast.AST) -> str:
@@ -72,8 +84,8 @@ def find_function(module: ast.Module, code: CodeType) -> ast.AST | None:
     """The definition that a function's code was compiled from."""
     candidates = [
         node
-        for node in ast.walk(module)
-        if isinstance(node, Definition) and _first_line(node) == code.co_firstlineno and _name(node) == code.co_name
+        for node in _definitions(module)
+        if _first_line(node) == code.co_firstlineno and _name(node) == code.co_name
     ]
     holding = [node for node in candidates if _holds(node, code)] if len(candidates) > 1 else candidates
     # Of lambdas within lambdas, the innermost that holds all of the code.
@@ -83,7 +95,7 @@ def find_function(module: ast.Module, code: CodeType) -> ast.AST | None:
 def find_class(module: ast.Module, qualified: str) -> ast.ClassDef | None:
     """The last class of that qualified name; functions around it do not count."""
     wanted = qualified.replace(".<locals>", "").split(".")[-1]
-    classes = [node for node in ast.walk(module) if isinstance(node, ast.ClassDef) and node.name == wanted]
+    classes = [node for node in _definitions(module) if isinstance(node, ast.ClassDef) and node.name == wanted]
     return max(classes, key=lambda node: node.lineno, default=None)
 
 

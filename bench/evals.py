@@ -1,0 +1,59 @@
+"""Evals to be measured: a dataset of short questions, a declarative task, the exact scorer; carried out by the engine.
+
+The questions follow from a seed. Every third one is its own answer, so that a model which repeats what it is asked is
+right about a third of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.material import Prose
+from holdfast.engine.begin import Begun, begin_run
+from holdfast.engine.execution import Ended, Execution
+from holdfast.spec import EvalSpec, resolve, typed_eval
+
+PROMPT = "Say this again, and nothing else: {question}"
+
+
+def write_dataset(path: Path, count: int) -> Path:
+    """A JSONL file of `count` rows with ids; written once."""
+    if not path.exists():
+        prose, encode = Prose(), msgspec.json.encode
+        with path.open("wb") as stream:
+            for number in range(count):
+                stream.write(encode(_row(number, prose.passage(40, 120))) + b"\n")
+    return path
+
+
+def _row(number: int, question: str) -> dict[str, str]:
+    answer = PROMPT.format(question=question) if number % 3 == 0 else question[:20]
+    return {"id": f"question-{number}", "question": question, "answer": answer}
+
+
+def echo_eval(dataset: Path, in_flight: int, model: dict[str, Any] | None = None, **keys: Any) -> EvalSpec:
+    """One task on one model, by default the scripted one that repeats what it is asked."""
+    data = {
+        "name": "bench",
+        "concurrency_limit": in_flight,
+        "models": {"small": model or {"provider": "scripted", "model": "echo"}},
+        "datasets": {"questions": {"path": str(dataset)}},
+        "tasks": {
+            "again": {"dataset": "questions", "prompt": PROMPT, "target": "{answer}", "scorers": ["exact"]},
+        },
+        **keys,
+    }
+    return resolve(typed_eval(data, "the benchmark"), "the benchmark")
+
+
+def carry_out(spec: EvalSpec, root: Path) -> Ended:
+    """A whole run: from an eval to the end of its first session."""
+    return asyncio.run(execute(begin_run(spec, root)))
+
+
+async def execute(begun: Begun) -> Ended:
+    return await Execution(begun.session, begun.prepared).run(signals=False)

@@ -1,0 +1,73 @@
+"""`python -m bench.server [SECONDS]`: a chat endpoint that costs next to nothing, in a process of its own.
+
+It speaks just enough HTTP for a client that keeps its connections, reads no more of a request than where it ends, and
+gives every one the same reply, after so many seconds. It prints its port and serves until its standard input closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+_BODY = (
+    b'{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"canned","choices":[{"index":0,'
+    b'"message":{"role":"assistant","content":"The capital of that country is, as far as anybody can tell, the city that you'
+    b' have in mind."},"finish_reason":"stop"}],"usage":{"prompt_tokens":31,"completion_tokens":22,"total_tokens":53}}'
+)
+_REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
+
+
+class _Connection(asyncio.Protocol):
+    """One client connection; a request is answered as soon as its last byte is there."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._left, self._head = seconds, 0, b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if not self._left:
+            head, mark, body = (self._head + data).partition(b"\r\n\r\n")
+            if not mark:
+                self._head += data
+                return
+            self._head, data = b"", body
+            self._left = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+        self._left -= len(data)
+        if not self._left:
+            self._answer()
+
+    def _answer(self) -> None:
+        if self._seconds:
+            asyncio.get_running_loop().call_later(self._seconds, self._transport.write, _REPLY)
+        else:
+            self._transport.write(_REPLY)
+
+
+async def _serve(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: _Connection(seconds), "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+    server.close()
+
+
+@contextlib.contextmanager
+def serving(seconds: float = 0.0) -> Iterator[str]:
+    """The base URL of such a server, which runs as long as the block does."""
+    command = [sys.executable, "-m", "bench.server", str(seconds)]
+    root = Path(__file__).resolve().parent.parent
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as server:
+        if server.stdin is None or server.stdout is None:
+            raise RuntimeError("the server has no pipes")
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+        server.stdin.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(float(sys.argv[1]) if len(sys.argv) > 1 else 0.0))

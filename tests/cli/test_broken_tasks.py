@@ -1,0 +1,129 @@
+"""Solvers and scorers that break: failed trials with their reason, no traceback, and an exit code that tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from evals import python_eval
+
+NOBODY = "http://127.0.0.1:9/v1"
+TASK = """
+import asyncio, math, os, sys
+from holdfast import Answer, Sample, Score, Task, exact, generate, scorer, task
+
+def well():
+    return os.path.exists("well")
+
+async def fine(trial):
+    return "A"
+
+{code}
+
+@task
+def t():
+    return Task(samples=[Sample("a", target="A")], solve={solve}, score={score})
+"""
+
+
+def write_task(tmp_path, code, solve="broken", score="exact()", **keys):
+    return python_eval(tmp_path, NOBODY, TASK.format(code=code, solve=solve, score=score), max_retries=1, **keys)
+
+
+def solver(body):
+    return f"async def broken(trial):\n    if well():\n        return 'A'\n    {body}\n"
+
+
+def scoring(body, prefix=""):
+    return f"@scorer\n{prefix}def broken(answer, sample):\n    if well():\n        return 1\n    {body}\n"
+
+
+SOLVERS = {
+    "raises": ("raise ValueError('boom \\x1b[31m')", "boom"),
+    "divides by zero": ("return 1 / 0", "division by zero"),
+    "returns a number": ("return 5", "returned int"),
+    "returns nothing": ("return None", "returned NoneType"),
+    "exits": ("sys.exit(0)", "0"),
+    "exits in a thread": ("await asyncio.to_thread(sys.exit, 3)", "3"),
+    "exits in a step": ("await trial.step('leave', sys.exit, 0)", "SystemExit"),
+    "cancels itself": ("raise asyncio.CancelledError", "CancelledError"),
+    "returns what no text can hold": ("return '\\ud800'", "answer"),
+    "returns a value that cannot be recorded": ("return Answer('A', value=object())", "answer"),
+    "gives a step what cannot be recorded": ("await trial.step('s', len, object())", "'s'"),
+    "gets from a step what cannot be recorded": ("await trial.step('s', object)", "'s'"),
+    "asks with a wrong parameter": ("await trial.generate('a', temperatur=1)", "temperatur"),
+}
+SCORERS = {
+    "raises": (scoring("raise KeyError('boom')"), "boom"),
+    "raises asynchronously": (scoring("raise KeyError('boom')", "async "), "boom"),
+    "returns a text": (scoring("return 'good'"), "returned str"),
+    "returns NaN": (scoring("return math.nan"), "nan"),
+    "returns nothing": (scoring("pass"), "returned NoneType"),
+    "exits": (scoring("sys.exit(0)"), "0"),
+}
+
+
+def check_failed_and_mended(holdfast, tmp_path, eval_file, expected):
+    """The trial fails in both attempts and is told; mended, a resume finishes it."""
+    ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
+    assert "0 of 1 trials finished, 1 owed, 1 failed" in ended.out
+    assert expected in ended.err and "\x1b" not in ended.err, ended.err
+    ends = holdfast.records("r", "trial")
+    assert [(end["status"], end["attempt"]) for end in ends] == [("failed", 1), ("failed", 2)]
+    assert holdfast.records("r", "score") == []
+    status = holdfast.json("status", "r", code=0)
+    assert (status["state"], status["failed"], status["owed"]) == ("incomplete", 1, 1)
+    shown = holdfast("show", "r", ends[0]["trial"], code=0).out
+    assert expected in shown
+    (tmp_path / "well").touch()
+    assert "1 failed before" in holdfast("resume", "r", code=0).err
+    return shown
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_broken_solver_is_a_failed_trial(holdfast, tmp_path, name):
+    """Whatever a solver does is one failed attempt after another, told with its reason; the exit code is 1."""
+    body, expected = SOLVERS[name]
+    shown = check_failed_and_mended(holdfast, tmp_path, write_task(tmp_path, solver(body)), expected)
+    if name == "raises":
+        assert "task.py" in shown and "raise ValueError" in shown
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_broken_scorer_is_a_failed_trial(holdfast, tmp_path, name):
+    """A scorer that breaks scores nothing; the trial is failed, not 0."""
+    code, expected = SCORERS[name]
+    check_failed_and_mended(holdfast, tmp_path, write_task(tmp_path, code, "fine", "broken"), expected)
+
+
+def test_a_task_that_ends_the_loop_does_not_make_the_exit_code_0(holdfast, tmp_path):
+    """sys.exit in a task of the event loop's own ends the program; the exit code is not the one it asked for."""
+    body = "asyncio.get_running_loop().create_task(leave())\n    await asyncio.sleep(60)"
+    eval_file = write_task(tmp_path, f"async def leave():\n    sys.exit(0)\n\n{solver(body)}")
+    ended = holdfast("run", eval_file, "--run-dir", "r")
+    assert ended.code == 1
+    assert "sys.exit" in ended.err and "holdfast resume" in ended.err
+    (tmp_path / "well").touch()
+    holdfast("resume", "r", code=0)
+
+
+def test_an_error_that_nobody_awaits_is_a_line_not_a_traceback(holdfast, tmp_path):
+    """A task's code that starts something, and never asks how it ended, is told in a line."""
+    code = (
+        "async def fail():\n    raise ValueError('stray')\n\n"
+        "async def careless(trial):\n    asyncio.create_task(fail())\n    await asyncio.sleep(0.01)\n    return 'A'\n"
+    )
+    ended = holdfast("run", write_task(tmp_path, code, "careless"), "--run-dir", "r", code=0)
+    assert "ValueError: stray" in ended.err
+
+
+def test_a_broken_trial_does_not_hold_up_the_others(holdfast, tmp_path):
+    """One failed trial among many: the others are valid, and the report says on how many it rests."""
+    code = "async def some(trial):\n    return 1 / (trial.sample.input != 'b') and trial.sample.input\n"
+    source = TASK.format(code=code, solve="some", score="exact()")
+    samples = "[Sample(x, target=x) for x in 'abcd']"
+    eval_file = python_eval(tmp_path, NOBODY, source.replace('[Sample("a", target="A")]', samples), max_retries=0)
+    ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
+    assert "3 of 4 trials finished, 1 owed, 1 failed" in ended.out
+    report = holdfast.json("report", "r")
+    assert report["coverage"]["valid"] == 3 and report["coverage"]["failed"] == 1 and not report["complete"]
+    assert "3 of 4 trials valid, 1 failed, 1 owed" in holdfast("report", "r").out

@@ -1,0 +1,199 @@
+"""What a person types first, and what a machine reads: init, run with flags, dry runs, and JSON of every verb."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from durable import snapshot
+from evals import http_eval, write_dataset, write_eval
+
+CAPITALS = """
+from holdfast import Sample, Task, exact, generate, task
+
+@task
+def capitals(n: int = 3) -> Task:
+    samples = [Sample(f"word {number}", target=f"word {number}", id=f"s{number}") for number in range(1, n + 1)]
+    return Task(samples=samples, solve=generate(), score=exact())
+"""
+STATUS = {
+    "run", "state", "planned", "finished", "failed", "owed", "started_at", "last_updated_at", "sessions", "calls",
+    "usage", "cost", "stalled",
+}  # fmt: skip
+ENDED = {"run", "state", "exit_code", "planned", "finished", "failed", "owed"}
+
+
+@pytest.fixture
+def capitals(tmp_path):
+    (tmp_path / "capitals.py").write_text(CAPITALS)
+    return ["run", "capitals.py", "--model", "scripted/echo", "--run-dir", "r"]
+
+
+def trials(holdfast):
+    """Sample and epoch of every trial, sorted."""
+    return sorted((end["sample"], end.get("epoch", 1)) for end in holdfast.records("r", "trial"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ([], [("s1", 1), ("s2", 1), ("s3", 1)]),
+        (["-T", "n=2"], [("s1", 1), ("s2", 1)]),
+        (["--epochs", "2", "--limit", "1"], [("s1", 1), ("s1", 2)]),
+        (["--sample-id", "s3", "--sample-id", "s1"], [("s1", 1), ("s3", 1)]),
+        (["-T", "n=9", "--limit", "5", "--sample-id", "s3", "--epochs", "4"], [("s3", n) for n in (1, 2, 3, 4)]),
+        (["--set", "tasks.capitals.epochs=2", "--set", "concurrency_limit=1", "-T", "n=1"], [("s1", 1), ("s1", 2)]),
+    ],
+    ids=lambda value: " ".join(value) if value and isinstance(value[0], str) else "",
+)
+def test_flags_choose_what_is_run(holdfast, capitals, flags, expected):
+    """Epochs, limit, sample ids, arguments and settings each mean what they say."""
+    holdfast(*capitals, *flags, code=0)
+    assert trials(holdfast) == expected
+
+
+def test_several_models_are_each_asked(holdfast, capitals):
+    """--model may be given more than once."""
+    reply = ["--set", "models.scripted/table.args={default: no}"]
+    holdfast(*capitals, "--model", "scripted/table", *reply, code=0)
+    tasks = holdfast.json("report", "r")["tasks"]["capitals"]
+    found = {model: group["metrics"]["exact"]["accuracy"]["value"] for model, group in tasks.items()}
+    assert found == {"scripted/echo": 1.0, "scripted/table": 0.0}
+
+
+def test_a_run_without_a_directory_gets_one_of_its_own(holdfast, capitals, tmp_path):
+    """Below runs/, named after the time and the eval, and no two are the same."""
+    for _ in range(2):
+        holdfast(*capitals[:-2], code=0)
+    names = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert len(names) == 2 and all(re.fullmatch(r"\d{8}-\d{6}-capitals-[0-9a-f]+", name) for name in names)
+    listed = holdfast("status", code=0).out.splitlines()
+    assert len(listed) == 2 and all("complete" in line and "3/3" in line for line in listed)
+    assert {run["state"] for run in holdfast.json("status")["runs"]} == {"complete"}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_dry_run_writes_and_calls_nothing(holdfast, server, tmp_path, as_json):
+    """A dry run shows the grid; there is no run afterwards, and no model was asked."""
+    eval_file = http_eval(tmp_path, server.base_url, 5, task={"epochs": 3, "prompt": ["{question}", "? {question}"]})
+    before = {name: data for name, data in snapshot(tmp_path).items() if not name.startswith(".")}
+    command = ["run", eval_file, "--run-dir", "r", "--dry-run"]
+    ended = holdfast(*command, *(["--json"] if as_json else []), code=0)
+    if as_json:
+        assert ended.json["planned"] == 30
+        assert {key: ended.json["plan"][0][key] for key in ("task", "model", "planned")} == {
+            "task": "t",
+            "model": "m",
+            "planned": 30,
+        }
+    else:
+        assert "5 samples x 2 variants x 3 epochs x 1 models = 30" in ended.out
+        assert "nothing was called or written" in ended.out
+    assert {name: data for name, data in snapshot(tmp_path).items() if not name.startswith(".")} == before
+    assert server.state()["received"] == 0
+
+
+def test_what_init_writes_runs_as_it_is(holdfast, tmp_path):
+    """The files of init make a complete run, and the report rests on all of it."""
+    ended = holdfast("init", "new", code=0)
+    assert "holdfast run new/eval.yaml" in ended.out
+    holdfast("run", "new/eval.yaml", "--run-dir", "r", code=0)
+    report = holdfast.json("report", "r")
+    assert report["complete"] and report["coverage"]["valid"] == report["coverage"]["planned"] == 8
+    again = holdfast.json("init", "other")
+    assert set(again) == {"directory", "files"} and set(again["files"]) == {"eval.yaml", "capitals.jsonl", "task.py"}
+
+
+def finished_run(tmp_path, holdfast):
+    """A complete run with two models, prices and an axis."""
+    write_dataset(tmp_path, 3)
+    price = {"input": 1.0, "output": 2.0}
+    models = {name: {"provider": "scripted", "model": "echo", "price": price} for name in ("a", "b")}
+    prompts = {"plain": "{question}", "loud": "{question}!"}
+    task = {"dataset": "rows", "prompt": prompts, "target": "{question}", "scorers": ["exact", "includes"]}
+    data = {"models": models, "datasets": {"rows": {"path": "rows.jsonl"}}, "tasks": {"t": task}}
+    return holdfast.json("run", write_eval(tmp_path, data), "--run-dir", "r", code=0)
+
+
+def test_json_of_run_and_resume_is_one_object(holdfast, tmp_path):
+    """Standard output is one JSON document with the counts and the exit code."""
+    told = finished_run(tmp_path, holdfast)
+    assert told.keys() >= ENDED
+    assert (told["state"], told["exit_code"], told["planned"], told["finished"]) == ("complete", 0, 12, 12)
+    assert holdfast.json("resume", "r", code=0).keys() >= ENDED
+
+
+def test_json_of_an_interrupted_resume_is_one_object(holdfast, server, tmp_path):
+    """Also where trials are owed, with the exit code that the program has."""
+    eval_file = http_eval(tmp_path, server.base_url, 3, deadline=0.01)
+    server.behave(refuse_status=503, refuse_times=9, refuse_only=["q2"])
+    for command in (["run", eval_file, "--run-dir", "r"], ["resume", "r"]):
+        told = holdfast.json(*command, code=1)
+        assert told.keys() >= ENDED
+        assert (told["state"], told["exit_code"], told["finished"], told["owed"]) == ("incomplete", 1, 2, 1)
+
+
+def test_json_of_status_has_its_contract(holdfast, tmp_path):
+    """Every key that a machine may rely on is there, with sensible values."""
+    finished_run(tmp_path, holdfast)
+    status = holdfast.json("status", "r", code=0)
+    assert status.keys() >= STATUS
+    assert (status["state"], status["planned"], status["finished"], status["owed"]) == ("complete", 12, 12, 0)
+    assert status["calls"] == {"made": 12, "replayed": 0, "in_flight_at_death": 0}
+    assert status["usage"]["input_tokens"] == 12 and status["cost"] == pytest.approx(36e-6)
+    assert status["sessions"][0]["how"] == "completed" and status["stalled"] == []
+
+
+def test_json_of_report_has_its_contract(holdfast, tmp_path):
+    """Metrics by task, model, scorer and metric, with their denominators, and the coverage."""
+    finished_run(tmp_path, holdfast)
+    report = holdfast.json("report", "r", code=0)
+    group = report["tasks"]["t"]["a"]
+    assert group["metrics"]["exact"]["accuracy"]["value"] == 0.5 and group["metrics"]["exact"]["accuracy"]["n"] == 6
+    assert group["metrics"]["includes"]["accuracy"]["value"] == 1.0
+    assert group["axes"]["prompt"]["plain"]["exact"]["accuracy"]["value"] == 1.0
+    coverage = {key: report["coverage"][key] for key in ("planned", "valid", "failed")}
+    assert coverage == {"planned": 12, "valid": 12, "failed": 0}
+    assert report.keys() >= {"timing", "lineage", "usage", "cost"}
+    text = holdfast("report", "r", code=0).out
+    assert "exact accuracy: 0.500" in text and "(n=6)" in text and "12 of 12 trials valid" in text
+
+
+def test_json_of_show_lists_trials_and_tells_one(holdfast, tmp_path):
+    """The trials with their total; the records of one by its key, the beginning of it, or its sample's id."""
+    finished_run(tmp_path, holdfast)
+    listed = holdfast.json("show", "r", "--limit", "5", code=0)
+    assert listed["total"] == 12 and len(listed["trials"]) == 5
+    key = listed["trials"][0]["trial"]
+    told = holdfast.json("show", "r", key[:8], code=0)
+    assert told["trial"] == key
+    assert [record["type"] for record in told["records"]] == ["step", "answer", "score", "score", "trial"]
+    assert "fits 4 trials" in holdfast("show", "r", "s1", code=2).err
+    assert "no trial 'zzz'" in holdfast("show", "r", "zzz", code=2).err
+
+
+def test_json_of_models_and_verify_and_cat(holdfast, tmp_path):
+    """Providers with what they need; the proof of a run; its records as lines."""
+    finished_run(tmp_path, holdfast)
+    providers = {offer["name"]: offer for offer in holdfast.json("models", code=0)["providers"]}
+    assert providers["scripted"]["ready"] and {"openai", "local", "ollama"} <= set(providers)
+    proof = holdfast.json("verify", "r", code=0)
+    assert proof["ok"] and proof["damage"] == [] and proof["frames"] > 0 and proof["records"] > 12
+    lines = [json.loads(line) for line in holdfast("cat", "r", "--json", code=0).out.splitlines()]
+    assert len(lines) == proof["records"]
+
+
+def test_one_person_reads_while_another_process_writes(holdfast, server, tmp_path):
+    """status, show and report of a running run tell what is durable so far and disturb nothing."""
+    server.behave(hold=True, **{"pass": 3})
+    started = holdfast.start("run", http_eval(tmp_path, server.base_url, 8, concurrency_limit=2), "--run-dir", "r")
+    server.wait_for(answered=3, in_flight=2)
+    status = holdfast.json("status", "r", code=0)
+    assert (status["state"], status["finished"], status["owed"]) == ("running", 3, 5)
+    assert holdfast.json("report", "r")["coverage"]["valid"] == 3
+    assert holdfast.json("show", "r")["total"] == 3
+    assert str(started.pid) in status["held_by"]
+    server.behave()
+    assert started.wait().code == 0
