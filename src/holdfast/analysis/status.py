@@ -13,12 +13,16 @@ from typing import Any
 
 import msgspec
 
+from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
 from holdfast.run.records import BY_MODEL, KEPT, Change, Status, decode_summary
+from holdfast.run.spool import Lag, read_lag, spool_root
 from holdfast.storage.holder import Holder
 from holdfast.storage.lease import find_holder
+from holdfast.storage.remote import RemoteStore
+from holdfast.storage.remote_lease import Published, find_remote_holder
 
 
 class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,6 +51,16 @@ class Calls(msgspec.Struct, frozen=True):
     in_flight_at_death: int
 
 
+class RemoteStatus(msgspec.Struct, frozen=True):
+    """What is known of a run's place in an object store."""
+
+    url: str
+    lag: Lag
+    """How far the store was behind when the process that executes the run here last looked."""
+    published: Published | None = None
+    """What the holder of the run last told with its heartbeat."""
+
+
 class RunStatus(msgspec.Struct, frozen=True):
     """The status of a run."""
 
@@ -66,11 +80,13 @@ class RunStatus(msgspec.Struct, frozen=True):
     stalled: list[dict[str, Any]]
     held_by: str
     notes: list[str]
+    remote: RemoteStatus | None = None
 
 
 def run_status(reader: RunReader) -> RunStatus:
     """The status of a run in any state, at this moment."""
-    holder = find_holder(reader.fs, reader.layout.root)
+    remote = _remote(reader)
+    holder = _holder(reader, remote)
     sessions = _sessions(reader, holder)
     usage, cost, kept, failed = _spent(reader)
     kept -= len(lacking_scores(reader))
@@ -92,7 +108,28 @@ def run_status(reader: RunReader) -> RunStatus:
         stalled=[],
         held_by=str(holder) if holder else "",
         notes=reader.notes(),
+        remote=remote,
     )
+
+
+def _remote(reader: RunReader) -> RemoteStatus | None:
+    """What is known of the run's place in a store, which may not answer."""
+    if not reader.url:
+        return None
+    try:
+        published = find_remote_holder(RemoteStore(reader.url))
+    except HoldfastError:
+        published = None
+    return RemoteStatus(reader.url, read_lag(spool_root(reader.url)) or Lag(), published)
+
+
+def _holder(reader: RunReader, remote: RemoteStatus | None) -> Holder | None:
+    """Who executes the run: known for certain on this machine, and as told by its heartbeat elsewhere."""
+    root = spool_root(remote.url) if remote else reader.layout.root
+    holder = find_holder(reader.fs, root) if root.is_dir() else None
+    if holder is None and remote is not None and remote.published is not None and remote.published.is_current():
+        return remote.published.holder
+    return holder
 
 
 def _state(holder: Holder | None, kept: int, planned: int) -> str:

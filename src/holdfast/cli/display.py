@@ -32,6 +32,8 @@ def progress_text(progress: Progress) -> str:
         parts.append(f"cost {progress.cost:.4f}")
     troubles = {"failed": progress.failed, "unfinished": progress.unfinished, "retries": progress.counts.retries}
     parts += [f"{count} {name}" for name, count in troubles.items() if count]
+    if lag := progress.lag():
+        parts.append(lag)
     return " · ".join(parts)
 
 

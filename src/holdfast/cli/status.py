@@ -61,6 +61,8 @@ def _print(status: RunStatus) -> None:
         f"  calls: {_calls_text(status)}",
         f"  tokens: {status.usage.input_tokens:,} in, {status.usage.output_tokens:,} out; cost {status.cost:.4f}",
     ]
+    if status.remote is not None and (lag := str(status.remote.lag)):
+        lines.append(f"  {lag}")
     for session in status.sessions:
         ended = f", ended {session.ended_at}" if session.ended_at else ""
         told = f"{session.finished} trials, {session.calls} calls, {session.in_flight_at_death} perhaps paid twice"

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from holdfast.engine.activity import Activity, Gate
 from holdfast.engine.boundary import guard
@@ -73,6 +74,8 @@ class Execution:
         self.progress = Progress(self._clock, prepared.planned, self._planned_and_finished(), self._counts)
         self._gate = Gate(session.is_held)
         session.finished_now = lambda: self.progress.done
+        if session.uploader is not None:
+            self.progress.lag = partial(str, session.uploader.lag)
         self._lanes: list[Lane] = []
 
     def _planned_and_finished(self) -> int:

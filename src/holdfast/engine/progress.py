@@ -6,6 +6,7 @@ Nothing is counted as finished here before its record was synced.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.engine.calls import CallCounts, ModelClosed
@@ -35,6 +36,8 @@ class Progress:
     retried: int = 0
     cost: float = 0.0
     usage: Usage = field(default_factory=Usage)
+    lag: Callable[[], str] = str
+    """How far the run's store is behind, in words; nothing where it is not."""
     messages: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     by_group: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     """Finished trials and the sum of their first scores, by task and model."""

@@ -295,7 +295,7 @@ class SegmentScan:
     def _check_footer(self) -> None:
         """Compares what was read with what the footer says, and names whom the lost frames concerned."""
         footer = self.footer
-        if footer is None:
+        if footer is None or footer.frames == self.frame_count == 0:
             return
         last = footer.first_seq + footer.frames - 1
         if self.last_seq < last and self._next_seq <= last:

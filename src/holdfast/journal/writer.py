@@ -401,7 +401,9 @@ class JournalWriter:
 
     def _finish(self, last: Callable[[list[SegmentPin]], bytes] | None) -> None:
         if last is not None:
-            self._roll()
+            # One that was begun a moment ago, and has nothing in it yet, will do.
+            if self._segment.frames:
+                self._roll()
             crashpoints.reach("session.ending")
             self._segment.append([last(list(self._pins))], [])
         self._segment.seal(successor=False)

@@ -20,10 +20,9 @@ from holdfast.run.recover import age_seconds
 from holdfast.run.remote import open_view
 from holdfast.run.spool import spool_root
 from holdfast.storage.filesystem import RealFileSystem
-from holdfast.storage.holder import is_alive
 from holdfast.storage.lease import find_holder
 from holdfast.storage.remote import RemoteStore, is_url
-from holdfast.storage.remote_lease import LIFETIME_SECONDS, find_remote_holder
+from holdfast.storage.remote_lease import find_remote_holder
 
 
 class Recoverable(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -95,15 +94,8 @@ def find_holder_of(root: Path) -> bool:
 
 
 def _is_running(url: str) -> bool:
-    """Whether a run in a store is being executed, as far as can be told without waiting."""
     published = find_remote_holder(RemoteStore(url))
-    if published is None or published.released:
-        return False
-    alive = is_alive(published.holder)
-    if alive is not None:
-        return alive
-    age = age_seconds(published.at)
-    return age is not None and age < 2 * LIFETIME_SECONDS
+    return published is not None and published.is_current()
 
 
 def _read(root: Path, name: str, source: str, *, is_running: bool) -> Recoverable:

@@ -149,7 +149,7 @@ def _told(store: RemoteStore, root: Path, brought: Brought) -> Recovered:
         finished=finished,
         planned=planned,
         published=published.finished if published else None,
-        published_age_seconds=age_seconds(published.at) if published else None,
+        published_age_seconds=published.age_seconds() if published else None,
         warnings=warnings,
     )
 

@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
 
 import msgspec
 
@@ -53,6 +54,19 @@ class Published(msgspec.Struct, frozen=True):
     """The number of the holder's session. No other holder ever has it, so two never write the same segment."""
     behind: int = 0
     """How many segments were not up yet."""
+
+    def age_seconds(self) -> float | None:
+        """How long ago it was published, going by two clocks that may differ; for people."""
+        try:
+            return max(time.time() - datetime.fromisoformat(self.at).timestamp(), 0.0)
+        except ValueError:
+            return None
+
+    def is_current(self) -> bool:
+        """Whether the holder seems to be at work; for display only."""
+        alive = False if self.released else is_alive(self.holder)
+        age = self.age_seconds()
+        return (age is not None and age < 2 * LIFETIME_SECONDS) if alive is None else alive
 
 
 class RemoteLease:
