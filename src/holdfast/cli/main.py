@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.printable import printable
+from holdfast.cli.early import early
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.version import __version__
 
@@ -72,7 +72,8 @@ def main(arguments: list[str] | None = None) -> None:
         # A terminal that knows few characters shows the others as escapes; nothing fails because of it.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = program.main(words, prog_name="holdfast", standalone_mode=False)
+        with early.listening():
+            code = program.main(words, prog_name="holdfast", standalone_mode=False)
     except HoldfastError as error:
         code = _tell(error, as_json="--json" in words)
     except click.ClickException as error:
@@ -82,7 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
             error.show()
             code = error.exit_code
     except click.Abort:
-        code = 130
+        code = early.exit_code or 130
     except OSError as error:
         code = _tell(StorageFailure(f"{error.filename or 'The storage'}: {error.strerror}."), as_json="--json" in words)
     sys.exit(code if isinstance(code, int) else 0)
@@ -92,6 +93,8 @@ def _tell(error: HoldfastError, *, as_json: bool) -> int:
     if as_json:
         print_json({"error": error.message, "kind": error.kind, "hint": error.hint})
     else:
+        from holdfast.cli.printable import printable  # noqa: PLC0415 - not needed for --help
+
         click.echo(printable(f"holdfast: {error}"), err=True)
     return error.exit_code
 
