@@ -2,7 +2,8 @@
 
 Frames against their digests, segments against their footers, footers and pins against what is there, the ends of
 sessions against the trials, trials against the plan, and blobs, inputs and artifacts against the records that cite
-them. Every difference is named. A torn tail that a crash left is told, and is no damage.
+them; deep, also what the records say of one another (run/deep.py). Every difference is named. A torn tail that a crash
+left is told, and is no damage.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import msgspec
 
 from holdfast.journal import Damage, Kind, SegmentId, SegmentPin, SegmentState, cross_check, state_of
 from holdfast.journal.directory import Seen, Walk
+from holdfast.run.deep import Deep
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Envelope, Session, SessionEnd, Trial, citation, decode
+from holdfast.run.records import AnyRecord, Envelope, Session, SessionEnd, Trial, citation, decode
 
 
 class Verification(msgspec.Struct):
@@ -33,6 +35,10 @@ class Verification(msgspec.Struct):
     blobs: int
     inputs: int
     artifacts: int
+    results: int
+    """Result files, where they were looked at."""
+    grid: int
+    """Trials of the planned grid, where it was made again."""
     torn_bytes: int
     damage: list[Damage]
     notes: list[str]
@@ -51,10 +57,11 @@ class _Count:
         self.citing: dict[str, set[str]] = {}
         self.artifacts: dict[str, str] = {}
 
-    def take(self, line: bytes, session: int) -> None:
+    def take(self, line: bytes, session: int) -> AnyRecord | Envelope | None:
+        """Counts a line; what stands in it."""
         if cited := citation(line):
             self._take_citation(cited)
-            return
+            return cited
         record = decode(line)
         self.types[str(record.__struct_config__.tag) if record else "unknown"] += 1
         if isinstance(record, Session):
@@ -65,6 +72,7 @@ class _Count:
             self.started.add(trial)
             if isinstance(record, Trial):
                 self._take_trial(record, session)
+        return record
 
     def _take_citation(self, record: Envelope) -> None:
         self.types[record.type] += 1
@@ -89,8 +97,8 @@ class _Count:
         ]
 
 
-def verify_run(reader: RunReader) -> Verification:
-    """Counts everything in the run."""
+def verify_run(reader: RunReader, deep: Deep | None = None) -> Verification:
+    """Counts everything in the run; with `deep`, also what the records say of one another."""
     count, seen = _Count(), Seen()
     states: list[SegmentState] = []
     found: dict[SegmentId, list[Damage]] = {}
@@ -99,8 +107,10 @@ def verify_run(reader: RunReader) -> Verification:
     for segment in walk:
         with reader.journal.scan(segment, settle=True) as scan:
             for frame in scan.frames():
-                for line in scan.lines(frame) if seen.add(frame.origin) else ():
-                    count.take(line, frame.origin.session)
+                for place, line in enumerate(scan.lines(frame)) if seen.add(frame.origin) else ():
+                    record = count.take(line, frame.origin.session)
+                    if deep is not None:
+                        deep.take(record, frame.record_id(place))
         walk.follow(segment, scan)
         found[segment.ident] = scan.damage
         states.append(state_of(segment, scan))
@@ -110,10 +120,14 @@ def verify_run(reader: RunReader) -> Verification:
     if not any(item.is_loss for item in damage):
         damage += _check_counts(count) + _check_index(count, reader, indexed)
     damage += _check_files(reader, count)
-    return _result(reader, count, states, damage)
+    if deep is not None:
+        damage += deep.check(count.sessions, count.artifacts)
+    return _result(reader, count, states, damage, deep)
 
 
-def _result(reader: RunReader, count: _Count, states: list[SegmentState], damage: list[Damage]) -> Verification:
+def _result(
+    reader: RunReader, count: _Count, states: list[SegmentState], damage: list[Damage], deep: Deep | None
+) -> Verification:
     return Verification(
         run=str(reader.layout.root),
         ok=not any(item.is_loss for item in damage),
@@ -127,6 +141,8 @@ def _result(reader: RunReader, count: _Count, states: list[SegmentState], damage
         blobs=len(count.blobs),
         inputs=len({item.digest for session in count.sessions for item in session.inputs.values() if item.copied}),
         artifacts=len(count.artifacts),
+        results=deep.results if deep else 0,
+        grid=len(deep.grid) if deep and deep.grid is not None else 0,
         torn_bytes=sum(item.length for item in damage if item.kind is Kind.TORN),
         damage=damage,
         notes=reader.notes(),
