@@ -83,6 +83,10 @@ class ForkedProcess:
         """Whether it has not ended, waited for or not."""
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
+    def told(self) -> str:
+        """What it has said so far on standard error."""
+        return self._logs[1].read_text(errors="replace")
+
     def wait(self) -> Ended:
         code = self._zygote.ask({"wait": self.pid})["code"]
         self._zygote.running.discard(self.pid)

@@ -9,11 +9,21 @@ from holdfast.version import __version__
 if TYPE_CHECKING:
     from holdfast.analysis.report import Report
     from holdfast.analysis.run import Run
-    from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
+    from holdfast.errors import (
+        ConfigurationError,
+        HoldfastError,
+        NotARun,
+        ResumeAborted,
+        RunHeld,
+        StorageFailure,
+        UsageError,
+    )
     from holdfast.executors.local import evaluate, evaluate_async
+    from holdfast.models.errors import Blocked, ModelError
     from holdfast.models.message import Message, Reply, Usage
     from holdfast.run.listing import list_recoverable
     from holdfast.run.recover import recover, recover_async
+    from holdfast.spec import Limits
     from holdfast.tasks import (
         Answer,
         Sample,
@@ -33,8 +43,13 @@ if TYPE_CHECKING:
 # Where each public name is defined; it is loaded when it is first asked for, so that importing costs nothing.
 _HOMES = {
     "Answer": "holdfast.tasks",
+    "Blocked": "holdfast.models.errors",
+    "ConfigurationError": "holdfast.errors",
     "HoldfastError": "holdfast.errors",
+    "Limits": "holdfast.spec",
     "Message": "holdfast.models.message",
+    "ModelError": "holdfast.models.errors",
+    "NotARun": "holdfast.errors",
     "Reply": "holdfast.models.message",
     "Report": "holdfast.analysis.report",
     "ResumeAborted": "holdfast.errors",
@@ -46,6 +61,7 @@ _HOMES = {
     "Task": "holdfast.tasks",
     "Trial": "holdfast.tasks",
     "Usage": "holdfast.models.message",
+    "UsageError": "holdfast.errors",
     "choice": "holdfast.tasks",
     "evaluate": "holdfast.executors.local",
     "evaluate_async": "holdfast.executors.local",
@@ -63,8 +79,13 @@ _HOMES = {
 
 __all__ = [
     "Answer",
+    "Blocked",
+    "ConfigurationError",
     "HoldfastError",
+    "Limits",
     "Message",
+    "ModelError",
+    "NotARun",
     "Reply",
     "Report",
     "ResumeAborted",
@@ -76,6 +97,7 @@ __all__ = [
     "Task",
     "Trial",
     "Usage",
+    "UsageError",
     "__version__",
     "choice",
     "evaluate",

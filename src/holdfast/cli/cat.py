@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import click
 import msgspec
@@ -22,8 +23,9 @@ def command(run: str, *, as_json: bool) -> int:  # noqa: ARG001 - every verb tak
     reader = RunReader(find_run(run))
     damage: list[Damage] = []
     try:
-        for ident, line in reader.stream(damage):
-            sys.stdout.buffer.write(_with_id(ident, line))
+        for ident, pieces in reader.pieces(damage):
+            for part in _with_id(ident, pieces):
+                sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
         losses = _losses(reader.damage(), damage)
     finally:
@@ -41,9 +43,15 @@ def _losses(found: list[Damage], on_the_way: list[Damage]) -> list[Damage]:
     ]
 
 
-def _with_id(ident: RecordId, line: bytes) -> bytes:
+def _with_id(ident: RecordId, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The line with the record's id put in, a piece at a time."""
     head = b'{"id":[%d,%d,%d,%d]' % ident
-    if line.startswith(b'{"'):
-        return head + b"," + line[1:] + b"\n"
-    # A line that is no record is shown for what it is.
-    return head + b',"line":' + msgspec.json.encode(line.decode(errors="replace")) + b"}\n"
+    first = next(pieces)
+    if first.startswith(b'{"'):
+        yield head + b"," + first[1:]
+        yield from pieces
+        yield b"\n"
+    else:
+        # A line that is no record is shown for what it is.
+        line = b"".join((first, *pieces))
+        yield head + b',"line":' + msgspec.json.encode(line.decode(errors="replace")) + b"}\n"

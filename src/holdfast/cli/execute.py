@@ -101,7 +101,6 @@ def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
 
     try:
         announce(begun, resumed=resumed)
-        early.check()
         return asyncio.run(execute())
     except SystemExit as error:
         raise _exit_of_a_task(begun, error) from None
@@ -126,7 +125,7 @@ async def _execute(begun: Begun, on_stuck: Callable[[Ended], None]) -> Ended:
     asyncio.get_running_loop().set_exception_handler(_stray_handler(execution.progress))
     display = Display(execution.progress, interval=runner.progress_interval, lines=runner.show_progress)
     async with display.shown():
-        return await execution.run(on_stuck=on_stuck)
+        return await execution.run(on_stuck=on_stuck, before=lambda: early.number)
 
 
 def _stray_handler(progress: Progress) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:

@@ -11,7 +11,7 @@ from holdfast.cli.main import print_json
 from holdfast.engine.begin import begin_resume, last_session
 from holdfast.engine.complete import complete_run
 from holdfast.engine.examine import saved_eval
-from holdfast.engine.remote import begin_remote_resume
+from holdfast.engine.remote import begin_remote_resume, upload_rest
 from holdfast.engine.reuse import Reuse
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.run.find import find_run
@@ -42,6 +42,8 @@ def go_on(run: str, offered: EvalSpec | None = None, *, as_json: bool, reuse: Re
         begun = begin_remote_resume(run, offered=offered) if is_url(run) else begin_resume(Path(run), offered=offered)
         begun.reuse = reuse
         return carry_out(begun, as_json=as_json, resumed=True)
+    if is_url(run):
+        upload_rest(run)
     tell_kept(complete.kept, complete.note)
     exit_code = int(complete.blocked > 0)
     if as_json:

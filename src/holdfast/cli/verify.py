@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from holdfast.cli.main import print_json
+from holdfast.errors import HoldfastError
+from holdfast.run.deep import Deep
 from holdfast.run.find import find_run
 from holdfast.run.reading import RunReader
 from holdfast.run.verify import Verification, verify_run
@@ -12,12 +15,13 @@ from holdfast.run.verify import Verification, verify_run
 
 @click.command("verify")
 @click.argument("run")
+@click.option("--deep", is_flag=True, help="Also hold the records against one another, trial by trial.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(run: str, *, as_json: bool) -> int:
-    """Check every frame, digest and count of RUN. Exits 1 if anything is lost."""
+def command(run: str, *, deep: bool, as_json: bool) -> int:
+    """Check every frame, digest and count of RUN. Exits 1 if anything is lost or differs."""
     reader = RunReader(find_run(run))
     try:
-        result = verify_run(reader)
+        result = _verify_deep(reader) if deep else verify_run(reader)
     finally:
         reader.close()
     if as_json:
@@ -25,6 +29,24 @@ def command(run: str, *, as_json: bool) -> int:
     else:
         _print(result)
     return 0 if result.ok else 1
+
+
+def _verify_deep(reader: RunReader) -> Verification:
+    from holdfast.engine.grid import Grid, planned_grid  # noqa: PLC0415 - tasks and datasets are needed here only
+
+    grid: Grid | None = None
+    note = "No session record is left, so the planned grid is not known."
+    if reader.sessions:
+        try:
+            grid = planned_grid(reader)
+        except HoldfastError as error:
+            note = f"The planned grid could not be made again, so trials were not held against it: {error}"
+    deep = Deep(reader, grid)
+    try:
+        result = verify_run(reader, deep)
+    finally:
+        deep.close()
+    return result if grid is not None else msgspec.structs.replace(result, notes=[*result.notes, note])
 
 
 def _print(result: Verification) -> None:
@@ -35,6 +57,8 @@ def _print(result: Verification) -> None:
     planned = f" of {result.planned} planned" if result.planned else ""
     click.echo(f"  {result.trials}{planned} trials finished")
     click.echo(f"  {result.blobs} blobs, {result.inputs} inputs, {result.artifacts} artifacts")
+    if result.grid or result.results:
+        click.echo(f"  {result.grid} trials in the planned grid, {result.results} result files")
     if result.torn_bytes:
         click.echo(f"  {result.torn_bytes} bytes of unacknowledged frames, left by a crash: nothing is lost with them")
     for note in result.notes:

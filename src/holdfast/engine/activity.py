@@ -8,8 +8,7 @@ how often a server says 429, is none of its doing.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
@@ -76,44 +75,43 @@ class Activity:
         if self.acting or not (self.busy or self.parked):
             self.is_disturbed = True
 
-    @contextlib.contextmanager
-    def foreign(self) -> Iterator[None]:
+    def foreign(self) -> _During:
         """While a step or a scorer of the task's own runs."""
-        self.acting += 1
-        self._changed()
-        try:
-            yield
-        finally:
-            self.acting -= 1
-            self._changed()
+        return _During(self, acting=1)
 
-    @contextlib.contextmanager
-    def parking(self) -> Iterator[None]:
+    def parking(self) -> _During:
         """While the trial waits for a slot, for its turn, or for a pause to end."""
-        self.parked += 1
-        self._changed()
-        try:
-            yield
-        finally:
-            self.parked -= 1
-            self._changed()
+        return _During(self, parked=1)
 
-    @contextlib.contextmanager
-    def working(self) -> Iterator[None]:
+    def working(self) -> _During:
         """While a call is under way, or a record is being made durable."""
-        self.busy += 1
-        self._changed()
-        try:
-            yield
-        finally:
-            self.busy -= 1
-            self._changed()
+        return _During(self, busy=1)
 
-    def _changed(self) -> None:
+    def add(self, acting: int, parked: int, busy: int) -> None:
+        """So much more of each is going on."""
+        self.acting += acting
+        self.parked += parked
+        self.busy += busy
         if self.limit is not None:
             self.limit.count(running=self.parked == 0 or bool(self.busy or self.acting))
-        if self.is_idle:
+        if not self.busy and self.is_idle:
             self._on_idle(self)
+
+
+class _During:
+    """While a trial does one thing. Entered several times in every trial, so it is no generator."""
+
+    __slots__ = ("_activity", "_more")
+
+    def __init__(self, activity: Activity, *, acting: int = 0, parked: int = 0, busy: int = 0) -> None:
+        self._activity, self._more = activity, (acting, parked, busy)
+
+    def __enter__(self) -> None:
+        self._activity.add(*self._more)
+
+    def __exit__(self, *_: object) -> None:
+        acting, parked, busy = self._more
+        self._activity.add(-acting, -parked, -busy)
 
 
 class Gate:

@@ -257,7 +257,7 @@ class _Attempt:
             status=status,
             task=cell.task.name,
             model=cell.model,
-            sample=cell.task.dataset.key(cell.position),
+            sample=cell.sample,
             epoch=cell.epoch,
             axes=dict(cell.axes),
             usage=trial.usage,

@@ -82,10 +82,17 @@ class Execution:
         """As far as it is known before the plan has been gone through: some may not be part of it any more."""
         return min(len(self._finished), self._prepared.planned) - len(self._lacking)
 
-    async def run(self, *, signals: bool = True, on_stuck: Callable[[Ended], None] | None = None) -> Ended:
+    async def run(
+        self,
+        *,
+        signals: bool = True,
+        on_stuck: Callable[[Ended], None] | None = None,
+        before: Callable[[], int] = lambda: 0,
+    ) -> Ended:
         """Carries out everything that is owed, and ends the session.
 
-        `on_stuck` is called, from another thread, when the second signal does not lead to an end.
+        `on_stuck` is called, from another thread, when the second signal does not lead to an end. `before` gives the
+        number of a signal that came before this session listened, or 0.
         """
         stuck = None if on_stuck is None else lambda: on_stuck(self._interrupted())
         self._interrupt = Interrupt(self._drain, self._stop, on_note=self._note_signal, on_stuck=stuck)
@@ -95,7 +102,7 @@ class Execution:
         self._carrier = self._make_carrier(models, levels)
         self._add_lanes(levels)
         if signals:
-            self._interrupt.install()
+            self._interrupt.install(before)
         try:
             failure = await self._work()
         finally:

@@ -44,8 +44,8 @@ class Interrupt:
     def has_come(self) -> bool:
         return self.exit_code != 0
 
-    def install(self) -> None:
-        """Begins to listen; only the main thread can."""
+    def install(self, before: Callable[[], int] = lambda: 0) -> None:
+        """Begins to listen; only the main thread can. A signal that came before is one that comes now."""
         if threading.current_thread() is not threading.main_thread():
             return
         loop = asyncio.get_running_loop()
@@ -54,6 +54,9 @@ class Interrupt:
             loop.add_signal_handler(number, self.arrive, number)
             signal.signal(number, self._note)
             self._installed.append(number)
+        if missed := before():
+            self._note(missed, None)
+            loop.call_soon(self.arrive, signal.Signals(missed))
 
     def remove(self) -> None:
         """Stops acting on signals; a program that is ending because of one goes on taking note."""

@@ -59,6 +59,8 @@ class Cell(NamedTuple):
     position: int
     epoch: int
     axes: Mapping[str, str]
+    sample: str
+    """The key of its sample."""
     late: bool = False
     """It has ended; only scores are missing that were asked for later."""
 
@@ -118,9 +120,9 @@ class Lane:
                 for axes, base in bases:
                     digest = _digest(base, sample, epoch)
                     if digest not in finished:
-                        yield Cell(digest.hex(), task, self.model, position, epoch, axes)
+                        yield Cell(digest.hex(), task, self.model, position, epoch, axes, sample)
                     elif len(lacking) and digest in lacking:
-                        yield Cell(digest.hex(), task, self.model, position, epoch, axes, late=True)
+                        yield Cell(digest.hex(), task, self.model, position, epoch, axes, sample, late=True)
                     else:
                         self.passed += 1
 

@@ -87,6 +87,27 @@ def begin_remote_resume(url: str, *, offered: EvalSpec | None = None, tasks: Map
         return begun
 
 
+def upload_rest(url: str) -> None:
+    """Uploads what a spool on this machine has and the store has not; for a run of which nothing is owed.
+
+    Raises:
+        RunHeld: a session executes the run.
+        StorageFailure: the store does not take it; it stays in the spool.
+    """
+    layout = Layout(spool_root(url))
+    if not layout.journal.is_dir():
+        return
+    store = RemoteStore(url)
+    there = {Path(entry.key).name for entry in store.list("journal")}
+    if all(path.name in there for path in layout.journal.iterdir() if parse_name(path.name)):
+        return
+    lease = RemoteLease(store, above=_newest_session(store, layout.root))
+    try:
+        Uploader(store, layout).upload(everything=True)
+    finally:
+        lease.release()
+
+
 def _newest_session(store: RemoteStore, root: Path) -> int:
     """The highest number of a session that anything is known of, going by names."""
     names = [Path(entry.key).name for entry in store.list("journal")]

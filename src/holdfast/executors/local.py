@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from holdfast.engine.begin import Begun, begin_resume, begin_run
 from holdfast.engine.complete import complete_run
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.prepare import IN_MEMORY
-from holdfast.errors import UsageError
+from holdfast.errors import StorageFailure, UsageError
 from holdfast.run.layout import Layout
 from holdfast.spec import EvalSpec, resolve, typed_eval
 from holdfast.tasks import Task, TaskFactory
@@ -29,14 +30,16 @@ def evaluate(
 ) -> Run:
     """Carries out tasks on models and returns the run.
 
-    `run` is its directory: a new one is made there, and one that is there goes on. `settings` are further keys of an
-    eval file, such as `seed` or `concurrency_limit`. Works inside a running event loop too, as in a notebook.
+    `run` is its directory: a new one is made there, and one that is there goes on, through the gate. `settings` are
+    further keys of an eval file, such as `seed` or `concurrency_limit`. Works inside a running event loop too, as in a
+    notebook. What failed or is owed is told by `Run.ended` and the report, not raised.
 
     Raises:
         ConfigurationError: a task, model or setting is wrong.
         ResumeAborted: the run at `run` may not go on with this.
         RunHeld: another session executes it.
         StorageFailure: the disk failed; what was acknowledged is intact.
+        KeyboardInterrupt: Ctrl-C; what is finished is kept, the same call goes on.
     """
     coroutine = evaluate_async(tasks, models, run=run, name=name, **settings)
     try:
@@ -44,8 +47,7 @@ def evaluate(
     except RuntimeError:
         return asyncio.run(coroutine)
     # In a notebook the loop of this thread is taken; the run gets a thread and a loop of its own.
-    with ThreadPoolExecutor(1, thread_name_prefix="holdfast-evaluate") as thread:
-        return thread.submit(asyncio.run, coroutine).result()
+    return _Aside(coroutine).result()
 
 
 async def evaluate_async(
@@ -74,7 +76,10 @@ async def evaluate_async(
         return Run.open(root, ended=ended)
     else:
         begun = begin_resume(root, offered=spec, tasks=made)
-    return Run.open(begun.root, ended=await execute(begun))
+    ended = await execute(begun)
+    if ended.exit_code == StorageFailure.exit_code:
+        raise StorageFailure(ended.warning)
+    return Run.open(begun.root, ended=ended)
 
 
 async def execute(begun: Begun) -> Ended:
@@ -83,8 +88,35 @@ async def execute(begun: Begun) -> Ended:
     return await execution.run(signals=False)
 
 
+class _Aside:
+    """A coroutine in a thread and an event loop of its own; whoever waits for it can be interrupted."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Run]) -> None:
+        self._coroutine = coroutine
+        self._began = threading.Event()
+
+    def result(self) -> Run:
+        with ThreadPoolExecutor(1, thread_name_prefix="holdfast-evaluate") as thread:
+            running = thread.submit(asyncio.run, self._work())
+            try:
+                return running.result()
+            except KeyboardInterrupt:
+                # The thread is waited for, and without this would go on to the end of the run.
+                self._began.wait()
+                self._loop.call_soon_threadsafe(self._task.cancel)
+                raise
+
+    async def _work(self) -> Run:
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._coroutine)
+        self._began.set()
+        return await self._task
+
+
 def _by_name(tasks: Task | TaskFactory | Iterable[Task | TaskFactory]) -> dict[str, Task]:
-    given = [tasks] if isinstance(tasks, Task | TaskFactory) else list(tasks)
+    if not isinstance(tasks, Iterable):
+        tasks = [tasks]
+    given = list(tasks)
     made: dict[str, Task] = {}
     for item in given:
         task = item() if isinstance(item, TaskFactory) else item
@@ -102,7 +134,8 @@ def _by_name(tasks: Task | TaskFactory | Iterable[Task | TaskFactory]) -> dict[s
 def _eval_of(
     tasks: Mapping[str, Task], models: Iterable[str] | Mapping[str, Any], name: str, settings: Mapping[str, Any]
 ) -> EvalSpec:
-    entries = dict(models) if isinstance(models, Mapping) else {model: model for model in models}
+    given = [models] if isinstance(models, str) else models
+    entries = dict(given) if isinstance(given, Mapping) else {model: model for model in given}
     data = {
         "name": name or "-".join(tasks)[:100],
         "directory": str(Path.cwd()),

@@ -24,6 +24,7 @@ from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd, Trial, ci
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
 _FIRST_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
 _LOOKED_AT = 100
 """How many finished trials without files are asked whether they should have any, when a run is opened."""
 
@@ -78,6 +79,26 @@ class RunReader:
                     yield ident, self.read_blob(cited[0])
             else:
                 yield ident, line
+
+    def pieces(self, found: list[Damage]) -> Iterator[tuple[RecordId, Iterator[bytes]]]:
+        """As `stream`, each line in pieces: however long a record is, little of it is in memory."""
+        for ident, line in self.journal.stream(found):
+            if (cited := cited_blob(line)) is None:
+                yield ident, iter((line,))
+            elif (damage := self.blobs.check(*cited)) is not None:
+                found.append(damage)
+            else:
+                yield ident, self._blob_pieces(cited[0])
+
+    def _blob_pieces(self, digest: str) -> Iterator[bytes]:
+        file = self.fs.open(self.blobs.path(digest))
+        try:
+            offset = 0
+            while part := file.read_at(offset, _PIECE_BYTES):
+                yield part
+                offset += len(part)
+        finally:
+            file.close()
 
     def read_blob(self, digest: str) -> bytes:
         return read_bytes(self.fs, self.blobs.path(digest))

@@ -2,7 +2,8 @@
 
 Frames against their digests, segments against their footers, footers and pins against what is there, the ends of
 sessions against the trials, trials against the plan, and blobs, inputs and artifacts against the records that cite
-them. Every difference is named. A torn tail that a crash left is told, and is no damage.
+them; deep, also what the records say of one another (run/deep.py). Every difference is named. A torn tail that a crash
+left is told, and is no damage.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import msgspec
 
 from holdfast.journal import Damage, Kind, SegmentId, SegmentPin, SegmentState, cross_check, state_of
 from holdfast.journal.directory import Seen, Walk
+from holdfast.run.deep import Deep
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Envelope, Session, SessionEnd, Trial, citation, decode
+from holdfast.run.records import AnyRecord, Envelope, Session, SessionEnd, Trial, citation, decode
 
 
 class Verification(msgspec.Struct):
@@ -33,6 +35,10 @@ class Verification(msgspec.Struct):
     blobs: int
     inputs: int
     artifacts: int
+    results: int
+    """Result files, where they were looked at."""
+    grid: int
+    """Trials of the planned grid, where it was made again."""
     torn_bytes: int
     damage: list[Damage]
     notes: list[str]
@@ -44,6 +50,11 @@ class _Count:
     def __init__(self) -> None:
         self.types: Counter[str] = Counter()
         self.kept: dict[str, int] = {}
+        """By trial, the first session that knew of a final record of it."""
+        self._unseen: dict[int, set[str]] = {}
+        """By session, trials of its own that the session after it had not seen: it was late."""
+        self._first_seen = 0
+        self._pinned: dict[int, set[SegmentId]] = {}
         self.started: set[str] = set()
         self.sessions: list[Session] = []
         self.ends: list[SessionEnd] = []
@@ -51,20 +62,37 @@ class _Count:
         self.citing: dict[str, set[str]] = {}
         self.artifacts: dict[str, str] = {}
 
-    def take(self, line: bytes, session: int) -> None:
+    def enter(self, ident: SegmentId) -> None:
+        """A segment begins, after all those of later sessions: finds the first session that knew of it."""
+        later = sorted((number, ident in pins) for number, pins in self._pinned.items() if number > ident.session)
+        seen = [number for number, is_pinned in later if is_pinned]
+        if not later or later[0][1]:
+            self._first_seen = ident.session
+        else:
+            self._first_seen = seen[0] if seen else later[-1][0] + 1
+
+    def finished_by(self, session: int) -> int:
+        """How many trials were finished as far as a session could know at its end."""
+        known = sum(1 for first in self.kept.values() if first <= session)
+        return known + sum(1 for trial in self._unseen.get(session, ()) if self.kept[trial] > session)
+
+    def take(self, line: bytes, session: int) -> AnyRecord | Envelope | None:
+        """Counts a line; what stands in it."""
         if cited := citation(line):
             self._take_citation(cited)
-            return
+            return cited
         record = decode(line)
         self.types[str(record.__struct_config__.tag) if record else "unknown"] += 1
         if isinstance(record, Session):
             self.sessions.append(record)
+            self._pinned[record.number] = {SegmentId(*pin[:3]) for pin in record.pins}
         elif isinstance(record, SessionEnd):
             self.ends.append(record)
         elif trial := getattr(record, "trial", ""):
             self.started.add(trial)
             if isinstance(record, Trial):
                 self._take_trial(record, session)
+        return record
 
     def _take_citation(self, record: Envelope) -> None:
         self.types[record.type] += 1
@@ -74,7 +102,10 @@ class _Count:
 
     def _take_trial(self, record: Trial, session: int) -> None:
         if record.status.is_kept:
-            self.kept[record.trial] = min(session, self.kept.get(record.trial, session))
+            first = max(self._first_seen, session)
+            self.kept[record.trial] = min(first, self.kept.get(record.trial, first))
+            if first > session:
+                self._unseen.setdefault(session, set()).add(record.trial)
         for name, digest in record.artifacts.items():
             self.artifacts[f"{record.trial}/{name}"] = digest
 
@@ -92,18 +123,21 @@ class _Count:
         ]
 
 
-def verify_run(reader: RunReader) -> Verification:
-    """Counts everything in the run."""
+def verify_run(reader: RunReader, deep: Deep | None = None) -> Verification:
+    """Counts everything in the run; with `deep`, also what the records say of one another."""
     count, seen = _Count(), Seen()
     states: list[SegmentState] = []
     found: dict[SegmentId, list[Damage]] = {}
     indexed = set(reader.finished())
     walk = Walk(reader.journal)
     for segment in walk:
+        count.enter(segment.ident)
         with reader.journal.scan(segment, settle=True) as scan:
             for frame in scan.frames():
-                for line in scan.lines(frame) if seen.add(frame.origin) else ():
-                    count.take(line, frame.origin.session)
+                for place, line in enumerate(scan.lines(frame)) if seen.add(frame.origin) else ():
+                    record = count.take(line, frame.origin.session)
+                    if deep is not None:
+                        deep.take(record, frame.record_id(place))
         walk.follow(segment, scan)
         found[segment.ident] = scan.damage
         states.append(state_of(segment, scan))
@@ -113,10 +147,14 @@ def verify_run(reader: RunReader) -> Verification:
     if not any(item.is_loss for item in damage):
         damage += _check_counts(count) + _check_index(count, reader, indexed)
     damage += _check_files(reader, count)
-    return _result(reader, count, states, damage)
+    if deep is not None:
+        damage += deep.check(count.sessions, count.artifacts)
+    return _result(reader, count, states, damage, deep)
 
 
-def _result(reader: RunReader, count: _Count, states: list[SegmentState], damage: list[Damage]) -> Verification:
+def _result(
+    reader: RunReader, count: _Count, states: list[SegmentState], damage: list[Damage], deep: Deep | None
+) -> Verification:
     return Verification(
         run=reader.place,
         ok=not any(item.is_loss for item in damage),
@@ -130,6 +168,8 @@ def _result(reader: RunReader, count: _Count, states: list[SegmentState], damage
         blobs=len(count.blobs),
         inputs=len({item.digest for session in count.sessions for item in session.inputs.values() if item.copied}),
         artifacts=len(count.artifacts),
+        results=deep.results if deep else 0,
+        grid=len(deep.grid) if deep and deep.grid is not None else 0,
         torn_bytes=sum(item.length for item in damage if item.kind is Kind.TORN),
         damage=damage,
         notes=reader.notes(),
@@ -165,7 +205,7 @@ def _check_counts(count: _Count) -> list[Damage]:
     """Counts that must agree in a journal from which nothing is lost."""
     damage: list[Damage] = []
     for end in count.ends:
-        finished = sum(1 for session in count.kept.values() if session <= end.number)
+        finished = count.finished_by(end.number)
         if finished != end.finished:
             detail = f"session {end.number} ended with {end.finished} finished trials, the journal has {finished}"
             damage.append(Damage(Kind.COUNT, "journal", detail))

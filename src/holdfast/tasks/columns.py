@@ -99,8 +99,8 @@ class Columns(msgspec.Struct, frozen=True):
         return self.named.get(part, part)
 
     def _part(self, part: str, row: Row, place: str) -> Any:
-        column = self._column(part)
-        value = lookup(row, column)
+        column = self.named.get(part, part)
+        value = row[column] if column in row else lookup(row, column)
         if value is MISSING and part in self.named:
             raise ConfigurationError(
                 f"{place} has no field {column!r}, which was named for the {part}; it has {listing(row)}.",
@@ -132,9 +132,11 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _metadata(row: Row) -> dict[str, Any]:
-    nested = row.get("metadata")
-    inner = nested if isinstance(nested, dict) else {"metadata": nested} if "metadata" in row else {}
-    return {**inner, **{name: value for name, value in row.items() if name not in RESERVED}}
+    own = {name: value for name, value in row.items() if name not in RESERVED}
+    if "metadata" not in row:
+        return own
+    nested = row["metadata"]
+    return {**(nested if isinstance(nested, dict) else {"metadata": nested}), **own}
 
 
 def _messages(value: Any, place: str) -> list[Message]:

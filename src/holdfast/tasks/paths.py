@@ -14,8 +14,11 @@ MISSING: Final = object()
 
 def lookup(value: Any, path: str) -> Any:
     """The value at a path, or MISSING; a key that itself contains dots is found before it is split."""
-    if isinstance(value, dict) and path in value:
-        return value[path]
+    if isinstance(value, dict):
+        if path in value:
+            return value[path]
+        if "." not in path:
+            return MISSING
     head, _, rest = path.partition(".")
     inner = _step(value, head)
     return lookup(inner, rest) if rest and inner is not MISSING else _end(inner, path, head)

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.models.message import Message
 
-RESERVED = ("input", "target", "id", "choices", "metadata", "scoring")
+RESERVED = frozenset({"input", "target", "id", "choices", "metadata", "scoring"})
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -26,9 +26,11 @@ class Sample(msgspec.Struct, frozen=True):
 
     def fields(self) -> dict[str, Any]:
         """What a template may name: the metadata by its keys, and the parts of the sample itself."""
-        own = {name: getattr(self, name) for name in ("input", "target", "id", "choices")}
-        return {
-            "metadata": self.metadata,
-            **self.metadata,
-            **{name: value for name, value in own.items() if value is not None},
-        }
+        fields = {"metadata": self.metadata, **self.metadata, "input": self.input}
+        if self.target is not None:
+            fields["target"] = self.target
+        if self.id is not None:
+            fields["id"] = self.id
+        if self.choices is not None:
+            fields["choices"] = self.choices
+        return fields

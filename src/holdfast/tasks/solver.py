@@ -65,7 +65,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
             self.messages(sample, {AXIS: variant}, place)
 
     def _variant(self, axes: Mapping[str, str]) -> Template:
-        name = axes.get(AXIS, "") if self.variants else ""
+        name = axes.get(AXIS, "") if len(self.prompts) > 1 or "" not in self.prompts else ""
         if name not in self.prompts:
             raise ConfigurationError(
                 f"There is no prompt variant {name!r}; there are {listing(self.prompts)}.",

@@ -52,7 +52,7 @@ class Template(msgspec.Struct, frozen=True):
 
     def render(self, fields: Mapping[str, Any], place: str = "the sample") -> str:
         """The text with every field's value in its place; `place` says in errors whose fields they are."""
-        return "".join(part if isinstance(part, str) else self._text(part.path, fields, place) for part in self.parts)
+        return "".join([part if isinstance(part, str) else self._text(part.path, fields, place) for part in self.parts])
 
     def value(self, fields: Mapping[str, Any], place: str = "the sample") -> Any:
         """As render, but a template that is one field alone keeps its value: a list stays a list."""

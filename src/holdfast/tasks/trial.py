@@ -31,6 +31,10 @@ class Trial(Protocol):
     def axes(self) -> Mapping[str, str]:
         """The value on each axis of the task's grid."""
 
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation so far, as the asyncio task that asks sees it."""
+
     async def generate(self, prompt: Prompt, **generation: Any) -> Reply:
         """One call of the model; replayed where its reply is on record, and never paid twice."""
 

@@ -1,0 +1,186 @@
+"""Every supported way to use the public names; checked by the type checker, never executed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from holdfast import (
+    Answer,
+    Blocked,
+    ConfigurationError,
+    HoldfastError,
+    Limits,
+    Message,
+    ModelError,
+    NotARun,
+    Reply,
+    Report,
+    ResumeAborted,
+    Run,
+    RunHeld,
+    Sample,
+    Score,
+    StorageFailure,
+    Task,
+    Trial,
+    Usage,
+    UsageError,
+    __version__,
+    choice,
+    evaluate,
+    evaluate_async,
+    exact,
+    generate,
+    includes,
+    list_recoverable,
+    numeric,
+    recover,
+    recover_async,
+    regex,
+    scorer,
+    task,
+)
+
+version: str = __version__
+
+
+async def returns_a_reply(trial: Trial) -> Reply:
+    reply = await trial.generate("one", temperature=0.5)
+    reply = await trial.generate(Message("user", reply.text))
+    return await trial.generate([Message("system", "brief"), Message("user", "two")], max_tokens=5)
+
+
+async def returns_text(trial: Trial) -> str:
+    place: tuple[str, int, int] = (trial.model, trial.epoch, trial.seed)
+    tone: str = trial.axes["tone"]
+    said: list[str] = [message.content for message in trial.messages]
+    return f"{place} {tone} {said} {trial.sample.input}"
+
+
+def count(words: list[str]) -> int:
+    return len(words)
+
+
+async def fetch(url: str) -> str:
+    return url
+
+
+async def returns_an_answer(trial: Trial) -> Answer:
+    number = await trial.step("count", count, ["a", "b"])
+    page = await trial.step("fetch", fetch, "u")
+    first, second = await asyncio.gather(trial.generate("a"), trial.generate("b"))
+    usage: Usage = (first.usage or Usage()) + (second.usage or Usage(input_tokens=1))
+    return Answer(first.text, value={"number": number, "page": page, "tokens": usage.output_tokens})
+
+
+async def returns_any(trial: Trial) -> Answer | Reply | str:
+    try:
+        return await trial.generate("x")
+    except Blocked as error:
+        return f"blocked {error.status}"
+    except ModelError as error:
+        return error.detail
+
+
+@scorer
+def by_length(answer: Answer, sample: Sample) -> bool:
+    return len(answer.text) > len(str(sample.target))
+
+
+@scorer(name="graded", needs_target=True)
+async def graded(answer: Answer, sample: Sample) -> Score:
+    return Score(0.5, answer=answer.text, explanation="half", metadata={"target": sample.target})
+
+
+def plain(answer: Answer, sample: Sample) -> float:
+    return 0.0 if sample.id else float(len(answer.text))
+
+
+samples: list[Sample] = [
+    Sample("text", target="x"),
+    Sample([Message("user", "hello")], target=["a", "b"], id="s2"),
+    Sample("pick", target="A", choices=["x", "y"], metadata={"k": 1}, scoring={"numeric": {"absolute": 1}}),
+]
+
+solvers: list[Callable[[Trial], Awaitable[Answer | Reply | str]]] = [
+    returns_a_reply,
+    returns_text,
+    returns_an_answer,
+    returns_any,
+    generate(),
+    generate("{input}!", system="brief", few_shot=[("1", "2")], temperature=0.0),
+    generate({"short": "{input}", "long": "Please: {input}"}),
+]
+
+
+@task
+def configured(n: int = 3, *, tone: str = "kind") -> Task:
+    """A task with arguments."""
+    return Task(
+        samples=samples[:n],
+        solve=returns_a_reply,
+        score=[
+            exact(),
+            includes(ignore_case=True),
+            numeric(absolute=0.1),
+            regex("a+"),
+            choice(),
+            by_length,
+            graded,
+            plain,
+            "exact",
+        ],
+        epochs=2,
+        axes={"tone": [tone, "rude"]},
+        system="be brief",
+        limits=Limits(time=10.0, tokens=100, cost=0.5),
+    )
+
+
+by_path = Task(name="by path", dataset=Path("rows.jsonl"), solve=returns_text, score=exact())
+by_text_path = Task(name="by text", dataset="rows.csv", solve=generate(), score="exact")
+
+
+def in_every_way() -> None:
+    run: Run = evaluate(configured(), models=["scripted/echo"])
+    run = evaluate(configured, "scripted/echo", run="here", name="n", seed=1, concurrency_limit=4)
+    run = evaluate(
+        [configured(2, tone="x"), by_path], {"m": {"provider": "scripted", "model": "echo"}}, run=Path("there")
+    )
+    report: Report = run.report()
+    text: str = str(report)
+    accuracy: float = report.tasks["t"]["m"].metrics["exact"]["accuracy"].value
+    counted: tuple[int, int, int] = (report.coverage.planned, report.coverage.valid, report.usage.input_tokens)
+    print(text, accuracy, counted, run.path.name, run.planned - run.finished, run.is_complete)
+    if run.ended is not None and run.ended.exit_code:
+        print(run.ended.how, run.ended.owed, run.ended.warning)
+
+
+async def in_a_coroutine() -> float:
+    run = await evaluate_async([configured()], ("scripted/echo",))
+    with Run.open(run.path) as opened:
+        seconds = sum(trial.seconds for trial in opened.trials() if trial.status == "valid")
+        steps = [step.result for key in opened.trial_keys() for step in opened.steps(key)]
+        changes = [change.path for session in opened.lineage for change in session.changes]
+        return seconds + len(steps) + len(changes) + len(list(opened.steps())) + len(opened.records_of("key"))
+
+
+def with_errors() -> int:
+    try:
+        in_every_way()
+    except (ConfigurationError, NotARun, UsageError) as error:
+        return error.exit_code
+    except (ResumeAborted, RunHeld, StorageFailure) as error:
+        print(error.message, error.hint, error.kind)
+    except HoldfastError:
+        pass
+    return 0
+
+
+async def recovering() -> list[str]:
+    brought = recover("s3://bucket/run", Path("home"), merge=True)
+    again = await recover_async("s3://bucket/run", steps=False)
+    counts: list[int] = [brought.finished, brought.planned, again.fetched, again.published or 0]
+    return [item.source for item in list_recoverable("s3://bucket")] + brought.warnings + [str(sum(counts))]
