@@ -21,7 +21,7 @@ from holdfast.storage.holder import Holder
 from holdfast.storage.lease import find_holder
 
 
-class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+class SessionStatus(msgspec.Struct, frozen=True):
     """One session: when, how it ended, and its calls."""
 
     session: int
