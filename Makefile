@@ -9,10 +9,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 MODEL  := $(VENV)/.model
+CORE   := $(wildcard $(addprefix tests/,journal storage run crash gate repair remote))
 
-.PHONY: test lint types imports unit coverage demo bench soak fix tools clean
+.PHONY: test lint types imports core rest demo bench soak fix tools clean
 
-test: lint types imports coverage
+test: lint types imports core rest
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,15 +40,16 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
-unit: $(MODEL) tools
-	$(BIN)/python -m pytest -m 'not soak' -n 2
-
-# The tests once, measured; the durable core must be covered to 95 % of its branches.
-coverage: $(MODEL) tools
+# The tests of the durable core, measured: 95 % of its branches must be covered.
+core: $(MODEL) tools
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m coverage run -m pytest -m 'not soak' -n 2
+	$(BIN)/python -m coverage run -m pytest -m 'not soak' -n 2 $(CORE)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --fail-under=95 --include='src/holdfast/journal/*,src/holdfast/storage/*,src/holdfast/run/*'
+
+# All other tests.
+rest: $(MODEL) tools
+	$(BIN)/python -m pytest -m 'not soak' -n 2 $(CORE:%=--ignore=%)
 
 # Where the real model cannot be installed, the demo says so and uses the scripted one.
 demo: $(MODEL)

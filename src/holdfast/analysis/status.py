@@ -25,7 +25,7 @@ from holdfast.storage.remote import RemoteStore
 from holdfast.storage.remote_lease import Published, find_remote_holder
 
 
-class SessionStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+class SessionStatus(msgspec.Struct, frozen=True):
     """One session: when, how it ended, and its calls."""
 
     session: int

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from holdfast.engine.examine import saved_eval
 from holdfast.engine.plan import KeySet, Lane, trial_key
-from holdfast.engine.prepare import Prepared, SavedInputs, prepare
+from holdfast.engine.prepare import Prepared, SavedInputs, build, prepare
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Trial
+from holdfast.run.records import Session, Trial
+from holdfast.spec import EvalSpec
+from holdfast.tasks import Task
 
 
 class Grid:
@@ -45,7 +49,17 @@ def planned_grid(reader: RunReader) -> Grid:
         HoldfastError: the configuration, an input or a task of it is not there any more.
     """
     session = reader.sessions[-1]
-    return Grid(prepare(saved_eval(session), SavedInputs(reader.layout, session.inputs)))
+    spec = saved_eval(session)
+    tasks = {name: _as_planned(name, spec, session) for name in spec.tasks}
+    return Grid(prepare(spec, SavedInputs(reader.layout, session.inputs), tasks))
+
+
+def _as_planned(name: str, spec: EvalSpec, session: Session) -> Task:
+    """A task that asks for as much as it did in the session, whatever its code asks for now."""
+    task, code = build(name, spec.tasks[name], spec, None), session.code.get(name)
+    if code is None or not spec.tasks[name].use:
+        return task
+    return msgspec.structs.replace(task, epochs=code.epochs, limit=code.limit, axes=code.axes)
 
 
 def wrong_key(trial: Trial) -> str:

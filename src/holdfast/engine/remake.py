@@ -14,16 +14,18 @@ from typing import Any
 from holdfast.engine.begin import input_files, session_fields
 from holdfast.engine.examine import same_values
 from holdfast.engine.grid import Grid, planned_grid, wrong_key
-from holdfast.engine.prepare import FreshInputs, Prepared, prepare
+from holdfast.engine.prepare import FreshInputs, Prepared, input_name, prepare
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.create import SourceFile
 from holdfast.run.findings import WhyNot, not_planned, samples_of
 from holdfast.run.layout import Layout
-from holdfast.run.planner import Remade
+from holdfast.run.planner import UNKNOWN, Remade
 from holdfast.run.reading import RunReader
-from holdfast.run.records import PlanEntry, Trial
+from holdfast.run.records import Input, PlanEntry, Trial
 from holdfast.spec import resolve, typed_eval
 from holdfast.tasks import Rows, Task
+
+_NOT_FOUND = Input(UNKNOWN, 0, copied=False)
 
 
 class FoundInputs:
@@ -107,9 +109,12 @@ class EvalPlanner:
         self._found.append(found)
         fields: dict[str, Any] = {"name": str(config.get("name", layout.root.name)), "config": config}
         try:
-            prepared = prepare(resolve(typed_eval(config, "config.yaml"), "config.yaml"), found)
+            spec = resolve(typed_eval(config, "config.yaml"), "config.yaml")
+            fields["inputs"] = {input_name(name, entry): _NOT_FOUND for name, entry in spec.tasks.items()}
+            prepared = prepare(spec, found)
         except HoldfastError as error:
             return Remade(fields, {}, _key_or_plan([]), [f"The plan: {error}"])
+        del fields["inputs"]
         fields |= {"planned": prepared.planned, **session_fields(prepared)}
         grid, by_plan = Grid(prepared), _key_or_plan(fields["plan"])
         inputs = _input_files(prepared, found)

@@ -46,12 +46,14 @@ def _resumed(session: Session) -> list[str]:
         return []
     lines = [f"# Resumed by holdfast {session.version} at {session.at}:"]
     return lines + [
-        f"#   - {change.path}: {_one_line(change_text(change.old, change.new))}" for change in session.changes
+        _one_line(f"#   - {change.path}: {change_text(change.old, change.new)}") for change in session.changes
     ]
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """The text as a comment can hold it: in one line, without characters that YAML refuses."""
+    words = [line.rstrip() for line in text.splitlines()]
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(words))
 
 
 def check_config(path: Path, sessions: Sequence[Session], same: Same) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from holdfast.journal import BlobStore, JournalWriter
@@ -37,14 +38,13 @@ def rebuild_journal(
     Raises:
         OSError, StorageFailure: it could not be written; the run is as it was, or ready for another repair.
     """
-    _make_places(fs, layout)
     run = os.urandom(16)
     building = layout.root / f"{_BUILDING}{run.hex()[:12]}"
-    fs.make_directory(building)
-    copied = copy_inputs(BlobStore(fs, layout.inputs), inputs)
-    session = session_record(run.hex(), 1, [], **{**fields, "inputs": {**fields.get("inputs", {}), **copied}})
     with contextlib.ExitStack() as undo:
         undo.callback(lease.release)
+        _make_places(fs, layout, building)
+        copied = copy_inputs(BlobStore(fs, layout.inputs), inputs)
+        session = session_record(run.hex(), 1, [], **{**fields, "inputs": {**fields.get("inputs", {}), **copied}})
         journal = JournalWriter(fs, building, run, 1)
         undo.callback(journal.abandon)
         journal.commit(encode(session))
@@ -59,11 +59,11 @@ def rebuild_journal(
         return opened
 
 
-def _make_places(fs: FileSystem, layout: Layout) -> None:
+def _make_places(fs: FileSystem, layout: Layout, building: Path) -> None:
     for name in fs.list(layout.root):
         if name.startswith(_BUILDING):
             fs.remove_tree(layout.root / name)
-    for directory in (layout.blobs, layout.inputs, layout.artifacts):
+    for directory in (building, layout.blobs, layout.inputs, layout.artifacts):
         with contextlib.suppress(FileExistsError):
             fs.make_directory(directory)
     fs.sync_directory(layout.root)

@@ -10,21 +10,17 @@ Before anything is replaced, its bytes are in a new directory `backup-<n>`. A se
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Mapping
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from holdfast.errors import ConfigurationError, NotARun, ResumeAborted, RunHeld, StorageFailure
-from holdfast.journal import Damage, SegmentPin
+from holdfast.errors import ConfigurationError, NotARun, RunHeld, StorageFailure
+from holdfast.journal import SegmentPin
 from holdfast.run.backup import Backup
-from holdfast.run.config_file import check_config, write_config
 from holdfast.run.create import SourceFile
 from holdfast.run.ends import Ends
 from holdfast.run.findings import (
@@ -38,10 +34,11 @@ from holdfast.run.findings import (
     places,
     planned_scorers,
 )
-from holdfast.run.layout import Layout, reader_cache
-from holdfast.run.planner import UNKNOWN, Planner, Remade
+from holdfast.run.layout import Layout
+from holdfast.run.mend import Counted, Mender
+from holdfast.run.planner import UNKNOWN, Planner
 from holdfast.run.reading import RunReader, find_run_id
-from holdfast.run.rebuild import copy_inputs, rebuild_journal, set_index_aside
+from holdfast.run.rebuild import copy_inputs, rebuild_journal
 from holdfast.run.records import Input, PlanEntry, Session, Trial, classify, decode
 from holdfast.run.result_file import Fault
 from holdfast.run.session import RunSession, open_session, session_record
@@ -60,7 +57,7 @@ class Repair(msgspec.Struct, frozen=True):
     ok: bool
     """Whether nothing is left that a person has to look at."""
     session: int
-    """The session that it recorded results in; 0 if it recorded none."""
+    """The session that it recorded results in; 0 if there was none."""
     files: int
     sound: int
     before: int
@@ -115,6 +112,8 @@ class _Work:
         self.changes: list[str] = []
         self.missing: list[str] = []
         self.notes: list[str] = []
+        self.scorers: dict[tuple[str, str], set[str]] = {}
+        """Who has scored, by task and model, as far as the journal tells."""
         self.session = 0
 
     def carry_out(self) -> Repair:
@@ -129,55 +128,34 @@ class _Work:
     # A run whose journal is there.
 
     def _with_journal(self) -> Repair:
+        mender = Mender(self.layout, self.fs, self.backup, self.planner.same)
         with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
-            reader = self._open(Path(directory))
+            reader = mender.open_copy(Path(directory))
             try:
-                counts = self._read(reader)
-                index = self._index_state(reader, counts)
-                sessions, pins = reader.sessions, [state.pin() for state in reader.index.states()]
+                mender.look(reader, self._read(reader))
+                pins = [state.pin() for state in reader.index.states()]
                 base = self._base(reader)
                 self._tell_damage(reader)
-                cache = reader_cache(self.layout.root, reader.run)
             finally:
                 reader.close()
         findings = self._look(base)
-        self._mend_files(index, sessions)
-        self._mend_cache(cache, counts)
+        self.changes.extend(mender.mend())
         if base is not None and (findings.new or base.is_new):
+            if base.is_new:
+                self.changes.append("A session record was written, made from the configuration.")
             self._record(open_session(self.layout.root, _unchanged(base, pins), self.fs), findings)
         return self._told(findings)
 
-    def _open(self, directory: Path) -> RunReader:
-        """A reader with a copy of the run's own index: looking changes nothing."""
-        copy = directory / self.layout.index.name
-        for suffix in ("", "-journal"):
-            path = self.layout.index.with_name(self.layout.index.name + suffix)
-            if path.is_file():
-                shutil.copyfile(path, copy.with_name(copy.name + suffix))
-        return RunReader(self.layout.root, self.fs, index=copy)
-
-    def _read(self, reader: RunReader) -> Counter[str]:
-        """Takes in the ends of all trials; how many records of each kind there are."""
-        counts: Counter[str] = Counter()
-        found: list[Damage] = []
-        for ident, line in reader.journal.stream(found):
+    def _read(self, reader: RunReader) -> Counted:
+        """Takes in the ends of all trials."""
+        counted = Counted(self.ends)
+        for ident, line in reader.journal.stream([]):
             if entry := classify(line):
-                counts[entry.kind] += 1
+                counted.kinds[entry.kind] += 1
             if line.startswith(_TRIAL, 1) and isinstance(trial := decode(line), Trial) and self.ends.take(trial, ident):
                 self.tally.before.update(places(trial))
-        return counts
-
-    def _index_state(self, reader: RunReader, counts: Counter[str]) -> str:
-        """What is wrong with the run's own index; empty if nothing is."""
-        if not self.layout.index.is_file():
-            return "index.sqlite was missing"
-        if reader.index.note:
-            return f"index.sqlite: {reader.index.note}"
-        return "index.sqlite contradicted the journal" if self._contradicts(reader, counts) else ""
-
-    def _contradicts(self, reader: RunReader, counts: Counter[str]) -> bool:
-        pairs = zip_longest(reader.finished(), self.ends.kept_keys())
-        return reader.index.counts() != counts or any(indexed != kept for indexed, kept in pairs)
+                self.scorers.setdefault((trial.task, trial.model), set()).update(trial.scores)
+        return counted
 
     def _tell_damage(self, reader: RunReader) -> None:
         losses = sum(1 for damage in reader.damage() if damage.is_loss)
@@ -186,31 +164,21 @@ class _Work:
 
     def _base(self, reader: RunReader) -> _Base | None:
         last = reader.sessions[-1] if reader.sessions else None
-        if last is not None and not any(item.digest == UNKNOWN for item in last.inputs.values()):
-            grid, reason = self.planner.grid(reader)
-            if reason:
-                self.notes.append(
-                    f"The planned grid could not be made again, so results are held against the plan's counts: {reason}"
-                )
-            planned = planned_scorers(reader.sessions)
-            return _Base(_fields(last), {}, lambda trial: not_planned(planned, trial) or grid(trial), new=False)
-        config = last.config if last is not None else self._config()
-        if config is None:
-            return None
-        remade = self._remade(config)
-        # A plan that is still not known has been told of before.
-        return _Base(remade.fields, remade.inputs, remade.why_not, new=last is None or not remade.missing)
+        if last is None or any(item.digest == UNKNOWN for item in last.inputs.values()):
+            return self._remade(last.config if last else self._config(), known=last is not None)
+        grid, reason = self.planner.grid(reader)
+        if reason:
+            told = "The planned grid could not be made again, so results are held against the plan's tasks only"
+            self.notes.append(f"{told}: {reason}")
+        planned = planned_scorers(reader.sessions)
+        return _Base(_fields(last), {}, lambda trial: not_planned(planned, trial) or grid(trial), new=False)
 
     # A run of which only other files are left.
 
     def _without_journal(self, error: NotARun) -> Repair:
         if not self.layout.root.is_dir() or not has_results(self.layout):
             raise error
-        config = self._config()
-        base = None
-        if config is not None:
-            remade = self._remade(config)
-            base = _Base(remade.fields, remade.inputs, remade.why_not, new=True)
+        base = self._remade(self._config())
         findings = self._look(base)
         if base is not None and findings.new:
             self._rebuild(base, findings)
@@ -230,82 +198,38 @@ class _Work:
         """The configuration by its file; None, and told, if that is of no use either."""
         from holdfast.spec.document import read_document  # noqa: PLC0415 - PyYAML is needed here only
 
-        told = "no session record survives, and config.yaml"
+        state = "is no mapping"
         try:
             data = read_document(self.layout.config.read_text(encoding="utf-8"), "config.yaml")
-        except (FileNotFoundError, NotADirectoryError):
-            self.missing.append(f"The configuration: {told} is missing.")
+        except FileNotFoundError:
+            state, data = "is missing", None
         except (OSError, UnicodeDecodeError, ConfigurationError) as error:
-            self.missing.append(f"The configuration: {told} cannot be read: {error}")
-        else:
-            if isinstance(data, dict) and data:
-                return data
-            self.missing.append(f"The configuration: {told} is no mapping.")
+            state, data = f"cannot be read: {error}", None
+        if isinstance(data, dict) and data:
+            return data
+        self.missing.append(f"The configuration: no session record survives, and config.yaml {state}.")
         return None
 
-    def _remade(self, config: dict[str, Any]) -> Remade:
+    def _remade(self, config: dict[str, Any] | None, *, known: bool = False) -> _Base | None:
+        """The session made again; a plan that is still not known has been told of before."""
+        if config is None:
+            return None
         remade = self.planner.remake(config, self.layout)
         self.missing += remade.missing
         if remade.missing:
             remade.fields.setdefault("inputs", {})["plan"] = Input(UNKNOWN, 0, copied=False)
-        return remade
+        return _Base(remade.fields, remade.inputs, remade.why_not, new=not (known and remade.missing))
 
     def _look(self, base: _Base | None) -> Findings:
-        planned = (
-            {(entry.task, entry.model): set(entry.scorers) for entry in base.fields.get("plan", [])} if base else {}
-        )
-        why_not = base.why_not if base else lambda trial: not_planned(planned, trial)
+        why_not = base.why_not if base else lambda trial: not_planned({}, trial)
         findings = Findings(self.layout, self.ends, why_not, self.tally)
         findings.look()
-        if base is not None and not base.fields.get("plan"):
-            # The report groups by the plan; that nothing is known to be planned keeps the run from being complete.
-            entries = sorted(findings.scorers.items())
-            base.fields["plan"] = [PlanEntry(task, model, 0, sorted(names)) for (task, model), names in entries]
+        if base is not None and "plan" not in base.fields:
+            # The report goes by the plan; that no number is known keeps the run from being complete.
+            pairs = sorted({*self.scorers, *findings.scorers})
+            names = {pair: self.scorers.get(pair, set()) | findings.scorers.get(pair, set()) for pair in pairs}
+            base.fields["plan"] = [PlanEntry(*pair, 0, sorted(names[pair])) for pair in pairs]
         return findings
-
-    def _mend_files(self, index: str, sessions: list[Session]) -> None:
-        """Writes the index and config.yaml again where they have to be."""
-        config = self._config_state(sessions)
-        if not index and not config:
-            return
-        lease = take_lease(self.fs, self.layout.root)
-        try:
-            if index:
-                set_index_aside(self.layout, self.backup)
-                RunReader(self.layout.root, self.fs, index=self.layout.index).close()
-                self.changes.append(f"{index}; it is built anew from the journal.")
-            if config:
-                self._write_config(config, sessions)
-        finally:
-            lease.release()
-
-    def _config_state(self, sessions: list[Session]) -> str:
-        if not sessions:
-            return ""
-        try:
-            return check_config(self.layout.config, sessions, self.planner.same)
-        except ResumeAborted as error:
-            return f"{error.message.removeprefix('Resume aborted: ')} It is written again from the journal."
-
-    def _write_config(self, told: str, sessions: list[Session]) -> None:
-        path = self.layout.config
-        if path.is_file() and not path.is_symlink():
-            self.backup.copy(path)
-        elif os.path.lexists(path):
-            self.backup.move(path)
-        write_config(self.fs, path, sessions)
-        self.changes.append(told[0].upper() + told[1:])
-
-    def _mend_cache(self, cache: Path, counts: Counter[str]) -> None:
-        """The index that this user's readers keep elsewhere; one that contradicts the journal is removed."""
-        if not cache.is_file():
-            return
-        reader = RunReader(self.layout.root, self.fs)
-        wrong = self._contradicts(reader, counts)
-        reader.close()
-        if wrong:
-            cache.unlink(missing_ok=True)
-            self.changes.append(f"The readers' index {cache} contradicted the journal; it is removed.")
 
     def _record(self, session: RunSession, findings: Findings) -> None:
         """Records the results that the journal lacks, and ends the session."""
@@ -315,13 +239,14 @@ class _Work:
             while batch := list(islice(records, _TOGETHER)):
                 for record in batch:
                     session.append(record)
-            ok = self._is_ok(findings)
             finished = self.ends.kept + findings.new_kept
-            session.close("repaired", 0 if ok else 1, finished=finished, planned=session.session.planned)
+            code = 0 if self._is_ok(findings) else 1
+            session.close("repaired", code, finished=finished, planned=session.session.planned)
         finally:
             session.abandon()
         self.session = session.number
-        self.changes.append(f"{findings.new} results were recorded, in session {session.number}.")
+        if findings.new:
+            self.changes.append(f"{findings.new} results were recorded, in session {session.number}.")
 
     def _is_ok(self, findings: Findings) -> bool:
         return not (findings.faults or findings.conflicts or self.missing)

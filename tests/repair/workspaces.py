@@ -1,0 +1,89 @@
+"""Runs as workspace tasks leave them: every trial that ended has a result file in its directory of artifacts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from evals import write_dataset, write_eval
+from holdfast.engine.begin import begin_run
+from holdfast.engine.plan import KeySet, Lane
+from holdfast.run import RunReader
+from holdfast.run.records import Status, Trial, decode
+from holdfast.run.result_file import RESULT, encode_result
+from holdfast.spec import load_eval, resolve
+
+GROUPS = {"first": 149, "second": 45, "third": 102, "fourth": 229, "fifth": 65}
+
+
+def workspace_eval(directory: Path, counts: dict[str, int], *, variants: Iterable[str] = (), **task) -> Path:
+    """An eval with one task for each of `counts`, with so many samples; `variants` are values on the axis `prompt`."""
+    write_dataset(directory, max(counts.values()))
+    prompt = {name: f"{name}: {{question}}" for name in variants} or "{question}"
+    declared = {"dataset": "rows", "prompt": prompt, "target": "{answer}", "scorers": ["exact"], **task}
+    data = {
+        "name": "workspace",
+        "models": {"m": {"provider": "scripted", "model": "echo"}},
+        "datasets": {"rows": {"path": "rows.jsonl"}},
+        "tasks": {name: {**declared, "limit": count} for name, count in counts.items()},
+    }
+    return write_eval(directory, data)
+
+
+def planned_run(eval_file: Path, root: Path, end: Callable[[Trial], Trial] | None = None) -> list[Trial]:
+    """Begins a run of the eval, in which nothing is carried out; how its trials will have ended."""
+    begun = begin_run(resolve(load_eval(eval_file), str(eval_file)), root)
+    ends = []
+    for task in begun.prepared.tasks:
+        for cell in Lane(task, "m", KeySet([]), KeySet([])).cells():
+            sample = task.dataset.key(cell.position)
+            trial = Trial(
+                trial=cell.key,
+                attempt=1,
+                status=Status.VALID,
+                task=task.name,
+                model="m",
+                sample=sample,
+                epoch=cell.epoch,
+                axes=dict(cell.axes),
+                scores={"exact": float(cell.position % 3 == 0)},
+                cost=0.25,
+            )
+            ends.append(end(trial) if end else trial)
+    begun.session.close("interrupted", 130, planned=begun.prepared.planned)
+    return ends
+
+
+def leave_results(root: Path, trials: Iterable[Trial]) -> None:
+    """Writes result files, without syncing each."""
+    for trial in trials:
+        directory = root / "artifacts" / trial.trial
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / RESULT).write_bytes(encode_result(trial))
+
+
+def ends_on_record(root: Path) -> list[Trial]:
+    """Every `trial` record of a run, in order."""
+    reader = RunReader(root)
+    try:
+        records = (decode(line) for _, line in reader.stream([]))
+        return [record for record in records if isinstance(record, Trial)]
+    finally:
+        reader.close()
+
+
+def lose_journal(root: Path) -> None:
+    shutil.rmtree(root / "journal")
+
+
+def result_path(root: Path, trial: Trial) -> Path:
+    return root / "artifacts" / trial.trial / RESULT
+
+
+def edit_result(path: Path, change: Callable[[dict], object]) -> None:
+    """Changes the content of a result file, and leaves its checksum as it was."""
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
