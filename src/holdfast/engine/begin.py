@@ -135,9 +135,9 @@ def begin_resume(
         ConfigurationError: a task or a model lacks something here; nothing was written.
     """
     examine_run(root, offered, tasks).inputs.close()
-    opening = _Opening(offered, tasks)
-    session = open_session(root, opening.make, **writer)
-    begun = opening.begun(session)
+    with contextlib.closing(_Opening(offered, tasks)) as opening:
+        session = open_session(root, opening.make, **writer)
+        begun = opening.begun(session)
     session.layout.recovered.unlink(missing_ok=True)
     if begun.note or session.session.changes:
         # The file is derived: a failure to write it costs nothing, and the next session writes it.
@@ -172,9 +172,9 @@ class _Opening:
         last = last_session(reader)
         # Once more under the lease: another session may have changed the run since it was examined.
         passage = Examiner(reader, self._offered, self._tasks).examine()
-        prepared = prepare(passage.decision.spec, passage.inputs, passage.tasks)
+        self._passage = passage
+        prepared = self._prepared = prepare(passage.decision.spec, passage.inputs, passage.tasks)
         prepared.open_models()
-        self._passage, self._prepared = passage, prepared
         return session_record(
             reader.run.hex(),
             number,
@@ -191,17 +191,23 @@ class _Opening:
         )
 
     def _copy_inputs(self, reader: RunReader, passage: Passage, prepared: Prepared) -> dict[str, Input]:
-        raw = raw_digests(prepared)
+        """Copies the rows that are new, and the files of tasks that are."""
+        raw, known = raw_digests(prepared), last_session(reader).inputs
+        sources = {name: path for name, path in source_inputs(prepared).items() if name not in known}
         copied = {}
-        for name, path in passage.inputs.files.items():
+        for name, path in {**passage.inputs.files, **sources}.items():
             digest, size = reader.inputs.put_file(path)
             copied[name] = Input(digest=digest, size=size, source=name, raw=raw.get(name, ""))
         return copied
 
+    def close(self) -> None:
+        """Lets go of what was read to make the record."""
+        if self._passage is not None:
+            self._passage.inputs.close()
+
     def begun(self, session: RunSession) -> Begun:
         if self._passage is None or self._prepared is None:
             raise RuntimeError("the session was opened without its record being made")
-        self._passage.inputs.close()
         return Begun(session, self._prepared, self._passage.decision, self._passage.note)
 
 

@@ -18,6 +18,7 @@ import msgspec
 from holdfast.engine.prepare import FreshInputs, SavedInputs, build, input_name
 from holdfast.engine.resumed import Asking, ResumedInputs, chosen
 from holdfast.errors import ConfigurationError, ResumeAborted
+from holdfast.journal.blobs import file_digest
 from holdfast.run.config_file import check_config
 from holdfast.run.gate import Decision, Samples, Snapshot, decide, refusal
 from holdfast.run.reading import RunReader
@@ -26,7 +27,7 @@ from holdfast.run.shape import wider
 from holdfast.spec import DatasetSpec, Drift, EvalSpec, canonical, resolve, typed_eval
 from holdfast.spec.compare import Difference, Verdict, join
 from holdfast.spec.wording import member
-from holdfast.tasks import Rows, Task
+from holdfast.tasks import Rows, Task, source_files
 from holdfast.tasks.code import code_of
 
 _CHUNK = 1 << 20
@@ -125,11 +126,19 @@ class Examiner:
         spec = self._with_what_stands(spec)
         before, after, kept = self._compare_rows(spec)
         saved = Snapshot(self._saved, self._session.code, before)
-        decision = decide(saved, Snapshot(self._offered, code, after))
+        files = {name: self._changed_files(name, task) for name, task in made.items() if name in self._session.code}
+        decision = decide(saved, Snapshot(self._offered, code, after, files))
         decision = Decision(spec, decision.differences + kept)
         if not decision.refused:
             self._check_growth(decision)
         return decision
+
+    def _changed_files(self, name: str, task: Task) -> list[str]:
+        """The files behind a task that are not as the run has copied them."""
+        paths = {path for item in (task.solve, *task.scorers) for path in source_files(item)}
+        copies = {path: self._session.inputs.get(f"sources/{name}/{path.name}") for path in paths}
+        changed = {path.name for path, copy in copies.items() if copy is None or copy.digest != file_digest(path)}
+        return sorted(changed)
 
     def _widened(self, name: str, task: Task, code: TaskCode) -> Task:
         """A task in Python with everything that the run asked of it before."""

@@ -91,6 +91,14 @@ class BlobStore:
         return None
 
 
+def file_digest(path: Path) -> str:
+    """The digest under which the content of a file is stored, as it stands now."""
+    digest = blake2b(digest_size=16)
+    for part in _parts(path):
+        digest.update(part)
+    return digest.hexdigest()
+
+
 def _parts(path: Path) -> Iterator[bytes]:
     with path.open("rb") as stream:
         while part := stream.read(_CHUNK):

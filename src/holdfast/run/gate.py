@@ -44,6 +44,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     code: dict[str, TaskCode] = {}
     samples: dict[str, Samples] = {}
     """By task, only where the two sides are not known to be the same."""
+    files: dict[str, list[str]] = {}
+    """By task, the files of its code that are not as they were; empty where that is not known."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -77,10 +79,13 @@ def decide(saved: Snapshot, offered: Snapshot) -> Decision:
         differences += _compare_samples(task, saved.samples[task], samples)
     for task, code in offered.code.items():
         if task in saved.code:
-            differences += _compare_code(task, saved.code[task], code)
+            where = ", ".join(offered.files.get(task) or code.files) or "its code"
+            differences += _compare_code(task, saved.code[task], code, where)
             if joined.spec.tasks[task].use:
-                differences += [*_compare_settings(task, saved.code[task], code)]
-                differences += shape_differences(task, saved.code[task], code)
+                differences += _compare_settings(task, saved.code[task], code, where)
+                told = {item.path for item in differences}
+                shape = shape_differences(task, saved.code[task], code)
+                differences += [item for item in shape if item.path not in told]
     return Decision(joined.spec, differences)
 
 
@@ -110,23 +115,17 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
     return found
 
 
-def _compare_code(task: str, old: TaskCode, new: TaskCode) -> list[Difference]:
-    found = []
+def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
     if old.solver != new.solver:
-        where = ", ".join(new.files) or "the solver"
-        found.append(_refused(f"tasks.{task}.use", Drift.IDENTITY, "solver", f"{new.name} changed in {where}"))
+        yield _refused(f"tasks.{task}.use", Drift.IDENTITY, "solver", f"{new.name} changed in {where}")
     for name, digest in old.scorers.items():
         if new.scorers.get(name) != digest:
-            where = ", ".join(new.files) or "its source"
-            state = f"changed in {where}" if name in new.scorers else f"is no longer in {where}"
-            path = f"tasks.{task}.scorers.{name}"
-            found.append(_refused(path, Drift.SCORING, "scorer", f"{name} {state}"))
-    return found
+            state = "changed in" if name in new.scorers else "is no longer in"
+            yield _refused(f"tasks.{task}.scorers.{name}", Drift.SCORING, "scorer", f"{name} {state} {where}")
 
 
-def _compare_settings(task: str, old: TaskCode, new: TaskCode) -> Iterator[Difference]:
+def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
     """What a task in Python sets itself: a prompt more is growth, all else must be as it was."""
-    where = ", ".join(new.files) or "its code"
     for name in sorted({*old.settings, *new.settings}):
         before, after = old.settings.get(name), new.settings.get(name)
         grown = before is None and name.startswith("prompt ")

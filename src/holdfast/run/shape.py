@@ -1,4 +1,4 @@
-"""How much a task in Python asks for: its epochs, its limit, the values on its axes. They may grow, and never shrink.
+"""How much a task in Python asks for: its epochs, its limit, its axes, its scorers. They may grow, and never shrink.
 
 An eval file says these of a declarative task, and they are compared there. A task in Python may bring its own, so what
 a run asked for is recorded with its code; where the code asks for less than before, the run keeps what it had.
@@ -37,6 +37,8 @@ def shape_differences(task: str, saved: TaskCode, offered: TaskCode) -> list[Dif
     if saved.limit != offered.limit:
         verdict = Verdict.GROWN if _bound(offered.limit) > _bound(saved.limit) else Verdict.KEPT
         found.append(Difference(f"tasks.{task}.limit", Drift.ADDITIVE, saved.limit, offered.limit, verdict))
+    added = [name for name in offered.scorers if name not in saved.scorers]
+    found += [Difference(f"tasks.{task}.scorers.{n}", Drift.ADDITIVE, None, "added", Verdict.GROWN) for n in added]
     return found + list(_axis_differences(task, saved, offered))
 
 

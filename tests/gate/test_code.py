@@ -1,0 +1,361 @@
+"""Row 23: tasks in Python whose files are edited between a run and its resume; evaluate() on a run that is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from holdfast import ResumeAborted, Sample, Task, evaluate, exact, generate
+from holdfast.run.reading import RunReader
+
+SOURCE = '''
+"""A task."""
+from helpers import polite
+from holdfast import Sample, Task, scorer, task
+
+SUFFIX = "!"
+
+
+def ending(text):
+    return text + SUFFIX
+
+
+async def solve(trial):
+    # What is asked.
+    reply = await trial.generate(polite(ending(trial.sample.input)))
+    return reply.text
+
+
+def right(text):
+    return text.endswith("!")
+
+
+@scorer
+def judged(answer, sample):
+    return right(answer.text)
+
+
+@task
+def t():
+    return Task(samples=[Sample("a", id="s1"), Sample("b", id="s2")], solve=solve, score=judged, system="Be kind.",
+                epochs=2)
+'''
+LENGTH = """@scorer
+def length(answer, sample):
+    return float(len(answer.text))
+
+
+"""
+HELPERS = 'def polite(text):\n    return f"Please: {text}"\n'
+
+
+def prepared(world, source=SOURCE, **entry):
+    """An eval of a task in Python."""
+    (world.directory / "task.py").write_text(source)
+    (world.directory / "helpers.py").write_text(HELPERS)
+    world.data["tasks"] = {"t": {"use": "task.py:t", **entry}}
+    world.data["datasets"] = {}
+
+
+def edited(world, old, new, name="task.py"):
+    path = world.directory / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+HARMLESS = {
+    "comment": ("# What is asked.", "# Something else.\n\n"),
+    "docstring": ('"""A task."""', '"""Another task."""'),
+    "blank lines": ("\n\n\n", "\n\n\n\n\n"),
+    "quotes": ('"Be kind."', "'Be kind.'"),
+    "line breaks": ("return text + SUFFIX", "return (\n        text\n        + SUFFIX\n    )"),
+    "a function that nothing uses": ("def ending", "def unused():\n    return 1\n\n\ndef ending"),
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_resume_23_comments_and_formatting(world, name):
+    """What does not change the code is no change."""
+    prepared(world)
+    world.begin()
+    edited(world, *HARMLESS[name])
+    world.resume(code=0)
+    assert world.entries == []
+    world.check_complete(4)
+
+
+REFUSED = {
+    "solver": ("reply = await", "reply = reply2 = await", "identity", "solve changed in "),
+    "helper of the solver": ("return text + SUFFIX", "return text * 2", "identity", "solve changed in "),
+    "constant of the solver": ('SUFFIX = "!"', 'SUFFIX = "!!"', "identity", "solve changed in "),
+    "scorer": ("return right(answer.text)", "return not right(answer.text)", "scoring", "judged changed in task.py"),
+    "helper of the scorer": ('text.endswith("!")', "len(text) > 1", "scoring", "judged changed in task.py"),
+    "scorer left out": ("score=judged", "score='exact'", "scoring", "judged is no longer in "),
+    "system text": ('system="Be kind."', 'system="Be brief."', "identity", "system changed in "),
+    "limits": ("epochs=2", "limits=Limits(tokens=9)", "identity", "limits changed in "),
+    "samples": ('Sample("a", id="s1")', 'Sample("c", id="s1")', "identity", "input edited: s1"),
+    "targets": ('Sample("a", id="s1")', 'Sample("a", id="s1", target="a")', "scoring", "target edited: s1"),
+    "axes": ("epochs=2", "axes={'tier': ['a', 'b']}", "identity", "none → tier"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_resume_23_code(world, name):
+    """Code of the solver and of a scorer, what they call, and what the task sets are refused by file and class."""
+    prepared(world, SOURCE.replace("import Sample", "import Limits, Sample"))
+    world.begin()
+    old, new, drift, message = REFUSED[name]
+    edited(world, old, new)
+    for given in (True, False):
+        told = world.refused(given=given)
+        assert f"({drift}): " in told and message in told
+        assert ("`holdfast rescore`" if drift == "scoring" else "`holdfast fork`") in told
+        assert told.count("(identity)") + told.count("(scoring)") == 1
+        assert "task.py" in told or drift != "identity" or "edited" in told or name == "axes"
+
+
+def test_resume_23_code_in_a_file_beside_the_task(holdfast, world):
+    """Code that the solver imports from beside its file is the task's own; the file that changed is named."""
+    prepared(world)
+    world.begin()
+    edited(world, "Please", "Kindly", "helpers.py")
+    before = world.everything()
+    ended = holdfast("resume", "r", code=3)
+    assert "tasks.t.use (identity): solver → solve changed in helpers.py\n" in ended.err
+    assert world.everything() == before
+
+
+def test_resume_23_in_real_processes(holdfast, world):
+    """A killed run: its code may be formatted, and may not be changed."""
+    prepared(world)
+    world.data["concurrency_limit"] = 1
+    assert holdfast("run", world.write(), "--run-dir", "r", HOLDFAST_CRASH_AT="frame.acknowledged:4").code == -9
+    edited(world, "return text + SUFFIX", "return text + SUFFIX + SUFFIX")
+    before = world.everything()
+    ended = holdfast("resume", "r", code=3)
+    assert "solve changed in task.py" in ended.err and "`holdfast fork`" in ended.err
+    assert world.everything() == before
+    edited(world, "return text + SUFFIX + SUFFIX", "# as before\n    return (text + SUFFIX)")
+    holdfast("resume", "r", code=0)
+    world.check_complete(4)
+
+
+PROMPTS = """
+from holdfast import Sample, Task, exact, generate, task
+
+@task
+def t():
+    return Task(samples=[Sample("a", target="a")], solve=generate({PROMPT}), score=exact())
+"""
+
+
+def test_resume_23_prompt_of_a_python_task(world):
+    """The prompt of the built-in solver is compared though no code of one's own is behind it."""
+    prepared(world, PROMPTS.replace("{PROMPT}", '"{input}"'))
+    world.begin()
+    edited(world, '"{input}"', '"Well: {input}"')
+    assert "tasks.t.use (identity): prompt → prompt changed in task.py" in world.refused()
+    edited(world, '"Well: {input}"', '"{input}", temperature=0.5')
+    assert "generation changed in task.py" in world.refused()
+    edited(world, '"{input}", temperature=0.5', '"{input}", few_shot=[("x", "y")]')
+    assert "few_shot changed in task.py" in world.refused()
+
+
+def test_resume_16_prompt_variant_of_a_python_task_added(world):
+    """A variant more is growth; the prompts that were there must stay as they were."""
+    prepared(world, PROMPTS.replace("{PROMPT}", '{"plain": "{input}"}'))
+    world.run()
+    edited(world, '"{input}"}', '"{input}", "polite": "Please: {input}"}')
+    world.resume(code=0)
+    assert world.entries == ["tasks.t.prompt: unset → polite"]
+    world.check_complete(2)
+    edited(world, '"plain": "{input}"', '"plain": "{input}?"')
+    assert "prompt plain changed in task.py" in world.refused()
+
+
+def test_resume_16_a_python_task_asks_for_more(world):
+    """Epochs, axis values, samples and scorers that the code adds are run and noted."""
+    prepared(world, SOURCE.replace("epochs=2", "axes={'tier': ['a']}"))
+    world.run()
+    edited(world, "axes={'tier': ['a']}", "axes={'tier': ['a', 'b']}, epochs=2")
+    edited(world, 'Sample("b", id="s2")', 'Sample("b", id="s2"), Sample("c", id="s3", target="c")')
+    world("resume", "r", code=0)
+    assert world.entries == [
+        "tasks.t.dataset: 2 samples → 3 samples",
+        "tasks.t.epochs: 1 → 2",
+        "tasks.t.tier: unset → b",
+    ]
+    world.check_complete(12)
+    edited(world, "score=judged", "score=[judged, 'includes']")
+    assert "needs a target" in world.resume(code=2).err
+    edited(world, "'includes'", "length")
+    edited(world, "def right", LENGTH + "def right")
+    world("resume", "r", code=0)
+    assert world.entries[3:] == ["tasks.t.scorers.length: unset → added"]
+    world.check_complete(12)
+    assert world.report()["tasks"]["t"]["m"]["metrics"]["length"]["mean"]["n"] == 12
+
+
+def test_resume_17_a_python_task_asks_for_less(world):
+    """What the code no longer asks for stands in the run, is told, and is still run where it is owed."""
+    prepared(world, SOURCE.replace("epochs=2", "epochs=2, axes={'tier': ['a', 'b']}"))
+    world.begin()
+    edited(world, "epochs=2, axes={'tier': ['a', 'b']}", "axes={'tier': ['b']}")
+    edited(world, 'Sample("a", id="s1"), ', "")
+    told = world("resume", "r", code=0)
+    assert "tasks.t.epochs: 2 → 1; the run keeps what it has" in told.err
+    assert "tasks.t.tier: a → left out; the run keeps what it has" in told.err
+    assert "tasks.t.dataset: 2 samples → without s1; the run keeps what it has" in told.err
+    assert world.entries == []
+    world.check_complete(8)
+    assert "complete, 8 of 8" in world("resume", "r", code=0).out
+
+
+@pytest.mark.parametrize(
+    ("saved", "offered", "trials", "entries"),
+    [
+        ({}, {"epochs": 3}, 6, ["tasks.t.epochs: 2 → 3"]),
+        ({}, {"epochs": 1}, 4, []),
+        ({"epochs": 3}, {}, 6, []),
+        ({"epochs": 1}, {}, 4, ["tasks.t.epochs: 1 → 2"]),
+        ({"limit": 1}, {}, 4, ["tasks.t.limit: 1 → unset"]),
+        ({}, {"limit": 1}, 4, []),
+        ({"limit": 1}, {"limit": 2}, 4, ["tasks.t.limit: 1 → 2"]),
+    ],
+)
+def test_resume_16_and_17_an_eval_over_what_a_python_task_brings(world, saved, offered, trials, entries):
+    """Epochs and limit of the eval are compared with what the task itself would have asked for."""
+    prepared(world, **saved)
+    world.run()
+    world.data["tasks"]["t"] = {"use": "task.py:t", **offered}
+    told = world.resume(code=0)
+    assert world.entries == entries
+    assert ("the run keeps what it has" in told.err) == (not entries)
+    world.check_complete(trials)
+    assert f"complete, {trials} of {trials}" in world("resume", "r", code=0).out
+
+
+def test_resume_16_a_python_task_is_added(world):
+    """The new task is run, and the file it comes from is copied like those of the others."""
+    prepared(world)
+    world.run()
+    (world.directory / "second.py").write_text(SOURCE.replace("def t()", "def u()").replace("epochs=2", "epochs=1"))
+    world.data["tasks"]["u"] = {"use": "second.py:u"}
+    world.resume(code=0)
+    world.check_complete(6)
+    reader = RunReader(world.run_dir)
+    assert {"sources/t/task.py", "sources/u/second.py", "tasks/u"} <= set(reader.sessions[-1].inputs)
+    reader.close()
+
+
+def test_a_task_file_that_moved_is_a_change_of_place(world):
+    """The same code at another path goes on; other code there is refused as code."""
+    prepared(world)
+    world.begin()
+    (world.directory / "code").mkdir()
+    for name in ("task.py", "helpers.py"):
+        (world.directory / name).rename(world.directory / "code" / name)
+    world.data["tasks"]["t"]["use"] = "code/task.py:t"
+    world.resume(code=0)
+    assert world.entries == ["tasks.t.use: task.py:t → code/task.py:t"]
+    world.check_complete(4)
+    edited(world, "text + SUFFIX", "text", "code/task.py")
+    assert "solve changed in task.py" in world.refused()
+
+
+def test_a_complete_run_needs_no_code(world):
+    """Where nothing is owed and nothing offered, a task file that is gone is no matter."""
+    prepared(world)
+    world.run()
+    (world.directory / "task.py").unlink()
+    assert "complete, 4 of 4" in world("resume", "r", code=0).out
+    assert "task.py" in world("resume", "r", "--set", "concurrency_limit=2", code=2).err
+
+
+# In Python.
+
+
+def capitals(prompt="{input}", **keys):
+    samples = [Sample("Paris", id="f", target="Paris"), Sample("Rome", id="i", target="Rome")]
+    return Task(name="capitals", samples=keys.pop("samples", samples), solve=generate(prompt), score=exact(), **keys)
+
+
+def test_evaluate_passes_through_the_gate(world):
+    """The eval that evaluate() is given is offered to the run that is there."""
+    evaluate(capitals(), ["scripted/echo"], run="r", concurrency_limit=8).close()
+    before = world.everything()
+    with evaluate(capitals(), ["scripted/echo"], run="r", concurrency_limit=8) as run:
+        assert run.is_complete and run.ended.exit_code == 0
+    assert world.everything() == before
+    with pytest.raises(ResumeAborted, match=r"prompt changed in ") as refused:
+        evaluate(capitals("{input}?"), ["scripted/echo"], run="r", concurrency_limit=8)
+    assert isinstance(refused.value, RuntimeError)
+    with pytest.raises(ResumeAborted, match=r"seed \(identity\): 0 → 7"):
+        evaluate(capitals(), ["scripted/echo"], run="r", seed=7)
+    changed = {"scripted/echo": {"provider": "scripted", "model": "echo", "generation": {"temperature": 1}}}
+    with pytest.raises(ResumeAborted, match=r"generation\.temperature \(identity\)"):
+        evaluate(capitals(), changed, run="r", concurrency_limit=8)
+    assert world.everything() == before
+
+
+def test_evaluate_applies_and_records_what_may_change(world):
+    """Throughput is applied, growth is run, and both stand in the lineage."""
+    evaluate(capitals(), ["scripted/echo"], run="r", concurrency_limit=8).close()
+    with evaluate([capitals(epochs=2)], ["scripted/echo"], run="r", concurrency_limit=2) as run:
+        assert run.planned == run.finished == 4 and run.is_complete
+        assert [session.how for session in run.lineage] == ["completed", "completed"]
+        assert [change.path for change in run.lineage[1].changes] == [
+            "runner.concurrency_limit",
+            "tasks.capitals.epochs",
+        ]
+        assert (run.lineage[1].finished, run.lineage[1].calls) == (2, 2)
+    assert world.entries == ["runner.concurrency_limit: 8 → 2", "tasks.capitals.epochs: 1 → 2"]
+
+
+def test_evaluate_keeps_what_is_no_longer_asked_for(world):
+    """Fewer samples are no reason to forget any."""
+    evaluate(capitals(), ["scripted/echo"], run="r").close()
+    fewer = capitals(samples=[Sample("Rome", id="i", target="Rome")])
+    with evaluate(fewer, ["scripted/echo"], run="r") as run:
+        assert run.planned == run.finished == 2
+    third = capitals(samples=[Sample("Oslo", id="n", target="Oslo")])
+    with evaluate(third, ["scripted/echo"], run="r") as run:
+        assert run.planned == run.finished == 3 and run.is_complete
+    with pytest.raises(ResumeAborted, match="input edited: n"):
+        evaluate(capitals(samples=[Sample("Bergen", id="n", target="Oslo")]), ["scripted/echo"], run="r")
+
+
+def test_a_task_of_a_process_is_resumed_from_python_only(world):
+    """The command line cannot make such a task again: it says how to go on."""
+    evaluate(capitals(), ["scripted/echo"], run="r").close()
+    told = world("resume", "r", "--set", "concurrency_limit=2", code=2)
+    assert "evaluate(..., run=PATH)" in told.err
+
+
+NOTEBOOK = """
+from holdfast import Sample, Task, evaluate, exact, generate, task
+
+@task
+def capitals():
+    return Task(samples=[Sample("Paris", target="Paris")], solve=generate(), score=exact())
+
+run = evaluate(capitals(), ["scripted/echo"], run="r", **{KEYS})
+print(len(run.lineage), run.is_complete, run.ended.exit_code)
+"""
+
+
+def test_a_script_is_gone_on_with_by_the_command_line_and_back(holdfast, world):
+    """A task in a file is the same one, whoever carries it out."""
+    script = world.directory / "script.py"
+    for keys, told in (({}, "1 True 0"), ({}, "1 True 0"), ({"concurrency_limit": 2}, "2 True 0")):
+        script.write_text(NOTEBOOK.replace("{KEYS}", repr(keys)))
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, env=os.environ)
+        assert done.stdout.strip() == told, done.stderr
+    assert "complete, 1 of 1" in holdfast("resume", "r", code=0).out
+    told = holdfast("resume", "r", "--set", "epochs=2", code=0)
+    assert json.loads(world("status", "r", "--json").out)["planned"] == 2, told
