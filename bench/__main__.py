@@ -14,8 +14,8 @@ import msgspec
 
 from bench.measure import Figure, Setting, sync_latency
 
-NAMES = ("group_commit", "scan", "check", "open", "memory", "trial", "http", "latency", "help")
-_MODULES = {"open": "opening", "http": "over_http", "help": "helping"}
+NAMES = ("group_commit", "scan", "check", "open", "memory", "trial", "http", "latency", "resume", "help")
+_MODULES = {"open": "opening", "http": "over_http", "resume": "resuming", "help": "helping"}
 _COLUMNS = ("", "figure", "floor", "ratio", "target", "")
 
 

@@ -7,6 +7,7 @@ right about a third of the time.
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,20 @@ def echo_eval(dataset: Path, in_flight: int, model: dict[str, Any] | None = None
         **keys,
     }
     return resolve(typed_eval(data, "the benchmark"), "the benchmark")
+
+
+def owing_eval(dataset: Path, count: int, in_flight: int) -> EvalSpec:
+    """As `echo_eval`, of which one trial, the last of `count`, never gets its reply."""
+    unavailable = {"exact": PROMPT.format(question=_last_question(dataset, count)), "unavailable": {}}
+    model = {"provider": "scripted", "model": "echo", "args": {"errors": [unavailable]}}
+    return echo_eval(dataset, in_flight, model, deadline=0.001)
+
+
+def _last_question(dataset: Path, count: int) -> str:
+    with dataset.open("rb") as stream:
+        line = next(islice(stream, count - 1, None))
+    question: str = msgspec.json.decode(line)["question"]
+    return question
 
 
 def carry_out(spec: EvalSpec, root: Path) -> Ended:

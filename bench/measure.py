@@ -96,8 +96,13 @@ def cpu_of_child(command: Sequence[str | Path], **options: Any) -> float:
 
 def run_part(name: str, *words: object, cache: Path | None = None) -> dict[str, float]:
     """Runs one part of a benchmark (see `bench.part`) in a fresh process; the numbers that it prints."""
+    return run_module("bench.part", name, *words, cache=cache)
+
+
+def run_module(module: str, *words: object, cache: Path | None = None) -> dict[str, float]:
+    """Runs a module of the benchmarks in a fresh process; the numbers that it prints."""
     environment = os.environ | ({"XDG_CACHE_HOME": str(cache)} if cache else {})
-    command = [sys.executable, "-m", "bench.part", name, *map(str, words)]
+    command = [sys.executable, "-m", module, *map(str, words)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment, cwd=_ROOT)
     numbers: dict[str, float] = json.loads(done.stdout)
     return numbers

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
+from bench.evals import carry_out, owing_eval
 from bench.material import Prose, trial_records
 from bench.measure import cpu_of
 from bench.workload import segments, write_trials
@@ -58,6 +59,13 @@ def read(root: str) -> dict[str, float]:
     return {"cpu": cpu_of(work), "finished": len(finished), "peak_mb": _peak_mb()}
 
 
+def evaluate(root: str, dataset: str, count: str) -> dict[str, float]:
+    """Carries out an eval of `count` trials, of which the last one is left owed."""
+    spec = owing_eval(Path(dataset), int(count), 256)
+    used = cpu_of(lambda: carry_out(spec, Path(root)))
+    return {"cpu": used, "peak_mb": _peak_mb()}
+
+
 def bare(root: str) -> dict[str, float]:
     """The floor of opening: hashes all segments once, and reads the keys from a table."""
     return {"cpu": cpu_of(lambda: _bare(Path(root)))}
@@ -79,7 +87,13 @@ def _peak_mb() -> float:
     return 0.0
 
 
-PARTS: dict[str, Callable[..., dict[str, float]]] = {"write": write, "resume": resume, "read": read, "bare": bare}
+PARTS: dict[str, Callable[..., dict[str, float]]] = {
+    "write": write,
+    "resume": resume,
+    "read": read,
+    "evaluate": evaluate,
+    "bare": bare,
+}
 
 if __name__ == "__main__":
     print(json.dumps(PARTS[sys.argv[1]](*sys.argv[2:])))

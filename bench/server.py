@@ -16,7 +16,8 @@ from pathlib import Path
 _BODY = (
     b'{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"canned","choices":[{"index":0,'
     b'"message":{"role":"assistant","content":"The capital of that country is, as far as anybody can tell, the city'
-    b' that you have in mind."},"finish_reason":"stop"}],"usage":{"prompt_tokens":31,"completion_tokens":22,"total_tokens":53}}'
+    b' that you have in mind."},"finish_reason":"stop"}],"usage":{"prompt_tokens":31,"completion_tokens":22,'
+    b'"total_tokens":53}}'
 )
 _REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
 
