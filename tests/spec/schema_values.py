@@ -9,6 +9,7 @@ from hypothesis import strategies
 
 from holdfast.spec import Block, EvalSpec, Field, Place, places
 from holdfast.spec.fields import blocks_in, fields_of, is_block, is_optional, members, unwrapped
+from holdfast.spec.literal import literal_keys
 
 MINIMAL = {
     "models": {"small": {"provider": "scripted", "model": "echo"}},
@@ -160,10 +161,16 @@ def _scalar_strategy(kind: Any) -> strategies.SearchStrategy[Any]:
     if plain is float:
         low = meta.ge if meta.gt is None else meta.gt
         return strategies.floats(low, meta.le, exclude_min=meta.gt is not None)
-    texts = strategies.text(_characters(), min_size=(meta.min_length or 0) if meta else 0, max_size=20)
+    texts = _texts(min_size=(meta.min_length or 0) if meta else 0, max_size=20)
     if meta and meta.pattern:
         return texts.filter(re.compile(meta.pattern).search)
     return texts
+
+
+def _texts(**sizes: int) -> strategies.SearchStrategy[str]:
+    """Any text but a key or the name of one, which no eval may hold; Hypothesis knows such words from the sources."""
+    texts = strategies.text(_characters(), **sizes)
+    return texts.filter(lambda text: not list(literal_keys({text or "x": text or 1}, "models")))
 
 
 def _characters() -> strategies.SearchStrategy[str]:
@@ -173,7 +180,7 @@ def _characters() -> strategies.SearchStrategy[str]:
 
 def _anything() -> strategies.SearchStrategy[Any]:
     numbers = strategies.integers(-(2**63), 2**63 - 1) | strategies.floats(allow_nan=False, allow_infinity=False)
-    texts = strategies.text(_characters(), max_size=10)
+    texts = _texts(max_size=10)
     return strategies.recursive(
         strategies.none() | strategies.booleans() | numbers | texts,
         lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(texts, inner, max_size=3),
