@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +75,7 @@ def test_resume_38_second_signal_stops_at_once(holdfast, server, tmp_path):
     assert "0 of 6 trials finished, 6 owed" in ended.out
     assert "holdfast resume" in ended.out
     assert server.wait_until_idle()["aborted"] == 3
+    assert holdfast.json("status", "r")["sessions"][0]["how"] == "interrupted"
     assert holdfast.records("r", "trial") == []
     assert holdfast.json("status", "r")["calls"]["in_flight_at_death"] == 3
     server.behave()
@@ -133,16 +136,26 @@ async def async_step(name):
     return await process.wait()
 
 async def by_step(trial):
-    return Answer(str(await trial.step("run", plain_step, trial.sample.input)))
+    return await trial.step("run", plain_step, trial.sample.input)
 
 async def by_async_step(trial):
-    return Answer(str(await trial.step("run", async_step, trial.sample.input)))
+    return await trial.step("run", async_step, trial.sample.input)
 
 async def by_hand(trial):
-    return Answer(str(await async_step(trial.sample.input)))
+    return await async_step(trial.sample.input)
 
 async def at_once(trial):
-    return Answer("0")
+    return 0
+
+async def solve(trial):
+    if trial.sample.input == "call":
+        await trial.generate("call")
+        return "0"
+    return str(await {solve}(trial))
+
+@scorer
+def right(answer, sample):
+    return answer.text == "0"
 
 @scorer
 async def judged(answer, sample):
@@ -152,37 +165,58 @@ async def judged(answer, sample):
 def judged_plainly(answer, sample):
     return answer.text == "0" and plain_step(sample.input) == 0
 
-@scorer
-def right(answer, sample):
-    return answer.text == "0"
-
 @task
 def t():
-    samples = [Sample(f"child-{{number}}") for number in range({count})]
-    return Task(samples=samples, solve={solve}, score={score})
+    return Task(samples=[Sample(name) for name in {names}], solve=solve, score={score})
 """
+COMMANDED = ["child-1", "child-2", "child-3"]
 WAYS = [
-    ("by_step", "right", 3),
-    ("by_async_step", "right", 3),
-    ("by_hand", "right", 3),
-    ("at_once", "judged", 3),
-    ("at_once", "judged_plainly", 1),
+    ("by_step", "right", ["call", *COMMANDED]),
+    ("by_async_step", "right", ["call", *COMMANDED]),
+    ("by_hand", "right", ["call", *COMMANDED]),
+    ("at_once", "judged", COMMANDED),
+    ("at_once", "judged_plainly", ["child-1"]),
 ]
 
 
-@pytest.mark.parametrize(("solve", "score", "count"), WAYS, ids=[f"{way[0]}-{way[1]}" for way in WAYS])
-def test_resume_40_signal_to_the_group_leaves_trials_owed_and_scores_none(holdfast, tmp_path, solve, score, count):
-    """Commands that a Ctrl-C ended were not answered: their trials are owed and never scored 0."""
-    source = COMMANDS.format(count=count, solve=solve, score=score)
-    eval_file = python_eval(tmp_path, "http://127.0.0.1:9/v1", source)
+@pytest.mark.parametrize(("solve", "score", "names"), WAYS, ids=[f"{way[0]}-{way[1]}" for way in WAYS])
+def test_resume_40_signal_to_the_group_leaves_trials_owed_and_scores_none(
+    holdfast, server, tmp_path, solve, score, names
+):
+    """Commands that a Ctrl-C ended were not answered: their trials are owed and never scored 0; calls are kept."""
+    source = COMMANDS.format(names=names, solve=solve, score=score)
+    eval_file = python_eval(tmp_path, server.base_url, source)
+    calls = names.count("call")
+    commands = len(names) - calls
+    server.behave(hold=True)
     started = holdfast.start("run", eval_file, "--run-dir", "r")
-    until(lambda: len(list(tmp_path.glob("child-*"))) == count, "every command runs")
+    until(lambda: len(list(tmp_path.glob("child-*"))) == commands, "every command runs")
+    server.wait_for(in_flight=calls)
     started.send_group(signal.SIGINT)
+    until(lambda: not children_of(started.pid), "the commands have ended")
+    server.behave()
     ended = started.wait()
     assert ended.code == 130
-    assert f"0 of {count} trials finished, {count} owed" in ended.out
-    assert holdfast.records("r", "trial") == holdfast.records("r", "score") == []
-    until(lambda: not started.group_is_alive(), "its commands have ended")
+    assert f"{calls} of {len(names)} trials finished, {commands} owed" in ended.out
+    assert len(holdfast.records("r", "trial")) == len(holdfast.records("r", "score")) == calls
+    until(lambda: not started.group_is_alive(), "nothing of it is left")
     (tmp_path / "fast").touch()
-    ends = resumed_cleanly(holdfast, "r", count)
-    assert [list(end["scores"].values()) for end in ends] == [[1.0]] * count
+    ends = resumed_cleanly(holdfast, "r", len(names))
+    assert [list(end["scores"].values()) for end in ends] == [[1.0]] * len(names)
+    assert server.state()["received"] == calls
+
+
+def children_of(pid):
+    """The processes that a process has started and that still run; none once it has ended itself."""
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [child for child in path.read_text().split() if state_of(child) not in {"Z", ""}]
+    return found
+
+
+def state_of(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
