@@ -10,7 +10,7 @@ from pathlib import Path
 from evals import write_dataset, write_eval
 from holdfast.engine.begin import begin_run
 from holdfast.engine.plan import KeySet, Lane
-from holdfast.run import RunReader
+from holdfast.run import RunReader, RunSession, open_session, session_record
 from holdfast.run.records import Status, Trial, decode
 from holdfast.run.result_file import RESULT, encode_result
 from holdfast.spec import load_eval, resolve
@@ -54,6 +54,17 @@ def planned_run(eval_file: Path, root: Path, end: Callable[[Trial], Trial] | Non
             ends.append(end(trial) if end else trial)
     begun.session.close("interrupted", 130, planned=begun.prepared.planned)
     return ends
+
+
+def begin_session_like(root: Path) -> RunSession:
+    """A further session with everything that the session before has."""
+    names = ("name", "config", "inputs", "planned", "plan", "code")
+
+    def make(reader, number, pins):
+        last = reader.sessions[-1]
+        return session_record(reader.run.hex(), number, pins, **{name: getattr(last, name) for name in names})
+
+    return open_session(root, make)
 
 
 def leave_results(root: Path, trials: Iterable[Trial]) -> None:

@@ -56,16 +56,20 @@ class Mender:
                 shutil.copyfile(path, copy.with_name(copy.name + suffix))
         return RunReader(self._layout.root, self._fs, index=copy)
 
-    def look(self, reader: RunReader, counted: Counted) -> None:
-        """Finds out what is wrong; `reader` comes from `open_copy`."""
-        self._sessions = reader.sessions
+    def look(self, reader: RunReader, counted: Counted, directory: Path) -> RunReader:
+        """Finds out what is wrong; `reader` comes from `open_copy`. The reader to go on with, whose index is sound."""
         self._index = self._index_state(reader, counted)
+        if self._index:
+            reader.close()
+            reader = RunReader(self._layout.root, self._fs, index=directory / "anew.sqlite")
+        self._sessions = reader.sessions
         self._config = self._config_state()
         cache = reader_cache(self._layout.root, reader.run)
         if cache.is_file():
             other = RunReader(self._layout.root, self._fs)
             self._cache = None if counted.agrees_with(other) else cache
             other.close()
+        return reader
 
     def _index_state(self, reader: RunReader, counted: Counted) -> str:
         if not self._layout.index.is_file():

@@ -132,7 +132,7 @@ class _Work:
         with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
             reader = mender.open_copy(Path(directory))
             try:
-                mender.look(reader, self._read(reader))
+                reader = mender.look(reader, self._read(reader), Path(directory))
                 pins = [state.pin() for state in reader.index.states()]
                 base = self._base(reader)
                 self._tell_damage(reader)
