@@ -1,8 +1,6 @@
-"""How a row of a dataset becomes a sample, and which part of it is input and which target.
+"""How a row of a dataset becomes a sample.
 
-Every column that is no part of a sample by its name is metadata, under its own name. The target is the target's
-column, or whatever the task's target template names; everything else, apart from the id, is input. So an edited
-target changes the target's digest alone.
+Every column that is no part of a sample by its name is metadata, under its own name.
 """
 
 from __future__ import annotations
@@ -15,9 +13,8 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message
 from holdfast.tasks.choices import checked_choices, prompt_fields
-from holdfast.tasks.ingest import canonical_json
 from holdfast.tasks.nearest import did_you_mean, listing
-from holdfast.tasks.paths import MISSING, lookup, without
+from holdfast.tasks.paths import MISSING, lookup
 from holdfast.tasks.sample import RESERVED, Sample
 from holdfast.tasks.template import Template
 
@@ -73,29 +70,20 @@ class Columns(msgspec.Struct, frozen=True):
             )
         return text
 
-    def input_content(self, row: Row) -> bytes:
-        """What the input digest is taken of."""
-        kept: Any = row
-        for path in (self._column("id"), "scoring", *self._only_target_paths()):
-            kept = without(kept, _row_path(row, path))
-        return canonical_json(kept)
+    def only_target_paths(self) -> tuple[str, ...]:
+        """The target's paths that no prompt asks with."""
+        return tuple(path for path in self.target_paths() if not any(_overlap(path, asked) for asked in self.asked))
 
-    def target_content(self, row: Row) -> bytes:
-        """What the target digest is taken of."""
-        values = {path: _present(lookup(row, _row_path(row, path))) for path in self._target_paths()}
-        return canonical_json([values, row.get("scoring")])
-
-    def _only_target_paths(self) -> tuple[str, ...]:
-        return tuple(path for path in self._target_paths() if not any(_overlap(path, asked) for asked in self.asked))
-
-    def _target_paths(self) -> tuple[str, ...]:
-        column = self._column("target")
+    def target_paths(self) -> tuple[str, ...]:
+        """Where in a row the target stands."""
+        column = self.column("target")
         if self.target is None:
             return (column,)
         named = [path for path in self.target.paths if path.partition(".")[0] not in INPUT_PARTS]
         return tuple(column if path == "target" else path for path in named)
 
-    def _column(self, part: str) -> str:
+    def column(self, part: str) -> str:
+        """The column of a part of a sample."""
         return self.named.get(part, part)
 
     def _part(self, part: str, row: Row, place: str) -> Any:
@@ -163,11 +151,6 @@ def _scoring(row: Row, place: str) -> dict[str, dict[str, Any]]:
             f"The field 'scoring' of {place} does not give arguments by the name of a scorer.",
             hint='Write it as {"regex": {"pattern": "..."}}.',
         ) from None
-
-
-def _row_path(row: Row, path: str) -> str:
-    """Where in the row a template's path leads: a key of the nested metadata also goes by its own name."""
-    return path if lookup(row, path) is not MISSING else f"metadata.{path}"
 
 
 def _present(value: Any) -> Any:

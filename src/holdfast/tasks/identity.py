@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from holdfast.errors import ConfigurationError
 from holdfast.tasks.columns import Columns
+from holdfast.tasks.content import Contents
 from holdfast.tasks.ingest import DIGEST_BYTES
 from holdfast.tasks.rows import Rows
 
@@ -71,11 +72,12 @@ class Identities:
         return self.input_digest(row) if given is None else _id_digest(given)
 
     def _read(self, seen: LastSeen) -> None:
+        contents = Contents(self._columns)
         for number, row in enumerate(self._rows):
             given = self._columns.sample_id(row, self._rows.place(number))
             self._given = self._given or given is not None
-            _fill(self._inputs, number, digest(self._columns.input_content(row)))
-            _fill(self._targets, number, digest(self._columns.target_content(row)))
+            _fill(self._inputs, number, digest(contents.input(row)))
+            _fill(self._targets, number, digest(contents.target(row)))
             earlier = seen.exchange(self._lookup_digest(number, given), number, self._same(number, given))
             if earlier is not None:
                 self._check_content(given, earlier, number)
