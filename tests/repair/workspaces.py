@@ -56,13 +56,13 @@ def planned_run(eval_file: Path, root: Path, end: Callable[[Trial], Trial] | Non
     return ends
 
 
-def begin_session_like(root: Path) -> RunSession:
-    """A further session with everything that the session before has."""
+def begin_session_like(root: Path, **fields) -> RunSession:
+    """A further session with everything that the session before has, except `fields`."""
     names = ("name", "config", "inputs", "planned", "plan", "code")
 
     def make(reader, number, pins):
         last = reader.sessions[-1]
-        return session_record(reader.run.hex(), number, pins, **{name: getattr(last, name) for name in names})
+        return session_record(reader.run.hex(), number, pins, **{name: getattr(last, name) for name in names} | fields)
 
     return open_session(root, make)
 
