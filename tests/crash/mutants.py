@@ -302,7 +302,7 @@ def repeating_reader(patch: Patch) -> None:
 
 def unpinned(patch: Patch) -> None:
     """Nobody misses a segment that is gone."""
-    patch.setattr(Index, "damage", lambda self, pins: [item for item in _damage(self, pins) if item.kind != "missing"])
+    patch.setattr(Index, "damage", lambda *given: [item for item in _damage(*given) if item.kind != "missing"])
 
 
 _damage = Index.damage

@@ -31,7 +31,7 @@ def _reach(monkeypatch, endpoint: str, spool: Path) -> None:
 def place(store, monkeypatch, tmp_path):
     """A place for a run in the store, that the program reaches from this test's own spool."""
     _reach(monkeypatch, store.endpoint, tmp_path / "spool")
-    prefix = uuid.uuid4().hex
+    prefix = f"{uuid.uuid4().hex}/run"
     return Place(f"s3://{BUCKET}/{prefix}", store.bucket(prefix), tmp_path / "spool")
 
 
