@@ -30,13 +30,12 @@ def test_broken_reply_leaves_the_trial_owed(holdfast, server, tmp_path, kind):
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert "0 of 3 trials finished, 3 owed" in ended.out
     assert ended.err.count(BROKEN[kind]) == 3, ended.err
-    assert holdfast.records("r", "score") == []
-    assert {end["status"] for end in holdfast.records("r", "trial")} == {"unfinished"}
     report = holdfast.json("report", "r")
     assert report["coverage"]["valid"] == 0 and report["tasks"]["t"]["m"]["metrics"] == {}
     server.behave()
     holdfast("resume", "r", code=0)
-    assert holdfast.json("report", "r")["coverage"]["valid"] == 3
+    ends = [end["status"] for end in holdfast.records("r", "trial")]
+    assert ends == ["unfinished"] * 3 + ["valid"] * 3
 
 
 def test_reply_of_50_mb_is_kept_and_read_again(holdfast, server, tmp_path):

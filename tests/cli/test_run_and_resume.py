@@ -93,7 +93,6 @@ def test_resume_29b_the_same_command_goes_on_after_a_kill_at_any_moment(holdfast
     ended = holdfast(*command, code=0)
     assert "omplete" in ended.out and "6 of 6" in ended.out
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["r"]
-    assert holdfast.json("verify", "here/r", code=0)["ok"]
     assert len(holdfast.records("here/r", "trial")) == 6
 
 

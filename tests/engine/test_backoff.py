@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 
 import pytest
@@ -155,6 +156,55 @@ def test_a_refused_key_closes_the_model_for_the_session_with_one_message(tmp_pat
     assert (session.ended.exit_code, session.ended.owed) == (1, 1000)
     assert len(rig.ends()) <= 40
     assert {end.status for end in rig.ends()} == {Status.UNFINISHED}
+
+
+@pytest.mark.parametrize(("status", "asked"), [(401, 2), (403, 6), (404, 6)])
+def test_one_refused_request_does_not_condemn_a_model_that_replies(tmp_path, status, asked):
+    """Only a refused key does, once others have got replies."""
+
+    async def behave(request, number):
+        if request.messages[-1].content == "q1":
+            raise Rejected("not that one", status=status)
+        return said("Q")
+
+    actor = Actor(behave, seconds=1.0)
+    rig = Rig(tmp_path / "r", simple_task(6), {"m": actor}, settings={"concurrency_limit": 1})
+    rig.session()
+    assert actor.calls == asked
+    assert list(rig.statuses().values()).count("valid") == asked - 1
+
+
+def test_a_model_that_has_failed_everybody_for_the_deadline_is_not_waited_for_by_each(tmp_path):
+    """A dead endpoint costs one deadline, not one for every trial."""
+
+    async def behave(request, number):
+        raise Unavailable("dead")
+
+    rig = Rig(
+        tmp_path / "r", simple_task(40), {"m": Actor(behave)}, settings={"deadline": 600.0, "concurrency_limit": 2}
+    )
+    session = rig.session()
+    assert 500.0 < session.seconds < 1300.0
+    assert set(rig.statuses().values()) == {"unfinished"}
+
+
+def test_a_model_that_answers_now_and_then_is_waited_for(tmp_path):
+    """One reply to anybody begins the count anew."""
+
+    async def behave(request, number):
+        if request.messages[-1].content in {"q0", "q25"} and number == 1:
+            raise Unavailable("not now", retry_after=10.0)
+        return said("Q")
+
+    async def slowly(trial):
+        reply = await trial.generate(trial.sample.input)
+        await asyncio.sleep(100.0)
+        return reply
+
+    settings = {"deadline": 500.0, "concurrency_limit": 2}
+    rig = Rig(tmp_path / "r", simple_task(30, slowly), {"m": Actor(behave)}, settings=settings)
+    rig.session()
+    assert set(rig.statuses().values()) == {"valid"}
 
 
 def test_a_closed_model_does_not_hold_up_another(tmp_path):

@@ -263,7 +263,12 @@ def test_a_trial_cancelled_between_its_slot_and_its_first_step_gives_it_back():
 
 def test_an_error_of_the_plan_itself_ends_the_session_and_leaves_nobody_behind(tmp_path):
     """A dataset that can no longer be read is told, and the run is let go for the next session."""
-    actor = Actor(seconds=1.0)
+
+    async def behave(request, number):
+        await asyncio.sleep(50.0 if request.messages[-1].content == "q2" else 1.0)
+        return said("Q")
+
+    actor = Actor(behave)
     rig = Rig(tmp_path / "r", Task(name="t", samples=samples(8), solve=ask, score=exact()), {"m": actor})
     rig.settings = {"concurrency_limit": 2}
     begin = rig.begin
@@ -273,16 +278,17 @@ def test_an_error_of_the_plan_itself_ends_the_session_and_leaves_nobody_behind(t
         dataset = begun.prepared.tasks[0].dataset
 
         def key(position):
-            if position == 4:
-                raise RunDamaged("Row 5 of the dataset cannot be read any more.")
+            if position == 5:
+                raise RunDamaged("Row 6 of the dataset cannot be read any more.")
             return type(dataset).key(dataset, position)
 
         dataset.key = key
         return begun
 
     rig.begin = begin_damaged
-    with pytest.raises(RunDamaged, match="Row 5"):
+    with pytest.raises(RunDamaged, match="Row 6"):
         rig.session()
+    assert (actor.cancelled, actor.closed) == (1, 1)
     rig.begin = begin
     assert rig.session().ended.exit_code == 0
     assert rig.is_sound()

@@ -94,12 +94,11 @@ def run_virtually(work, loop: VirtualLoop | None = None):
     """Runs a coroutine to its end in virtual time; nothing may be left behind."""
     loop = loop or VirtualLoop()
     try:
-        result = loop.run_until_complete(work)
-        left = asyncio.all_tasks(loop)
-        assert not left, f"tasks were left behind: {left}"
-        return result
+        return loop.run_until_complete(work)
     finally:
+        left = asyncio.all_tasks(loop)
         loop.close()
+        assert not left, f"tasks were left behind: {left}"
 
 
 def seeded(seed: int) -> random.Random:

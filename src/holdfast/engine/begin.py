@@ -90,6 +90,7 @@ def begin_run(
         )
     finally:
         inputs.close()
+    inputs.keep(session.layout)
     return Begun(session, prepared)
 
 
@@ -208,6 +209,7 @@ class _Opening:
     def begun(self, session: RunSession) -> Begun:
         if self._passage is None or self._prepared is None:
             raise RuntimeError("the session was opened without its record being made")
+        self._passage.inputs.keep(session.layout)
         return Begun(session, self._prepared, self._passage.decision, self._passage.note)
 
 

@@ -24,8 +24,9 @@ from holdfast.run.gate import Decision, Samples, Snapshot, decide, refusal
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Session, TaskCode
 from holdfast.run.shape import wider
-from holdfast.spec import DatasetSpec, Drift, EvalSpec, canonical, resolve, typed_eval
+from holdfast.spec import DatasetSpec, Drift, EvalSpec, resolve, typed_eval
 from holdfast.spec.compare import Difference, Verdict, join
+from holdfast.spec.edited import edited_values
 from holdfast.spec.wording import member
 from holdfast.tasks import Rows, Task, source_files
 from holdfast.tasks.code import code_of
@@ -83,7 +84,7 @@ class Examiner:
         """
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
-            note = check_config(self._reader.layout.config, self._reader.sessions, same_values)
+            note = check_config(self._reader.layout.config, self._reader.sessions, same_values, edited_values)
             self._check_serving()
             decision = self.compare()
             if decision.refused:
@@ -227,11 +228,7 @@ def _displaced(task: str, asking: Asking, before: Samples, offered: Rows) -> lis
 
 def same_values(data: Any, config: dict[str, Any]) -> bool:
     """Whether a configuration file, however it is written, says the same as a session's configuration."""
-    try:
-        ours = canonical(resolve(typed_eval(config, "the run")))
-        return canonical(resolve(typed_eval(data, "config.yaml"))) == ours
-    except ConfigurationError:
-        return bool(data == config)
+    return not edited_values(data, config)
 
 
 def task_codes(tasks: Mapping[str, Task]) -> dict[str, TaskCode]:

@@ -21,6 +21,7 @@ from holdfast.spec import DatasetSpec, EvalSpec, Limits, TaskSpec
 from holdfast.tasks import Rows, Task, adapt_task, build_task, ingest, ingest_samples, load_use, source_files
 from holdfast.tasks.identity import digest
 from holdfast.tasks.ingest import canonical_json
+from holdfast.tasks.shelf import Shelf
 
 T = TypeVar("T")
 IN_MEMORY = "python:"
@@ -44,6 +45,7 @@ class FreshInputs:
 
     def __init__(self) -> None:
         self._spool = tempfile.TemporaryDirectory(prefix="holdfast-")
+        self._shelf = Shelf()
         self.files: dict[str, Path] = {}
         self._rows: dict[str, Rows] = {}
 
@@ -57,11 +59,15 @@ class FreshInputs:
                     ingest_samples(task.samples or [], stream, f"samples of the task {task.name!r}")
             self.files[name] = path
             source = Path(task.dataset.path).name if isinstance(task.dataset, DatasetSpec) else task.name
-            self._rows[name] = Rows.open(path, source=source)
+            self._rows[name] = Rows.open(path, source=source, shelf=self._shelf)
         return self._rows[name]
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - all are
         return True
+
+    def keep(self, layout: Layout) -> None:
+        """Leaves in the run, which this session holds, what was worked out about the rows."""
+        self._shelf.keep(layout.shelf)
 
     def put_behind(self, name: str, saved: Rows, task: Task) -> None:
         """Puts the rows of the input `name` that a saved one does not have behind the rows of that one."""
@@ -75,7 +81,7 @@ class FreshInputs:
                 else:
                     stream.write(canonical_json(row) + b"\n")
         self.files[name] = path
-        self._rows[name] = Rows.open(path, source=fresh.source)
+        self._rows[name] = Rows.open(path, source=fresh.source, shelf=self._shelf)
 
     def close(self) -> None:
         self._spool.cleanup()
@@ -92,6 +98,7 @@ class SavedInputs:
 
     def __init__(self, layout: Layout, inputs: Mapping[str, Input]) -> None:
         self._layout, self._inputs = layout, inputs
+        self._shelf = Shelf(layout.shelf)
         self._rows: dict[str, Rows] = {}
 
     def has(self, name: str) -> bool:
@@ -99,6 +106,9 @@ class SavedInputs:
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - none is
         return False
+
+    def keep(self, layout: Layout) -> None:
+        self._shelf.keep(layout.shelf)
 
     def rows(self, name: str, task: Task) -> Rows:
         if name not in self._rows:
@@ -111,7 +121,8 @@ class SavedInputs:
             raise UsageError(f"The run has no copy of the dataset of the task {task.name!r}.")
         path = self._layout.inputs / saved.digest
         try:
-            return Rows.open(path, digest=saved.digest, source=Path(saved.source).name or task.name)
+            source = Path(saved.source).name or task.name
+            return Rows.open(path, digest=saved.digest, source=source, shelf=self._shelf)
         except FileNotFoundError:
             raise RunDamaged(
                 f"The run's copy of {saved.source or name} ({path}) is gone.", hint="Bring it back from a backup."

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from holdfast.engine.prepare import FreshInputs, SavedInputs
 from holdfast.errors import ConfigurationError
 from holdfast.run.gate import Samples
+from holdfast.run.layout import Layout
 from holdfast.spec import DatasetSpec, TaskSpec
 from holdfast.tasks import Dataset, Rows, Task
 
@@ -48,6 +49,10 @@ class ResumedInputs:
                 if before != after:
                     self._grown.add(name)
                 return
+
+    def keep(self, layout: Layout) -> None:
+        self.saved.keep(layout)
+        self.fresh.keep(layout)
 
     def close(self) -> None:
         self.fresh.close()

@@ -20,6 +20,11 @@ from holdfast.storage.filesystem import FileSystem, write_atomically
 
 Same = Callable[[Any, dict[str, Any]], bool]
 """Whether the data of a file says the same as a session's configuration."""
+Edited = Callable[[Any, dict[str, Any]], list[str]]
+"""Where it says something else."""
+
+_MAX_BYTES = 8 << 20
+"""More than any configuration takes."""
 
 
 def config_text(sessions: Sequence[Session]) -> str:
@@ -56,30 +61,51 @@ def _one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in " ".join(words))
 
 
-def check_config(path: Path, sessions: Sequence[Session], same: Same) -> str:
+def check_config(path: Path, sessions: Sequence[Session], same: Same, edited: Edited | None = None) -> str:
     """What is to be done about the file: nothing (""), or a note that says why it will be written again.
 
     Raises:
         ResumeAborted: its values were edited, or it is no YAML mapping.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _read(path)
     except FileNotFoundError:
         return "config.yaml was missing; it is written again from the journal."
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResumeAborted(f"Resume aborted: {path} cannot be read: {error}.", hint=_REPAIR) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ResumeAborted(f"Resume aborted: {path} cannot be read: {reason}.", hint=_REPAIR) from error
     if text == config_text(sessions):
         return ""
-    if any(text == config_text(sessions[:count]) for count in range(1, len(sessions))):
+    # A session without changes leaves the file as it is.
+    earlier = [count for count in range(1, len(sessions)) if count == 1 or sessions[count - 1].changes]
+    if any(text == config_text(sessions[:count]) for count in earlier):
         return "config.yaml was behind the journal; it is brought up to date."
-    _check_values(path, text, sessions[-1], same)
+    data = _values(path, text)
+    if not same(data, sessions[-1].config):
+        places = edited(data, sessions[-1].config) if edited else []
+        raise ResumeAborted(
+            f"Resume aborted: values in {path} were edited by hand{_named(places)}.",
+            hint=f"Give changes with --set or --config. {_REPAIR}",
+        )
     return ""
 
 
+def _read(path: Path) -> str:
+    """The text of the file, of which never more is read than a configuration takes."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file")
+    with path.open("rb") as stream:
+        data = stream.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"it is larger than {_MAX_BYTES >> 20} MiB")
+    return data.decode("utf-8").replace("\r\n", "\n")
+
+
 _REPAIR = "`holdfast repair` writes it again from the journal."
+_NAMED = 5
 
 
-def _check_values(path: Path, text: str, session: Session, same: Same) -> None:
+def _values(path: Path, text: str) -> dict[str, Any]:
     from holdfast.spec.document import read_document  # noqa: PLC0415 - PyYAML is needed here only
 
     try:
@@ -89,11 +115,12 @@ def _check_values(path: Path, text: str, session: Session, same: Same) -> None:
     if not isinstance(data, dict) or not data:
         state = "is empty" if not data else "is no mapping"
         raise ResumeAborted(f"Resume aborted: {path} {state}.", hint=_REPAIR)
-    if not same(data, session.config):
-        raise ResumeAborted(
-            f"Resume aborted: values in {path} were edited by hand, and differ from what the run was begun with.",
-            hint=f"Give changes with --set or --config. {_REPAIR}",
-        )
+    return data
+
+
+def _named(places: list[str]) -> str:
+    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    return f": {', '.join(places[:_NAMED])}{more}" if places else ""
 
 
 def write_config(fs: FileSystem, path: Path, sessions: Sequence[Session]) -> None:

@@ -35,6 +35,11 @@ class Layout:
         return self.root / "index.sqlite"
 
     @property
+    def shelf(self) -> Path:
+        """What was worked out about large datasets; derived, and may be deleted at any time."""
+        return self.root / ".shelf"
+
+    @property
     def config(self) -> Path:
         return self.root / "config.yaml"
 

@@ -81,7 +81,7 @@ class _Joiner:
         changes: dict[str, Any] = {}
         for name, field in fields_of(type(saved)).items():
             old, new = getattr(saved, field.attribute), getattr(offered, field.attribute)
-            if not _same(old, new):
+            if not same_value(old, new):
                 changes[field.attribute] = self._field(saved, field, old, new, member(path, name))
         return msgspec.structs.replace(saved, **changes)
 
@@ -153,7 +153,7 @@ class _Joiner:
                 self._add(place, Drift.ADDITIVE, "given", "left out", Verdict.KEPT)
             elif name not in before:
                 self._add(place, Drift.ADDITIVE, None, "added", Verdict.GROWN)
-            elif not _same(before[name], after[name]):
+            elif not same_value(before[name], after[name]):
                 self._add(place, field.drift, _arguments(before[name]), _arguments(after[name]), Verdict.REFUSED)
         return [*old, *(scorer for name, scorer in after.items() if name not in before)]
 
@@ -197,16 +197,16 @@ _LEFT_OPEN = {"epochs", "limit"}
 """What a Python task may bring itself: how many there were and are is known only together with its code."""
 
 
-def _same(old: Any, new: Any) -> bool:
+def same_value(old: Any, new: Any) -> bool:
     """Equal in value; true and 1 are not the same, 0.0 and 0 are."""
     if isinstance(old, bool) is not isinstance(new, bool):
         return False
     if isinstance(old, Block) and type(old) is type(new):
-        return all(_same(getattr(old, name), getattr(new, name)) for name in old.__struct_fields__)
+        return all(same_value(getattr(old, name), getattr(new, name)) for name in old.__struct_fields__)
     if isinstance(old, dict) and isinstance(new, dict):
-        return old.keys() == new.keys() and all(_same(old[name], new[name]) for name in old)
+        return old.keys() == new.keys() and all(same_value(old[name], new[name]) for name in old)
     if isinstance(old, list) and isinstance(new, list):
-        return len(old) == len(new) and all(map(_same, old, new))
+        return len(old) == len(new) and all(map(same_value, old, new))
     return bool(old == new)
 
 

@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from array import array
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
 
 from holdfast.errors import ConfigurationError
 from holdfast.tasks.columns import Columns
 from holdfast.tasks.content import Contents
-from holdfast.tasks.ingest import DIGEST_BYTES
+from holdfast.tasks.ingest import DIGEST_BYTES, canonical_json
 from holdfast.tasks.rows import Rows
+from holdfast.tasks.shelf import shelf_name
+
+_SHELVED_FROM = 2000
+"""Fewer rows are digested again as quickly."""
+_REVISION = 1
+"""Raised whenever the same rows are identified by other digests than before, or kept in another order."""
 
 _NUMBERED = re.compile(r"~\d+\Z")
 
@@ -30,7 +41,8 @@ def key_text(name: str, occurrence: int) -> str:
 
     A name that already ends so is always numbered, so that no two keys are spelled alike.
     """
-    return name if occurrence == 1 and not _NUMBERED.search(name) else f"{name}~{occurrence}"
+    plain = occurrence == 1 and ("~" not in name or not _NUMBERED.search(name))
+    return name if plain else f"{name}~{occurrence}"
 
 
 class Identities:
@@ -43,7 +55,13 @@ class Identities:
         self._targets = bytearray(len(rows) * DIGEST_BYTES)
         self._given = False
         self._occurrences = array("I", [1]) * len(rows)
-        self._read(LastSeen(len(rows)))
+        self._decode_id = _only(columns.column("id"))
+        shelf = rows.shelf if len(rows) >= _SHELVED_FROM else None
+        if shelf is None:
+            self._read(LastSeen(len(rows)))
+        elif not self._restore(shelf.find(self._shelf_name())):
+            self._read(LastSeen(len(rows)))
+            shelf.put(self._shelf_name(), self._packed())
 
     @property
     def given(self) -> bool:
@@ -94,7 +112,29 @@ class Identities:
         )
 
     def _id(self, number: int) -> str | None:
-        return self._columns.sample_id(self._rows[number], self._rows.place(number))
+        rows, column = self._rows, self._columns.column("id")
+        if "." in column:
+            return self._columns.sample_id(rows[number], rows.place(number))
+        value = rows.read(number, self._decode_id).value
+        return self._columns.sample_id({} if value is UNSET else {column: value}, rows.place(number))
+
+    def _shelf_name(self) -> str:
+        """Named after all that the identities follow from: the rows, what of them is what, and how that is digested."""
+        version = f"{_REVISION} {sys.byteorder} {self._occurrences.itemsize}"
+        return shelf_name("identities", version.encode(), self._rows.digest.encode(), canonical_json(self._columns))
+
+    def _packed(self) -> bytes:
+        return b"".join((bytes([self._given]), self._inputs, self._targets, self._occurrences))
+
+    def _restore(self, packed: bytes | None) -> bool:
+        """Takes over what was worked out in an earlier session, if it was."""
+        if packed is None:
+            return False
+        inputs_end, targets_end = 1 + len(self._inputs), 1 + 2 * len(self._inputs)
+        self._given = bool(packed[0])
+        self._inputs[:], self._targets[:] = packed[1:inputs_end], packed[inputs_end:targets_end]
+        self._occurrences = array("I", packed[targets_end:])
+        return True
 
     def _check_content(self, given: str | None, earlier: int, number: int) -> None:
         if given is None:
@@ -106,6 +146,12 @@ class Identities:
                     f"whose {part} differs.",
                     hint="Give each content an id of its own.",
                 )
+
+
+def _only(column: str) -> Callable[[bytes], Any]:
+    """Decodes one column of a row, as `value`, and passes over the others; UNSET where there is no such column."""
+    field = ("value", Any, UNSET)
+    return msgspec.json.Decoder(msgspec.defstruct("OnlyColumn", [field], rename={"value": column})).decode
 
 
 class LastSeen:

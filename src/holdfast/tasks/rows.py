@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, TypeVar
 
 import msgspec
 
 from holdfast.errors import RunDamaged
 from holdfast.tasks.ingest import DIGEST_BYTES
+from holdfast.tasks.shelf import Shelf
 
+T = TypeVar("T")
 _AHEAD = 24 << 10
 _BLOCK = 1 << 18
 _decode = msgspec.json.Decoder().decode
@@ -26,16 +28,22 @@ _Window = tuple[int, bytes]
 class Rows:
     """The rows of one file by number; safe to read from several threads, closed when it is dropped."""
 
-    def __init__(self, descriptor: int, offsets: array[int], digest: str, source: str) -> None:
+    def __init__(
+        self, descriptor: int, offsets: array[int], digest: str, source: str, shelf: Shelf | None = None
+    ) -> None:
         self._descriptor = descriptor
         self._offsets = offsets
         self.digest = digest
         self.source = source
+        self.shelf = shelf
+        """Where what is worked out about these rows is kept for another session, if anywhere."""
         self._windows: tuple[_Window, ...] = ()
         self._next = 0
 
     @classmethod
-    def open(cls, path: Path, *, digest: str | None = None, source: str | None = None) -> Self:
+    def open(
+        cls, path: Path, *, digest: str | None = None, source: str | None = None, shelf: Shelf | None = None
+    ) -> Self:
         """Find where each row begins; with a digest, the file must have exactly that content.
 
         The source is the name that errors give the dataset; the file's own name, unless told.
@@ -47,22 +55,28 @@ class Rows:
                     f"The dataset copy {path} does not have the content it was recorded with.",
                     hint="Bring the file back from a backup.",
                 )
-            return cls(os.dup(stream.fileno()), offsets, found, source or path.name)
+            return cls(os.dup(stream.fileno()), offsets, found, source or path.name, shelf)
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
     def __getitem__(self, number: int) -> dict[str, Any]:
-        if not 0 <= number < len(self):
-            raise IndexError(f"{self.source} has {len(self)} rows, and none with the number {number}")
-        line = self._read(self._offsets[number], self._offsets[number + 1])
-        try:
-            row = _decode(line)
-        except ValueError:
-            row = None
+        row = self.read(number, _decode)
         if not isinstance(row, dict):
-            raise RunDamaged(f"Row {number + 1} of {self.source} cannot be read any more.")
+            raise self._unreadable(number)
         return row
+
+    def read(self, number: int, decode: Callable[[bytes], T]) -> T:
+        """What a decoder of JSON makes of a row."""
+        if not 0 <= number < len(self._offsets) - 1:
+            raise IndexError(f"{self.source} has {len(self)} rows, and none with the number {number}")
+        try:
+            return decode(self._read(self._offsets[number], self._offsets[number + 1]))
+        except ValueError:
+            raise self._unreadable(number) from None
+
+    def _unreadable(self, number: int) -> RunDamaged:
+        return RunDamaged(f"Row {number + 1} of {self.source} cannot be read any more.")
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[number] for number in range(len(self)))

@@ -1,0 +1,60 @@
+"""What was worked out about large datasets, kept from one session to the next.
+
+Nothing on a shelf is the source of anything: a file may be missing, cut or changed, and is then worked out anew. Each
+is named after the digest of everything that its content follows from, so a stale one is never found, and ends with a
+digest of its content, so a damaged one is never believed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from hashlib import blake2b
+from pathlib import Path
+
+_DIGEST_BYTES = 16
+
+
+def shelf_name(kind: str, *parts: bytes) -> str:
+    """The name of what follows from these parts, and from nothing else."""
+    name = blake2b(digest_size=_DIGEST_BYTES, person=kind.encode())
+    for part in parts:
+        name.update(len(part).to_bytes(8, "little") + part)
+    return name.hexdigest()
+
+
+class Shelf:
+    """A directory of derived files; what is put on it waits in memory until there is leave to write."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+        self._waiting: dict[str, bytes] = {}
+
+    def find(self, name: str) -> bytes | None:
+        """What was put there under this name, if it is there and sound."""
+        if self._directory is None:
+            return None
+        try:
+            data = (self._directory / name).read_bytes()
+        except OSError:
+            return None
+        content = data[:-_DIGEST_BYTES]
+        return content if data[-_DIGEST_BYTES:] == _digest(name, content) else None
+
+    def put(self, name: str, content: bytes) -> None:
+        """Hands something in, to be written by `keep`."""
+        self._waiting[name] = content
+
+    def keep(self, directory: Path) -> None:
+        """Writes what was handed in; where that fails it is worked out again next time."""
+        waiting, self._waiting, self._directory = self._waiting, {}, directory
+        with contextlib.suppress(OSError):
+            for name, content in waiting.items():
+                directory.mkdir(exist_ok=True)
+                temporary = directory / f"{name}.{os.getpid()}"
+                temporary.write_bytes(content + _digest(name, content))
+                temporary.replace(directory / name)
+
+
+def _digest(name: str, content: bytes) -> bytes:
+    return blake2b(content, digest_size=_DIGEST_BYTES, key=name.encode()).digest()
