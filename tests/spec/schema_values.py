@@ -104,7 +104,7 @@ def _example(kind: Any, field: Field) -> Any:
 
 def _scalar_example(plain: Any, field: Field) -> Any:
     if typing.get_origin(plain) is Literal:
-        return typing.get_args(plain)[0]
+        return next(value for value in typing.get_args(plain) if value != field.default)
     if plain is bool:
         return field.default is not True
     if plain in (int, float):
