@@ -142,7 +142,7 @@ def test_resume_7_every_throughput_field_in_every_block(world):
         count = len(world.entries)
         world.resume(code=0)
         changed = [entry for entry in world.entries[count:] if f"{place.field.name}: " in entry]
-        assert [entry.rpartition(" → ")[2] for entry in changed[-1:]] == [json.dumps(value)], place.path
+        assert [json.loads(entry.rpartition(" → ")[2]) for entry in changed[-1:]] == [value], place.path
     sessions = world.status()["sessions"]
     assert len(sessions) == 2 + len(THROUGHPUT)
     assert all(session["changes"] for session in sessions[2:])
