@@ -44,7 +44,7 @@ imports: $(STAMP)
 core: $(MODEL) tools
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m coverage run -m pytest -m 'not soak' -n 2 $(CORE)
-	$(BIN)/python -m coverage combine --quiet
+	-$(BIN)/python -m coverage combine --quiet  # processes that were killed leave data files that cannot be read
 	$(BIN)/python -m coverage report --fail-under=95 --include='src/holdfast/journal/*,src/holdfast/storage/*,src/holdfast/run/*'
 
 # All other tests.
