@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.metadata
+import socket
 import sys
 import tomllib
 from pathlib import Path
@@ -79,16 +80,10 @@ def test_a_key_makes_a_service_ready(monkeypatch):
 
 def test_a_local_server_is_ready_if_it_listens(monkeypatch):
     """A service on this machine is ready if something answers at its port."""
-
-    async def go():
-        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            monkeypatch.setitem(PRESETS, "vllm", type(PRESETS["vllm"])("vLLM", f"http://127.0.0.1:{port}/v1"))
-            return port, await asyncio.to_thread(offers)
-
-    port, found = asyncio.run(go())
-    assert found["vllm"].ready
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setitem(PRESETS, "vllm", type(PRESETS["vllm"])("vLLM", f"http://127.0.0.1:{port}/v1"))
+        assert offers()["vllm"].ready
     assert offers()["vllm"].needs == f"a server at 127.0.0.1:{port}, or base_url"
 
 
