@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ACKS = "HOLDFAST_TEST_ACKS"
+PATIENCE_SECONDS = 120.0
 
 
 class Ended(NamedTuple):
@@ -88,9 +90,11 @@ class ForkedProcess:
         return self._logs[1].read_text(errors="replace")
 
     def wait(self) -> Ended:
-        code = self._zygote.ask({"wait": self.pid})["code"]
+        answer = self._zygote.ask({"wait": self.pid})
         self._zygote.running.discard(self.pid)
-        return read_logs(code, self._logs)
+        ended = read_logs(answer["code"], self._logs)
+        assert not answer["hung"], f"it never ended: {ended}"
+        return ended
 
 
 class Zygote:
@@ -161,16 +165,27 @@ def _serve() -> None:
     ]
     for name in (*verbs, "holdfast.models.openai", "holdfast.models.scripted", "holdfast.spec.document"):
         importlib.import_module(name)
+    # A program that measures coverage has a handler of its own here, which must not come before the program's.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for line in sys.stdin:
         order = json.loads(line)
         if "wait" in order:
-            _, status = os.waitpid(order["wait"], 0)
-            print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), flush=True)
+            print(json.dumps(_waited(order["wait"])), flush=True)
             continue
         pid = os.fork()
         if pid == 0:
             _be(order, cli)
         print(json.dumps({"pid": pid}), flush=True)
+
+
+def _waited(pid: int) -> dict[str, Any]:
+    """How a forked process ended; one that does not end is killed."""
+    fd = os.pidfd_open(pid)
+    ready, _, _ = select.select([fd], [], [], PATIENCE_SECONDS)
+    os.close(fd)
+    if not ready:
+        os.kill(pid, signal.SIGKILL)
+    return {"code": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), "hung": not ready}
 
 
 def _be(order: dict[str, Any], cli: Any) -> None:

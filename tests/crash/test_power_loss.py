@@ -107,7 +107,7 @@ def test_resume_51_frames_whose_sync_failed_are_counted_only_after_they_were_wri
 @pytest.mark.soak
 def test_soak_any_sync_fails_and_the_power_at_any_later_moment(memory_path):
     """As above, at every moment, in many more ways."""
-    assert fail_everywhere(memory_path, rate=1.0, per_moment=100) > 3000
+    assert fail_everywhere(memory_path, rate=1.0, per_moment=25) > 1000
 
 
 def test_an_empty_segment_that_a_reader_saw_and_the_power_took_is_not_missed(memory_path, cache_home, monkeypatch):

@@ -15,7 +15,8 @@ from cli_calls import program
 from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, segment_paths, snapshot
 from holdfast.errors import RunDamaged, StorageFailure, UsageError
 from holdfast.journal import JournalWriter
-from holdfast.run import RunReader, clean, records, rewrite
+from holdfast.journal.segment import parse_name
+from holdfast.run import RunReader, clean, open_session, records, rewrite, session_record
 from holdfast.run.clean import clean_steps
 from holdfast.run.records import Call, Score, SessionEnd, Status, Step, Trial, decode, encode
 from holdfast.storage import RealFileSystem, crashpoints
@@ -335,3 +336,40 @@ def test_transcripts_are_told_by_their_records_alone():
     transcripts._trials = {"t1", ""}
     assert [transcripts(line) for line in lines] == [False, True, False]
     assert decode(lines[1]) is None
+
+
+@pytest.mark.parametrize("verb", ["repair", "clean"])
+def test_a_run_in_a_store_is_brought_home_first(tmp_path, told, verb):
+    """Neither by its URL nor by its spool: what the store has would not know of it."""
+    root = crashed_run(tmp_path / "run", "t1")
+    (root / "remote.url").write_text("s3://bucket/run\n")
+    before = snapshot(root)
+    for name in ("s3://bucket/run", root):
+        code, result = told(verb, name, *(["--steps"] if verb == "clean" else []))
+        assert (code, result["kind"]) == (2, "usage")
+        assert "holdfast recover s3://bucket/run --to DIR" in result["hint"]
+    assert snapshot(root) == before
+
+
+def test_segments_that_were_lost_with_their_machine_stay_noted(tmp_path, told):
+    """A loss that a session has noted is no damage, before and after."""
+    root = tmp_path / "run"
+    session = begin_run(root, planned=3, segment_bytes=300)
+    finish_trials(session, "t1", "t2")
+    session.abandon()
+    gone = segment_paths(root)[-1]
+    ident, _ = parse_name(gone.name)
+    gone.unlink()
+
+    def make(reader, number, pins):
+        return session_record(reader.run.hex(), number, pins, name="c", config={}, planned=3, lost=[ident])
+
+    second = open_session(root, make)
+    finish_trials(second, "t3")
+    kept = {*second.reader.finished(), "t3"}
+    second.close("interrupted", 130, finished=len(kept))
+    assert told("verify", root)[0] == 0
+    before = records_of(root)
+    assert told("clean", root, "--steps")[0] == 0
+    assert records_of(root) == without_transcripts(before, kept)
+    assert told("verify", root)[0] == 0

@@ -21,7 +21,7 @@ from workspaces import (
 
 from durable import begin_session, data_pieces, segment_paths, snapshot
 from holdfast.engine.remake import EvalPlanner
-from holdfast.errors import StorageFailure
+from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run import result_file
 from holdfast.run.records import Failure, Status
 from holdfast.run.repair import repair_run
@@ -385,3 +385,36 @@ def test_recovery_28_what_is_no_run_is_not_made_one(tmp_path, told, what):
     code, result = told("repair", place)
     assert (code, result["kind"]) == (2, "not_a_run")
     assert snapshot(tmp_path) == before
+
+
+def test_recovery_13_without_the_inputs_results_are_held_against_their_own_keys(small, told):
+    """The copy of the dataset is gone: what fits the plan is recorded, and it is said what it was held against."""
+    root, ends = small
+    forged = msgspec.structs.replace(ends[3], sample="s1")
+    unplanned = msgspec.structs.replace(ends[4], task="essays")
+    leave_results(root, [*ends[:3], forged, unplanned])
+    for copy in (root / "inputs").iterdir():
+        copy.unlink()
+    code, result = told("repair", root)
+    assert (code, result["sound"], result["after"], len(result["faults"])) == (1, 3, 3, 2)
+    assert "grid could not be made again" in result["notes"][0]
+
+
+def test_a_run_that_another_session_worked_on_meanwhile_is_not_written_to(small, monkeypatch):
+    """What was found may be true no longer; nothing is recorded."""
+    root, ends = small
+    leave_results(root, ends)
+    planner = EvalPlanner()
+    grid = planner.grid
+
+    def meanwhile(reader):
+        session = begin_session_like(root)
+        session.commit(ends[0])
+        session.close("interrupted", 130, finished=1, planned=6)
+        return grid(reader)
+
+    planner.grid = meanwhile
+    with pytest.raises(RunHeld, match="Another session has worked on"):
+        repair_run(root, planner)
+    assert [trial.trial for trial in ends_on_record(root)] == [ends[0].trial]
+    assert repair_run(root, EvalPlanner()).after == 6

@@ -322,3 +322,27 @@ def test_the_answer_of_an_earlier_attempt_serves_the_one_that_is_kept(planned, t
     record(root, *whole(ends[0])[:2], failed, end, finished=1)
     assert told("verify", root, "--deep")[0] == 0
     assert len(ends_on_record(root)) == 2
+
+
+PYTHON_TASK = """
+from holdfast import Sample, Task, generate, exact, task
+
+@task
+def t() -> Task:
+    samples = [Sample(f"q{number}", target="x", id=f"s{number}") for number in range(3)]
+    return Task(samples=samples, solve=generate(), score=exact(), epochs=EPOCHS, axes={"tier": ["a", "b"]})
+"""
+
+
+def test_recovery_21_the_grid_of_a_python_task_is_the_one_that_was_planned(tmp_path, told, text):
+    """Its code may ask for more by now; what the run asked for is on record."""
+    (tmp_path / "task.py").write_text(PYTHON_TASK.replace("EPOCHS", "2"))
+    assert text("run", tmp_path / "task.py", "--model", "scripted/echo", "--run-dir", tmp_path / "run")[0] == 0
+    for epochs in ("2", "5", "1"):
+        (tmp_path / "task.py").write_text(PYTHON_TASK.replace("EPOCHS", epochs))
+        code, result = told("verify", tmp_path / "run", "--deep")
+        assert (code, result["grid"], result["planned"]) == (0, 12, 12)
+    (tmp_path / "task.py").unlink()
+    code, result = told("verify", tmp_path / "run", "--deep")
+    assert (code, result["grid"]) == (0, 0)
+    assert "grid could not be made again" in result["notes"][-1]

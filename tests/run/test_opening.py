@@ -213,10 +213,11 @@ def test_each_session_pins_what_was_there_before_it(tmp_path):
     session.abandon()
 
 
+@pytest.mark.parametrize("make", [finished_run, crashed_run], ids=["its own record", "a frame in doubt"])
 @pytest.mark.parametrize("operation", ["create", "write", "sync"])
-def test_a_session_that_cannot_be_recorded_is_a_storage_failure(tmp_path, operation):
+def test_a_session_that_cannot_be_recorded_is_a_storage_failure(tmp_path, operation, make):
     """The disk fails at the session's first bytes: told as such; the next session opens."""
-    root = crashed_run(tmp_path / "run", "t1")
+    root = make(tmp_path / "run", "t1")
     fs = FaultyFileSystem(RealFileSystem(), [Fault(operation, 1, errno.ENOSPC, "000002-")])
     with pytest.raises(StorageFailure, match="No space left on device"):
         begin_session(root, fs=fs)

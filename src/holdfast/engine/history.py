@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from holdfast.engine.plan import KeySet
 from holdfast.run.reading import RunReader
-from holdfast.run.records import KEPT, Answer, Score, Status, Step, Trial
+from holdfast.run.records import KEPT, Answer, Score, Status, Step, Trial, decode_summary
 
 T = TypeVar("T", Step, Answer, Score, Trial)
 
@@ -34,7 +34,7 @@ class History:
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
-        self.touched = KeySet(reader.index.open_keys("trial", KEPT))
+        self.touched = KeySet(reader.index.open_keys())
 
     def of(self, key: str) -> Past:
         """Where the next attempt at this trial begins."""
@@ -79,6 +79,12 @@ class History:
     def _records(self, type_: type[T], kind: str, key: str) -> list[T]:
         records = (self._reader.read(row) for row in self._reader.index.rows(kind, key))
         return [record for record in records if isinstance(record, type_)]
+
+
+def blocked_trials(reader: RunReader) -> int:
+    """How many attempts ended because a content policy stepped in; such a trial is kept, and is no valid one."""
+    rows = reader.index.rows("trial")
+    return sum(decode_summary(row.data or b"").status == Status.BLOCKED.value for row in rows)
 
 
 def _attempts(records: Sequence[T]) -> list[int]:

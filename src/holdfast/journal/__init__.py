@@ -6,7 +6,7 @@ from holdfast.journal.blobs import BLOB_BYTES, BlobStore
 from holdfast.journal.damage import Damage, Kind
 from holdfast.journal.directory import Journal, SegmentFile, SegmentState, cross_check, state_of
 from holdfast.journal.frame import FORMAT, RecordId
-from holdfast.journal.index import Entry, Index, Row
+from holdfast.journal.index import Closing, Entry, Index, Row
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import JournalWriter, SegmentPin
 
@@ -14,6 +14,7 @@ __all__ = [
     "BLOB_BYTES",
     "FORMAT",
     "BlobStore",
+    "Closing",
     "Damage",
     "Entry",
     "Index",

@@ -12,9 +12,11 @@ belongs to, and a flag and a few bytes of the caller's own to keep beside the pl
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -29,9 +31,10 @@ from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import SegmentPin
 from holdfast.storage import crashpoints
 
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 _CHUNK = 1 << 20
 _BATCH_ROWS = 20_000
+_PAGE_KEYS = 10_000
 _SCHEMA = """ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID; CREATE TABLE segments (
   id INTEGER PRIMARY KEY, session INTEGER, writer INTEGER, number INTEGER, where_ TEXT,
   named_sealed INTEGER, sealed INTEGER, successor INTEGER, frames INTEGER, records INTEGER,
@@ -45,7 +48,9 @@ CREATE TABLE records (
   PRIMARY KEY (kind, key, session, writer, seq, idx, segment)) WITHOUT ROWID;
 CREATE TABLE copies (session INTEGER, writer INTEGER, seq INTEGER, by_session INTEGER, segment INTEGER,
   PRIMARY KEY (session, writer, seq, segment)) WITHOUT ROWID;
+CREATE TABLE open (key TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+_OPEN = "SELECT DISTINCT key FROM records WHERE key != '' EXCEPT SELECT key FROM records WHERE kind = ? AND flag = ?"
 _STATE = (
     "session, writer, number, where_, named_sealed, sealed, successor,"
     " frames, records, first_seq, last_seq, last_digest, lost"
@@ -67,6 +72,13 @@ class _Known(NamedTuple):
     sealed: bool
     lost: bool
     next_seq: int
+
+
+class Closing(NamedTuple):
+    """The kind and flag of the records that close their key: whatever has one is no longer open."""
+
+    kind: str
+    flag: int
 
 
 class Entry(NamedTuple):
@@ -106,15 +118,27 @@ _Values = tuple[object, ...]
 class Index:
     """The index of one run. Not for use from two threads at once."""
 
-    def __init__(self, journal: Journal, classify: Classify, path: Path | None) -> None:
+    def __init__(self, journal: Journal, classify: Classify, path: Path | None, closing: Closing) -> None:
         """Opens the index at `path`, or begins a new one there; None keeps it in a temporary file of this process."""
-        self._journal, self._classify, self._path = journal, classify, path
+        self._journal, self._classify, self._path, self._closing = journal, classify, path, closing
+        self._is_closed, self._is_open_known = False, True
+        self._hashed: dict[SegmentId, int] = {}
+        """How many bytes of each segment this object has found as they were indexed."""
         self.note = ""
         """Why the index was built anew, if it was."""
         self._db = self._open()
+        self._changes = self._db.total_changes
 
     def close(self) -> None:
+        """Closes the index; doing so again does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed, has_changed = True, self._db.total_changes != self._changes
         self._db.close()
+        if has_changed and self._path is not None:
+            # A sum that is not written costs the next one who opens the index a longer look.
+            with contextlib.suppress(OSError):
+                _sum_path(self._path).write_bytes(_hash_file(self._path))
 
     # Opening.
 
@@ -124,7 +148,7 @@ class Index:
             db = self._connect()
             if not self._is_ours(db):
                 self.note = "it belonged to another run or version" if existed else ""
-            elif db.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            elif not self._is_sound(db):
                 # Found now, because an answer may come from pages that keeping up with the journal never looks at.
                 self.note = "it was damaged"
             else:
@@ -146,8 +170,15 @@ class Index:
         about = dict(db.execute("SELECT name, value FROM about"))
         return about == self._about()
 
+    def _is_sound(self, db: sqlite3.Connection) -> bool:
+        """Whether the file is, byte for byte, as it was left; or where that is not known, whether it makes sense."""
+        if self._path is not None and has_its_sum(self._path):
+            return True
+        return bool(db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+
     def _about(self) -> dict[str, str]:
-        return {"run": self._journal.run.hex(), "schema": str(_SCHEMA_VERSION)}
+        closing = f"{self._closing.kind} {self._closing.flag}"
+        return {"run": self._journal.run.hex(), "schema": str(_SCHEMA_VERSION), "closing": closing}
 
     def _begin(self) -> sqlite3.Connection:
         """An empty index; in a temporary file where its own place cannot be written."""
@@ -160,7 +191,7 @@ class Index:
 
     def _create(self) -> sqlite3.Connection:
         if self._path is not None:
-            for name in (self._path, self._path.with_name(self._path.name + "-journal")):
+            for name in (self._path, self._path.with_name(self._path.name + "-journal"), _sum_path(self._path)):
                 name.unlink(missing_ok=True)
         db = self._connect()
         db.executescript("BEGIN;" + _SCHEMA)
@@ -170,8 +201,13 @@ class Index:
 
     # Keeping up with the journal.
 
-    def refresh(self, *, settle: bool = True) -> None:
-        """Brings the rows up to the journal as it is now; reads only what is new, and anew what has changed."""
+    def refresh(self, *, settle: bool = True, again: bool = True) -> None:
+        """Brings the rows up to the journal as it is now; reads only what is new, and anew what has changed.
+
+        Without `again`, bytes that this object has found unchanged before are not looked at another time.
+        """
+        if again:
+            self._hashed.clear()
         try:
             self._refresh(settle=settle)
         except sqlite3.DatabaseError as error:
@@ -179,10 +215,10 @@ class Index:
             self._begin_anew(error)
             try:
                 self._refresh(settle=settle)
-            except sqlite3.DatabaseError as again:
+            except sqlite3.DatabaseError as once_more:
                 # The disk is full, say: a new index fits there no better than the old.
                 self._path = None
-                self._begin_anew(again)
+                self._begin_anew(once_more)
                 self._refresh(settle=settle)
 
     def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
@@ -191,7 +227,7 @@ class Index:
             # Another reader is at work on it, and must not lose it.
             self._path = None
         self.note = f"it could not be used ({error})"
-        self._db = self._begin()
+        self._db, self._changes = self._begin(), 0
 
     def _refresh(self, *, settle: bool) -> None:
         self._db.execute("BEGIN IMMEDIATE")
@@ -200,6 +236,7 @@ class Index:
             for segment in walk:
                 self._refresh_segment(segment, walk, settle=settle)
             self._note_gone(walk.found)
+            self._know_open()
             crashpoints.reach("index.rows-written")
             self._db.execute("COMMIT")
         except BaseException:
@@ -207,6 +244,13 @@ class Index:
                 self._db.execute("ROLLBACK")
             raise
         crashpoints.reach("index.committed")
+
+    def _know_open(self) -> None:
+        """Finds the open keys from the beginning, where records have gone."""
+        if not self._is_open_known:
+            self._db.execute("DELETE FROM open")
+            self._db.execute(f"INSERT INTO open {_OPEN}", self._closing)
+            self._is_open_known = True
 
     def _note_gone(self, found: set[SegmentId]) -> None:
         query = "SELECT id, gone, session, writer, number FROM segments"
@@ -220,6 +264,7 @@ class Index:
     def _drop_rows(self, number: int) -> set[_Place]:
         """Forgets what was read from a segment; what that was."""
         dropped = self._places(number)
+        self._is_open_known = False
         self._db.execute("DELETE FROM records WHERE segment = ?", (number,))
         self._db.execute("DELETE FROM copies WHERE segment = ?", (number,))
         self._db.execute(
@@ -244,8 +289,7 @@ class Index:
     def _refresh_segment(self, segment: SegmentFile, walk: Walk, *, settle: bool) -> None:
         known = self._known(segment.ident)
         number, start, next_seq = known.number, known.read_to, known.next_seq
-        size, hash_ = hash_prefix(self._journal, segment, known.length)
-        unchanged = known.length and hash_ and hash_ == known.hash
+        size, unchanged = self._compare(segment, known)
         if unchanged and size == known.length and known.named_sealed == segment.named_sealed:
             return
         dropped: set[_Place] = set()
@@ -260,6 +304,15 @@ class Index:
         self._save(number, segment, scan, start=start)
         if dropped:
             self._note_missed(number, dropped - self._places(number))
+
+    def _compare(self, segment: SegmentFile, known: _Known) -> tuple[int, bool]:
+        """The size of a segment's file, and whether the bytes that were indexed are as they were."""
+        was_hashed = known.length > 0 and self._hashed.get(segment.ident) == known.length
+        size, hash_ = hash_prefix(self._journal, segment, 0 if was_hashed else known.length)
+        unchanged = known.length > 0 and (size >= known.length if was_hashed else hash_ != b"" and hash_ == known.hash)
+        if unchanged:
+            self._hashed[segment.ident] = known.length
+        return size, unchanged
 
     def _known(self, ident: SegmentId) -> _Known:
         query = (
@@ -291,6 +344,16 @@ class Index:
         # In the table's own order each of its pages is touched once a batch, not once a row.
         rows.sort(key=itemgetter(0, 1))
         self._db.executemany("INSERT OR REPLACE INTO records VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
+        if self._is_open_known:
+            self._note_open({row[1] for row in rows if row[1]}, {row[1] for row in rows if _closes(row, self._closing)})
+
+    def _note_open(self, keys: set[object], closed: set[object]) -> None:
+        self._db.executemany("DELETE FROM open WHERE key = ?", [(key,) for key in closed])
+        self._db.executemany(
+            "INSERT OR IGNORE INTO open SELECT ?1 WHERE NOT EXISTS"
+            " (SELECT 1 FROM records WHERE kind = ?2 AND key = ?1 AND flag = ?3)",
+            [(key, *self._closing) for key in keys - closed],
+        )
 
     def _rows(self, number: int, frame: Frame, lines: list[bytes]) -> Iterator[_Values]:
         session, writer, seq = frame.origin
@@ -394,16 +457,29 @@ class Index:
 
     def keys(self, kind: str, flag: int) -> Iterator[str]:
         """The keys that have a record of this kind with this flag, sorted; each once."""
-        query = "SELECT DISTINCT key FROM records WHERE kind = ? AND flag = ? ORDER BY key"
-        return (key for (key,) in self._db.execute(query, (kind, flag)))
+        last, beyond = "", ">="
+        while page := self._page_of_keys(kind, flag, last, beyond):
+            yield from page
+            last, beyond = page[-1], ">"
 
-    def open_keys(self, kind: str, flag: int) -> Iterator[str]:
-        """The keys that have records, but none of this kind with this flag."""
-        query = (
-            "SELECT DISTINCT key FROM records WHERE key != ''"
-            " EXCEPT SELECT key FROM records WHERE kind = ? AND flag = ?"
-        )
-        return (key for (key,) in self._db.execute(query, (kind, flag)))
+    def _page_of_keys(self, kind: str, flag: int, last: str, beyond: str) -> list[str]:
+        keys = f"SELECT DISTINCT key FROM records WHERE kind = ? AND flag = ? AND key {beyond} ? ORDER BY key LIMIT ?"  # noqa: S608
+        values = (kind, flag, last, _PAGE_KEYS)
+        # One long text is handed over far sooner than many short ones.
+        joined = f"SELECT count(*), group_concat(key, char(10)) FROM ({keys})"  # noqa: S608
+        count, text = self._db.execute(joined, values).fetchone()
+        page: list[str] = text.split("\n") if count else []
+        # A key may be anything, also a text of several lines.
+        return page if len(page) == count else [key for (key,) in self._db.execute(keys, values)]
+
+    def count_keys(self, kind: str, flag: int) -> int:
+        """How many keys have a record of this kind with this flag."""
+        query = "SELECT count(DISTINCT key) FROM records WHERE kind = ? AND flag = ?"
+        return int(self._db.execute(query, (kind, flag)).fetchone()[0])
+
+    def open_keys(self) -> Iterator[str]:
+        """The keys that have records, but none that closes them."""
+        return (key for (key,) in self._db.execute("SELECT key FROM open"))
 
     def counts(self) -> dict[str, int]:
         """How many records of each kind, each counted once."""
@@ -451,6 +527,10 @@ class Index:
         return [entry.key for entry in entries if entry and entry.key]
 
 
+def _closes(row: _Values, closing: Closing) -> bool:
+    return row[0] == closing.kind and row[8] == closing.flag
+
+
 def _state_from(row: tuple[object, ...]) -> SegmentState:
     values = list(row[3:13])
     for place in (1, 2, 3, 9):
@@ -468,6 +548,60 @@ def _joined(before: SegmentState, after: SegmentState) -> SegmentState:
         last_digest=after.last_digest or before.last_digest,
         lost=before.lost or after.lost,
     )
+
+
+def _sum_path(path: Path) -> Path:
+    """Beside an index: the hash of its file, as it was when it was last closed."""
+    return path.with_name(path.name + ".sum")
+
+
+def _hash_file(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return file_digest(stream, "sha256").digest()
+
+
+def has_its_sum(path: Path) -> bool:
+    """Whether an index is byte for byte as it was closed."""
+    try:
+        return _sum_path(path).read_bytes() == _hash_file(path)
+    except OSError:
+        return False
+
+
+def extent(path: Path) -> int:
+    """How many bytes of a journal the index at `path` knows; 0 if nothing can be learned from it."""
+    try:
+        with contextlib.closing(_read_only(path)) as db:
+            (schema,) = db.execute("SELECT value FROM about WHERE name = 'schema'").fetchone() or ("",)
+            total = db.execute("SELECT coalesce(sum(length), 0) FROM segments").fetchone()[0]
+            return int(total) if schema == str(_SCHEMA_VERSION) else 0
+    except sqlite3.Error:
+        return 0
+
+
+def copy_index(source: Path, target: Path) -> None:
+    """Puts a copy of an index at `target`.
+
+    Raises:
+        OSError: it could not be copied; `target` is as it was.
+        sqlite3.Error: there is no index at `source`.
+    """
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
+    with contextlib.closing(_read_only(source)) as db:
+        # Nobody writes to the file as long as somebody reads from it.
+        db.execute("BEGIN")
+        db.execute("SELECT 1 FROM sqlite_master").fetchone()
+        try:
+            shutil.copyfile(source, temporary)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copyfile(_sum_path(source), _sum_path(target))
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 
 def hash_prefix(journal: Journal, segment: SegmentFile, length: int) -> tuple[int, bytes]:

@@ -102,6 +102,7 @@ def _create(
         fs.make_directory(directory)
     crashpoints.reach("run.directory-made")
     with contextlib.ExitStack() as undo:
+        undo.callback(_remove, fs, building.root)
         lease = take_lease(fs, building.root)
         undo.callback(lease.release)
         copied = _copy_inputs(fs, building, beginning.inputs)
@@ -123,6 +124,13 @@ def _create(
         opened = RunSession(RunReader(root, fs, index=Layout(root).index), journal, lease, session)
         undo.pop_all()
         return opened
+
+
+def _remove(fs: FileSystem, building: Path) -> None:
+    """Takes back what was begun; where that fails too, the next creation of the run removes it."""
+    with contextlib.suppress(OSError):
+        if building.exists():
+            fs.remove_tree(building)
 
 
 def _preload(journal: JournalWriter, blobs: BlobStore, records: Iterable[Record]) -> None:

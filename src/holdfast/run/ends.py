@@ -86,7 +86,8 @@ class Ends:
         """How the end that a result file tells of stands to those on record."""
         if trial.status is Status.UNFINISHED:
             return Comparison(Standing.OPEN)
-        query = "SELECT attempt, told FROM ends WHERE key = ? ORDER BY session, writer, seq, place"
+        # Of several that are kept, the first of the newest session counts.
+        query = "SELECT attempt, told FROM ends WHERE key = ? ORDER BY session DESC, writer, seq, place"
         ends = [(int(attempt), msgspec.json.decode(told)) for attempt, told in self._db.execute(query, (trial.trial,))]
         final = [(attempt, told) for attempt, told in ends if told["status"] != Status.UNFINISHED.value]
         if same := [told for attempt, told in final if attempt == trial.attempt]:

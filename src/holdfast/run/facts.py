@@ -18,6 +18,7 @@ from holdfast.run.records import Answer, AnyRecord, Envelope, Score, Step, Trial
 
 _HEAD_BYTES = 1 << 16
 _BATCH_ROWS = 2000
+_NEWEST = 1 << 32
 _BODIES = (b',"request":', b',"result":', b',"text":', b',"value":', b',"model":')
 """Where the large part of a record begins; no text inside it can look like this, for its quotes are escaped."""
 _SCHEMA = """
@@ -36,7 +37,7 @@ _INSERTS = {
     "answers": "INSERT OR IGNORE INTO answers VALUES (?)",
     "scores": "INSERT INTO scores VALUES (?,?,?)",
     "ended": "INSERT OR IGNORE INTO ended VALUES (?,?)",
-    # Segments come in any order; the lowest record of a trial is the one that counts.
+    # Segments come in any order; of several records the first of the newest session counts.
     "kept": "INSERT INTO kept VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (trial) DO UPDATE SET place = excluded.place,"
     " session = excluded.session, status = excluded.status, task = excluded.task, model = excluded.model,"
     " source = excluded.source, scores = excluded.scores WHERE excluded.place < place",
@@ -128,7 +129,7 @@ class Facts:
         self.ends.take(trial, ident)
         self._put("ended", trial.trial, trial.task)
         if trial.status.is_kept:
-            place = ".".join(f"{part:020}" for part in ident)
+            place = ".".join(f"{part:020}" for part in (_NEWEST - ident.session, *ident[1:]))
             scores = msgspec.json.encode(trial.scores)
             told = (trial.status.value, trial.task, trial.model, trial.source, scores)
             self._put("kept", trial.trial, place, ident.session, *told)

@@ -39,6 +39,24 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
     raise NotARun(f"There is no run {text!r}, neither as a path nor below {runs}/.", hint=_offer(runs))
 
 
+def find_local_run(text: str, what: str) -> Path:
+    """As `find_run`, for what is done to a run in a directory only; `what` says what that is.
+
+    Raises:
+        UsageError: the run is in an object store, or the directory is the spool of such a run.
+    """
+    url = text if is_url(text) else ""
+    root = Path() if url else find_run(text)
+    if not url and Layout(root).remote.is_file():
+        url = Layout(root).remote.read_text(encoding="utf-8").strip()
+    if url:
+        raise UsageError(
+            f"{url} is in an object store, and only a run in a directory can be {what}.",
+            hint=f"Bring it home first: `holdfast recover {url} --to DIR`.",
+        )
+    return root
+
+
 def all_runs(runs: Path = RUNS) -> list[Path]:
     """Every run below `runs`, in the order of their names."""
     return sorted(_runs_in(runs))

@@ -6,6 +6,7 @@ finished has been synced: the reader syncs the tail of an unsealed segment itsel
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sqlite3
 from collections import Counter
@@ -15,14 +16,16 @@ from functools import cached_property
 from pathlib import Path
 
 from holdfast.errors import NewerFormat, NotARun
-from holdfast.journal import FORMAT, BlobStore, Damage, Index, Journal, RecordId, Row, SegmentPin
+from holdfast.journal import FORMAT, BlobStore, Closing, Damage, Index, Journal, RecordId, Row, SegmentPin
 from holdfast.journal.directory import never_brought, open_segment
 from holdfast.journal.frame import HEADER_SIZE, decode_header
+from holdfast.journal.index import copy_index, extent, has_its_sum
 from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.run.layout import Layout, reader_cache
 from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd, Trial, cited_blob, classify, decode
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
+_FINISHED = Closing("trial", KEPT)
 _FIRST_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _LOOKED_AT = 100
@@ -45,22 +48,22 @@ class RunReader:
         self.journal = Journal(self.fs, self.layout.journal, self.run)
         self.blobs = BlobStore(self.fs, self.layout.blobs)
         self.inputs = BlobStore(self.fs, self.layout.inputs)
-        self.index = Index(self.journal, classify, index or _own_cache(self.layout, self.run))
+        self.index = Index(self.journal, classify, index or _own_cache(self.layout, self.run), _FINISHED)
         try:
             self.refresh()
         except BaseException:
             self.close()
             raise
 
-    def refresh(self) -> None:
-        """Takes in what was written since the last look.
+    def refresh(self, *, again: bool = True) -> None:
+        """Takes in what was written since the last look; with `again`, what was read before is checked again too.
 
         Raises:
             NewerFormat: a newer version wrote some of it.
         """
-        self.index.refresh()
+        self.index.refresh(again=again)
         _refuse_newer(self.layout, self.index.newer_format())
-        for name in ("sessions", "ends"):
+        for name in ("sessions", "ends", "finished_count"):
             self.__dict__.pop(name, None)
 
     def close(self) -> None:
@@ -171,6 +174,11 @@ class RunReader:
         except OSError:
             return ""
 
+    @cached_property
+    def finished_count(self) -> int:
+        """How many trials have a final record which is kept."""
+        return self.index.count_keys(*_FINISHED)
+
     def finished(self) -> Iterator[str]:
         """The keys of the trials that have a final record which is kept, sorted."""
         return self.index.keys("trial", KEPT)
@@ -220,7 +228,7 @@ class RunReader:
         """A quick comparison, by directories; `verify` goes by files."""
         directory = self.layout.artifacts
         present = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
-        known = {*self.finished(), *self.index.open_keys("trial", KEPT)} if present else set()
+        known = {*self.finished(), *self.index.open_keys()} if present else set()
         notes = [
             f"artifacts/{name} is left alone: no record of such a trial is in the journal."
             for name in sorted(present - known)
@@ -236,7 +244,7 @@ class RunReader:
         return any(isinstance(record, Trial) and record.artifacts for record in records)
 
     def _plan_notes(self) -> list[str]:
-        finished = sum(1 for _ in self.finished())
+        finished = self.finished_count
         planned = self.sessions[-1].planned if self.sessions else 0
         if planned and finished > planned:
             return [
@@ -272,23 +280,26 @@ def _own_cache(layout: Layout, run: bytes) -> Path | None:
     cache = reader_cache(layout.root, run)
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
-        if not cache.exists() and layout.index.exists():
-            _copy_index(layout.index, cache)
-    except (OSError, sqlite3.Error):
-        return cache if cache.parent.is_dir() else None
+    except OSError:
+        return None
+    _take_further(cache, layout.index)
     return cache
 
 
-def _copy_index(source: Path, target: Path) -> None:
-    temporary = target.with_suffix(".new")
-    origin = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
-    copy = sqlite3.connect(temporary)
-    try:
-        origin.backup(copy)
-    finally:
-        copy.close()
-        origin.close()
-    temporary.replace(target)
+def take_further(layout: Layout, run: bytes) -> None:
+    """Begins the run's own index, which the caller may write, from this user's where that knows more of the journal.
+
+    So what was read to look at the run is not read again to execute it.
+    """
+    _take_further(layout.index, reader_cache(layout.root, run))
+
+
+def _take_further(index: Path, other: Path) -> None:
+    """Replaces an index by one that knows more, and nothing by whatever there is; either is checked when it is used."""
+    with contextlib.suppress(OSError, sqlite3.Error):
+        known = extent(index)
+        if extent(other) > known and (not known or has_its_sum(other)):
+            copy_index(other, index)
 
 
 def find_run_id(fs: FileSystem, layout: Layout) -> bytes:

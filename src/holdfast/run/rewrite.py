@@ -105,13 +105,15 @@ def prove(old: Journal, new: Journal, drop: Drop) -> None:
     damage: list[Damage] = []
     states: list[SegmentState] = []
     pins: list[SegmentPin] = []
+    lost: list[SegmentId] = []
     expected = (line for _, line in old.stream(damage) if not drop(line))
     for mine, theirs in zip_longest(_read(new, states, damage), expected):
         if mine != theirs and (mine is None or theirs is None or _unpinned(mine) != _unpinned(theirs)):
             raise _unequal(new)
         if mine.startswith(_SESSION) and isinstance(record := decode(mine), Session | SessionEnd):
             pins += record.pins
-    if any(item.is_loss for item in [*damage, *cross_check(states, pins)]):
+            lost += record.lost if isinstance(record, Session) else []
+    if any(item.is_loss for item in [*damage, *cross_check(states, pins, lost)]):
         raise _unequal(new)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.run.layout import Layout
-from holdfast.run.reading import RunReader, check_openable
+from holdfast.run.reading import RunReader, check_openable, find_run_id, take_further
 from holdfast.run.records import Record, Session, SessionEnd, encode, outsource
 from holdfast.run.spool import Uploader
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
@@ -160,7 +160,7 @@ class RunSession:
             self._writer.close(last)
             # The session has ended; an index that cannot be brought up to it costs time, never data.
             with contextlib.suppress(OSError):
-                self.reader.index.refresh(settle=False)
+                self.reader.index.refresh(settle=False, again=False)
             if self.uploader is not None:
                 self.uploader.finish()
         finally:
@@ -229,7 +229,9 @@ def open_session(
         lease = take_lease(fs, root)
         undo.callback(lease.release)
         _settle_name(fs, root)
-        reader = RunReader(root, fs, index=Layout(root).index)
+        layout = Layout(root)
+        take_further(layout, find_run_id(fs, layout))
+        reader = RunReader(root, fs, index=layout.index)
         undo.callback(reader.close)
         session = _begin(reader, lease, max(_next_number(reader), at_least), make, writer)
         undo.pop_all()
@@ -263,7 +265,8 @@ def _begin(
         crashpoints.reach("session.settled")
         journal.commit(encode(session))
         crashpoints.reach("session.opened")
-        reader.refresh()
+        # What was there before has just been read, under the lease.
+        reader.refresh(again=False)
     except BaseException:
         journal.abandon()
         raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterator, Sequence
+from hashlib import blake2b
 from itertools import islice
 
 from holdfast.errors import ConfigurationError
@@ -83,6 +84,13 @@ class Dataset:
 
     def target_digest(self, position: int) -> bytes:
         return self._identities.target_digest(self._selection.rows[position])
+
+    def digest(self) -> bytes:
+        """What the keys of all samples, in their order, follow from."""
+        chosen = blake2b(self._identities.digest(), digest_size=16)
+        chosen.update(self._selection.rows)
+        chosen.update(self._selection.occurrences)
+        return chosen.digest()
 
     @property
     def has_ids(self) -> bool:

@@ -59,9 +59,9 @@ class Identities:
         shelf = rows.shelf if len(rows) >= _SHELVED_FROM else None
         if shelf is None:
             self._read(LastSeen(len(rows)))
-        elif not self._restore(shelf.find(self._shelf_name())):
+        elif not self._restore(shelf.find(self.digest().hex())):
             self._read(LastSeen(len(rows)))
-            shelf.put(self._shelf_name(), self._packed())
+            shelf.put(self.digest().hex(), self._packed())
 
     @property
     def given(self) -> bool:
@@ -118,10 +118,11 @@ class Identities:
         value = rows.read(number, self._decode_id).value
         return self._columns.sample_id({} if value is UNSET else {column: value}, rows.place(number))
 
-    def _shelf_name(self) -> str:
-        """Named after all that the identities follow from: the rows, what of them is what, and how that is digested."""
-        version = f"{_REVISION} {sys.byteorder} {self._occurrences.itemsize}"
-        return shelf_name("identities", version.encode(), self._rows.digest.encode(), canonical_json(self._columns))
+    def digest(self) -> bytes:
+        """What the identities follow from: the rows, what of them is what, and how that is digested and kept."""
+        version = f"{_REVISION} {sys.byteorder} {array('I').itemsize}"
+        name = shelf_name("identities", version.encode(), self._rows.digest.encode(), canonical_json(self._columns))
+        return bytes.fromhex(name)
 
     def _packed(self) -> bytes:
         return b"".join((bytes([self._given]), self._inputs, self._targets, self._occurrences))

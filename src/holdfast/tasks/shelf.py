@@ -29,6 +29,8 @@ class Shelf:
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
         self._waiting: dict[str, bytes] = {}
+        self.is_writable = False
+        """Whether what is put here is written at once."""
 
     def find(self, name: str) -> bytes | None:
         """What was put there under this name, if it is there and sound."""
@@ -42,12 +44,19 @@ class Shelf:
         return content if data[-_DIGEST_BYTES:] == _digest(name, content) else None
 
     def put(self, name: str, content: bytes) -> None:
-        """Hands something in, to be written by `keep`."""
+        """Hands something in: written at once where there is leave, by `keep` where there is not yet."""
         self._waiting[name] = content
+        if self.is_writable and self._directory is not None:
+            self._write(self._directory)
 
     def keep(self, directory: Path) -> None:
-        """Writes what was handed in; where that fails it is worked out again next time."""
-        waiting, self._waiting, self._directory = self._waiting, {}, directory
+        """Gives leave to write to the directory; what was handed in is."""
+        self._directory, self.is_writable = directory, True
+        self._write(directory)
+
+    def _write(self, directory: Path) -> None:
+        """Where that fails, what is lost is worked out again next time."""
+        waiting, self._waiting = self._waiting, {}
         with contextlib.suppress(OSError):
             for name, content in waiting.items():
                 directory.mkdir(exist_ok=True)
