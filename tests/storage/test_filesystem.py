@@ -231,6 +231,7 @@ def test_a_later_write_may_survive_an_earlier_one(recorded, tmp_path):
     node.pending = [b"12", b"34"]
     found = set(file_states(node))
     assert {b"s", b"s12", b"s1234", b"s\x00\x0034", b"s1\x0034"} <= found
+    assert b"s34" not in found
     assert all(state.startswith(b"s") for state in found)
 
 

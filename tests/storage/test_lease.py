@@ -321,15 +321,18 @@ def test_the_heart_beats_by_itself(tmp_path):
     lease.release()
 
 
-def test_a_lease_goes_with_a_directory_that_is_renamed(tmp_path):
-    """A run is made under another name; its lease is held under the new one."""
+def test_a_lease_goes_with_a_directory_that_is_renamed(tmp_path, monkeypatch):
+    """A run is made under another name; its lease is held, and kept alive, under the new one."""
+    clock = [1000.0]
+    monkeypatch.setattr("holdfast.storage.lease.time.monotonic", lambda: clock[0])
     old, new = tmp_path / "old", tmp_path / "new"
     for kind in ("locks", "no-locks"):
         old.mkdir()
         lease = take(kind, old)
         old.rename(new)
         lease.moved_to(new)
-        if kind == "no-locks":
+        for _ in range(2 if kind == "no-locks" else 0):
+            clock[0] += LONG - 1
             lease._beat()
         assert lease.is_held()
         with pytest.raises(RunHeld):

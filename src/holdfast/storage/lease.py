@@ -210,14 +210,23 @@ def _take_without_locks(run: Path, lifetime_seconds: float) -> Lease:
     try:
         fd = os.open(_file(run, current + 1), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     except FileExistsError:
-        raise held(run, decode_holder(_read(run, current + 1))) from None
+        raise held(run, _named_holder(run, current + 1)) from None
     if _newest(run) != current + 1:
         os.close(fd)
         _file(run, current + 1).unlink(missing_ok=True)
-        raise held(run, decode_holder(_read(run, _newest(run))))
+        raise held(run, _named_holder(run, _newest(run)))
     for generation in _generations(run)[:-1]:
         _file(run, generation).unlink(missing_ok=True)
     return _HeartbeatLease(run, current + 1, fd, lifetime_seconds)
+
+
+def _named_holder(run: Path, generation: int) -> Holder | None:
+    """Who has just created a lease file; its name follows in an instant."""
+    for _ in range(_ATTEMPTS_FAR):
+        if holder := decode_holder(_read(run, generation)):
+            return holder
+        time.sleep(_PAUSE_SECONDS)
+    return None
 
 
 def _refuse_if_alive(run: Path, generation: int, lifetime_seconds: float) -> None:
@@ -231,4 +240,4 @@ def _refuse_if_alive(run: Path, generation: int, lifetime_seconds: float) -> Non
         while time.monotonic() < deadline:
             time.sleep(min(_PAUSE_SECONDS, lifetime_seconds))
             if _read(run, generation) != before:
-                raise held(run, holder)
+                raise held(run, holder or _named_holder(run, generation))
