@@ -121,7 +121,8 @@ async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any
         return web.Response(body=raw, content_type=content_type)
     # Dumped here and not by the server: lone surrogates must go out as they are, escaped.
     text = behaviour.get("reply", prompt.upper())
-    return web.Response(body=json.dumps(completion(text, prompt)).encode(), content_type="application/json")
+    whole = completion(text, prompt) | {"model": behaviour.get("model", "counting")}
+    return web.Response(body=json.dumps(whole).encode(), content_type="application/json")
 
 
 async def _half(request: Any, web: Any, prompt: str) -> Any:

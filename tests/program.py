@@ -12,9 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from observed import Ended, Zygote, new_logs, read_logs
-
-PATIENCE_SECONDS = 120.0
+from observed import PATIENCE_SECONDS, Ended, Zygote, new_logs, read_logs
 
 
 class Started:

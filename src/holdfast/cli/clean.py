@@ -7,7 +7,7 @@ import click
 from holdfast.cli.main import print_json
 from holdfast.errors import UsageError
 from holdfast.run.clean import Cleaned, clean_steps
-from holdfast.run.find import find_run
+from holdfast.run.find import find_local_run
 
 
 @click.command("clean")
@@ -18,7 +18,7 @@ from holdfast.run.find import find_run
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, *, steps: bool, spool: bool, dry_run: bool, as_json: bool) -> int:
     """Delete from RUN what --steps or --spool names. Every score and report stays the same."""
-    root = find_run(run)
+    root = find_local_run(run, "cleaned")
     if spool:
         raise UsageError(
             f"{root} is a local run: it has no spool, and nothing of it is kept elsewhere.",

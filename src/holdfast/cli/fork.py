@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
 from holdfast.cli.main import print_json
+from holdfast.cli.resume import offered_eval
 from holdfast.engine.begin import default_root
 from holdfast.engine.fork import Forked, fork
+from holdfast.errors import UsageError
 from holdfast.run.find import find_run
-from holdfast.spec import load_eval, resolve
 
 
 @click.command("fork")
 @click.argument("run")
-@click.option("--config", "eval_file", required=True, type=click.Path(path_type=Path), help="The eval of the new run.")
+@click.option("--config", "eval_file", type=click.Path(path_type=Path), help="The eval of the new run.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting of the eval.")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Put the new run exactly there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(run: str, eval_file: Path, run_dir: Path | None, *, as_json: bool) -> int:
-    """Make a new run with the eval of --config, and take over every trial of RUN whose answer would be the same.
+def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir: Path | None, *, as_json: bool) -> int:
+    """Make a new run with an edited eval, and take over every trial of RUN whose answer would be the same.
 
     Nothing is called; `holdfast resume` goes on with the new run.
     """
-    spec = resolve(load_eval(eval_file), str(eval_file))
-    begun, told = fork(find_run(run), spec, run_dir or default_root(spec), origin=str(eval_file))
+    root = find_run(run)
+    spec = offered_eval(root, settings, eval_file)
+    if spec is None:
+        raise UsageError("A fork needs an eval.", hint="Give --config EVAL, or --set for changes to the run's own.")
+    begun, told = fork(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
     finished = sum(1 for _ in begun.session.reader.finished())
     begun.session.close("forked", finished=finished, planned=told.planned)
     if as_json:
@@ -42,4 +48,4 @@ def _print(told: Forked) -> None:
         click.echo(f"  {count} owed: {why}")
     if told.cost:
         click.echo(f"  what is owed will cost about {told.cost:.4f}, by what trials have cost so far")
-    click.echo(f"Go on with: holdfast resume {told.run}")
+    click.echo(f"Go on with: holdfast resume {shlex.quote(told.run)}")

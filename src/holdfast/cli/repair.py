@@ -9,7 +9,7 @@ import click
 from holdfast.cli.main import print_json
 from holdfast.cli.printable import printable
 from holdfast.engine.remake import EvalPlanner
-from holdfast.run.find import find_run
+from holdfast.run.find import find_local_run
 from holdfast.run.findings import Group
 from holdfast.run.repair import Repair, repair_run
 
@@ -23,7 +23,7 @@ def command(run: str, *, as_json: bool) -> int:
     """Write config.yaml and the index of RUN again where they are damaged, and record what result files tell of trials
     that the journal has lost. What is replaced is kept in backup-<n>. Exits 1 if something needs a look.
     """
-    told = repair_run(find_run(run), EvalPlanner())
+    told = repair_run(find_local_run(run, "repaired"), EvalPlanner())
     if as_json:
         print_json(told)
     else:

@@ -41,6 +41,8 @@ def go_on(run: str, offered: EvalSpec | None = None, *, as_json: bool, reuse: Re
     if complete is None:
         begun = begin_remote_resume(run, offered=offered) if is_url(run) else begin_resume(Path(run), offered=offered)
         begun.reuse = reuse
+        if reuse is not None:
+            reuse.leave_out(begun.session.reader)
         return carry_out(begun, as_json=as_json, resumed=True)
     if is_url(run):
         upload_rest(run)

@@ -10,7 +10,7 @@ import click
 from holdfast.cli.execute import carry_out
 from holdfast.cli.main import print_json
 from holdfast.cli.resume import go_on
-from holdfast.engine.begin import begin_run, default_root, plan_entries
+from holdfast.engine.begin import Begun, begin_run, default_root, plan_entries
 from holdfast.engine.prepare import FreshInputs, Prepared, prepare
 from holdfast.engine.remote import begin_remote_run, remote_exists
 from holdfast.engine.reuse import Reuse
@@ -56,12 +56,21 @@ def command(
     replies = Reuse([find_run(run) for run in reuse]) if reuse else None
     if or_resume and run_dir is not None and _is_there(run_dir):
         return go_on(run_dir, spec, as_json=as_json, reuse=replies)
-    if run_dir is not None and is_url(run_dir):
-        begun = begin_remote_run(spec, run_dir, source=eval_file)
-    else:
-        begun = begin_run(spec, Path(run_dir) if run_dir else default_root(spec), source=eval_file)
+    try:
+        begun = _begin(spec, run_dir, eval_file)
+    except UsageError:
+        if not (or_resume and run_dir is not None and _is_there(run_dir)):
+            raise
+        # The same command somewhere else was faster.
+        return go_on(run_dir, spec, as_json=as_json, reuse=replies)
     begun.reuse = replies
     return carry_out(begun, as_json=as_json, resumed=False)
+
+
+def _begin(spec: EvalSpec, run_dir: str | None, source: str) -> Begun:
+    if run_dir is not None and is_url(run_dir):
+        return begin_remote_run(spec, run_dir, source=source)
+    return begin_run(spec, Path(run_dir) if run_dir else default_root(spec), source=source)
 
 
 def _is_there(run_dir: str) -> bool:

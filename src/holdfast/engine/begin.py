@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.engine.examine import Examiner, Passage, raw_digest, task_codes
 from holdfast.engine.history import History
+from holdfast.engine.look import look
 from holdfast.engine.prepare import FreshInputs, Prepared, prepare, source_inputs
 from holdfast.engine.reuse import Reuse
 from holdfast.errors import NotARun
@@ -152,11 +153,12 @@ def examine_run(root: Path, offered: EvalSpec | None = None, tasks: Mapping[str,
 
     Raises:
         ResumeAborted: the run may not go on with what is offered.
+        RunHeld: another session executes it and has changed it meanwhile.
     """
     reader = RunReader(root)
     try:
         last_session(reader)
-        return Examiner(reader, offered, tasks).examine()
+        return look(reader, offered, tasks)
     finally:
         reader.close()
 

@@ -17,6 +17,7 @@ from holdfast.engine.activity import Activity, Gate
 from holdfast.engine.clock import Clock
 from holdfast.engine.pace import Booking, Pace
 from holdfast.engine.scheduler import Ticket
+from holdfast.engine.served import OtherModel
 from holdfast.engine.slots import Level, Slots
 from holdfast.errors import RunHeld
 from holdfast.models.errors import PassingError, RateLimited, Rejected
@@ -46,6 +47,8 @@ class ModelClosed(Rejected):
     """The model refused the key or is not there, and is not asked again in this session."""
 
     kind = "closed"
+    usage: Usage | None = None
+    """What a reply took that could not be used."""
 
 
 @dataclass
@@ -65,6 +68,11 @@ class Model:
     """Since when it has failed whoever asked; None once it has answered anybody."""
 
     has_replied: bool = False
+
+    expected: str = ""
+    """Which model the server has to say it is, where it is reached at another address than before."""
+
+    is_other: bool = False
 
     def fail(self, now: float) -> float:
         """Notes a failure; since when it has failed whoever asked."""
@@ -137,10 +145,11 @@ class Caller:
                     raise
             except Rejected as error:
                 # Where it has replied to others, only a refused key is more than a matter of this one request.
-                if error.status not in _HOPELESS or (model.has_replied and error.status != _NO_KEY):
+                is_hopeless = error.status in _HOPELESS and (not model.has_replied or error.status == _NO_KEY)
+                if not is_hopeless and not isinstance(error, OtherModel):
                     raise
                 self._close(model, error)
-                raise closed(model) from None
+                raise closed(model, getattr(error, "usage", None)) from None
             finally:
                 self._give(model)
             self._counts.retries += 1
@@ -200,8 +209,18 @@ class Caller:
         finally:
             if reply is None or reply.usage is not None:
                 model.pace.settle(booking, reply.usage if reply else None)
+        self._check_served(model, reply)
         model.failing_since, model.has_replied = None, True
         return reply
+
+    def _check_served(self, model: Model, reply: Reply) -> None:
+        """Holds the first reply from a new address against those on record."""
+        if not model.expected or not reply.model:
+            return
+        if reply.model != model.expected:
+            model.is_other = True
+            raise OtherModel(model.name, model.spec, model.expected, reply)
+        model.expected = ""
 
     def _close(self, model: Model, error: Rejected) -> None:
         if not model.refusal:
@@ -227,6 +246,8 @@ def _checked(model: Model, reply: object) -> Reply:
     return reply
 
 
-def closed(model: Model) -> ModelClosed:
+def closed(model: Model, usage: Usage | None = None) -> ModelClosed:
     """The error of everyone who comes to a model that is not asked any more."""
-    return ModelClosed(f"{model.name} is not asked again in this session. {model.refusal}")
+    error = ModelClosed(f"{model.name} is not asked again in this session. {model.refusal}")
+    error.usage = usage
+    return error

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.engine.begin import last_session
-from holdfast.engine.examine import Examiner, Passage
+from holdfast.engine.examine import Passage
+from holdfast.engine.history import blocked_trials
+from holdfast.engine.look import look
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.run.config_file import write_config
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Status, decode_summary
 from holdfast.spec import EvalSpec
 from holdfast.spec.compare import Difference
 from holdfast.storage import take_lease
@@ -50,31 +51,25 @@ def complete_run(
             return None
         passage = _examined(reader, offered, tasks)
         if passage is None:
-            return Complete(planned, _blocked(reader), [], "")
+            return Complete(planned, blocked_trials(reader), [], "")
         passage.inputs.close()
         if passage.decision.changes:
             return None
         if passage.note:
             _write_config(reader)
-        return Complete(planned, _blocked(reader), passage.decision.kept, passage.note)
+        return Complete(planned, blocked_trials(reader), passage.decision.kept, passage.note)
     finally:
         reader.close()
 
 
 def _examined(reader: RunReader, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> Passage | None:
     try:
-        return Examiner(reader, offered, tasks).examine()
+        return look(reader, offered, tasks)
     except UsageError:
         if offered is not None:
             raise
         # A task's code or a library is not there any more; the run is complete without it.
         return None
-
-
-def _blocked(reader: RunReader) -> int:
-    """How many attempts ended because a content policy stepped in; such a trial is kept, and is no valid one."""
-    rows = reader.index.rows("trial")
-    return sum(decode_summary(row.data or b"").status == Status.BLOCKED.value for row in rows)
 
 
 def _write_config(reader: RunReader) -> None:

@@ -17,7 +17,7 @@ from holdfast.engine.boundary import guard
 from holdfast.engine.calls import CallCounts, Caller, Model
 from holdfast.engine.carry import Carrier
 from holdfast.engine.clock import Clock, RealClock
-from holdfast.engine.history import History
+from holdfast.engine.history import History, blocked_trials
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.levels import Levels
 from holdfast.engine.pace import Pace
@@ -26,9 +26,10 @@ from holdfast.engine.prepare import Prepared
 from holdfast.engine.progress import Progress
 from holdfast.engine.reuse import Reuse
 from holdfast.engine.scheduler import LaneQueue, Scheduler
+from holdfast.engine.served import replied_before
 from holdfast.engine.slots import Level
 from holdfast.engine.trial import TrialEnvironment
-from holdfast.errors import RunHeld, StorageFailure
+from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.session import RunSession
 from holdfast.spec import EvalSpec
@@ -77,6 +78,8 @@ class Execution:
         if session.uploader is not None:
             self.progress.lag = partial(str, session.uploader.lag)
         self._lanes: list[Lane] = []
+        self._refusal = ""
+        """Why the run may not go on as it was resumed, if that came out only now."""
 
     def _planned_and_finished(self) -> int:
         """As far as it is known before the plan has been gone through: some may not be part of it any more."""
@@ -144,11 +147,13 @@ class Execution:
     def _open_models(self, spec: EvalSpec) -> dict[str, Model]:
         self._prepared.open_models()
         models: dict[str, Model] = {}
+        expected = replied_before(self._session.reader, spec)
         for name, provider in self._prepared.providers.items():
             model = spec.models[name]
             # A model in this machine's memory knows best how many requests it can work on.
             limit = model.concurrency_limit or getattr(provider, "concurrency_limit", None)
-            models[name] = Model(name, model, provider, Pace(model.rate_limit, self._clock), Level(name, limit))
+            pace, level = Pace(model.rate_limit, self._clock), Level(name, limit)
+            models[name] = Model(name, model, provider, pace, level, expected=expected.get(name, ""))
         return models
 
     def _make_carrier(self, models: dict[str, Model], levels: Levels) -> Carrier:
@@ -161,7 +166,7 @@ class Execution:
     def _add_lanes(self, levels: Levels) -> None:
         for task in self._prepared.tasks:
             for model in task.models:
-                lane = Lane(task, model, self._finished, self._lacking)
+                lane = Lane(task, model, self._finished, self._lacking, task.dataset.rows.shelf)
                 self._lanes.append(lane)
                 queue = LaneQueue(lane.cells(), levels.solve_of(task.name, model), levels.active(), model)
                 self._scheduler.add(queue)
@@ -170,6 +175,9 @@ class Execution:
         """A model is not asked again in this session: said once, and none of its trials is begun any more."""
         self.progress.messages.append(f"{model.name}: not asked again in this session. {model.refusal}")
         self._scheduler.drop(model.name)
+        if model.is_other:
+            self._refusal = f"Resume aborted: {model.refusal}"
+            self._let_finish()
 
     # Interrupts.
 
@@ -180,6 +188,10 @@ class Execution:
 
     def _drain(self, name: str) -> None:
         self.progress.messages.append(f"{name}: letting calls in flight finish; once more stops at once.")
+        self._let_finish()
+
+    def _let_finish(self) -> None:
+        """Begins nothing more, and gives calls in flight a while to come to their end."""
         self._gate.close()
         self._scheduler.stop()
         asyncio.get_running_loop().call_later(self._prepared.spec.runner.grace, self._scheduler.cancel)
@@ -209,7 +221,7 @@ class Execution:
         if self._scheduler.is_through:
             progress.finished_before = sum(lane.passed for lane in self._lanes)
         how, code = self._verdict(failure)
-        ended = Ended(how, code, progress.planned, progress.done, progress.failed)
+        ended = Ended(how, code, progress.planned, progress.done, progress.failed, self._refusal)
         if failure is not None:
             self._session.abandon()
             return replace(ended, warning=str(failure))
@@ -233,8 +245,10 @@ class Execution:
         progress = self.progress
         if failure is not None:
             return "storage" if isinstance(failure, StorageFailure) else "held by another", failure.exit_code
+        if self._refusal:
+            return "refused", ResumeAborted.exit_code
         if self._interrupt.has_come and progress.done < progress.planned:
             return "interrupted", self._interrupt.exit_code
-        if progress.done < progress.planned or progress.blocked:
+        if progress.done < progress.planned or progress.blocked or blocked_trials(self._session.reader):
             return "finished with failures", 1
         return "completed", 0

@@ -16,15 +16,17 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.begin import Begun, input_files, last_session, session_fields
+from holdfast.engine.estimate import Estimate
 from holdfast.engine.examine import saved_eval
-from holdfast.engine.history import History
-from holdfast.engine.plan import Cell, KeySet, Lane, PlannedTask
+from holdfast.engine.forked_side import ForkedSide
+from holdfast.engine.history import History, Past
+from holdfast.engine.plan import Cell, KeySet, Lane
 from holdfast.engine.prepare import FreshInputs, Prepared, SavedInputs, prepare
 from holdfast.run import create_run
 from holdfast.run.create import refuse_existing
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Note, Record, TaskCode
-from holdfast.spec import EvalSpec, ModelSpec, plain
+from holdfast.run.records import Note, Record, Session, Status
+from holdfast.spec import EvalSpec, plain
 from holdfast.tasks.code import code_of
 
 
@@ -41,45 +43,6 @@ class Forked(msgspec.Struct):
     """Why the others are owed."""
     cost: float
     """What those are likely to cost, by what the trials of the run have cost so far."""
-
-
-class _Side:
-    """One of the two runs: its plan, and what each trial's answer and score rest on."""
-
-    def __init__(self, prepared: Prepared, code: dict[str, TaskCode]) -> None:
-        self.prepared, self._code = prepared, code
-        self._tasks = {task.name: task for task in prepared.tasks}
-        self._positions: dict[str, dict[str, int]] = {}
-
-    def task(self, name: str) -> PlannedTask | None:
-        return self._tasks.get(name)
-
-    def position(self, task: PlannedTask, sample: str) -> int | None:
-        if task.name not in self._positions:
-            keys = enumerate(task.dataset.keys())
-            self._positions[task.name] = {key: position for position, key in keys}
-        return self._positions[task.name].get(sample)
-
-    def answer_identity(self, task: PlannedTask, model: str, position: int, cell: Cell) -> Any:
-        """Everything that determines the answer of one trial."""
-        sample = task.dataset[position]
-        own = {**task.task.solver_identity(sample, cell.axes), "source": self._code[task.name].solver}
-        entry = self.prepared.spec.models[model]
-        return (
-            msgspec.json.encode(own, order="sorted"),
-            task.dataset.input_digest(position),
-            _asked(entry),
-            task.limits,
-        )
-
-    def score_identity(self, task: PlannedTask, position: int) -> Any:
-        return (self._code[task.name].scorers, task.dataset.target_digest(position))
-
-
-def _asked(model: ModelSpec) -> bytes:
-    """What of a model determines its replies."""
-    kept = {name: value for name, value in plain(model).items() if name in {"provider", "model", "generation", "args"}}
-    return msgspec.json.encode(kept, order="sorted")
 
 
 def fork(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> tuple[Begun, Forked]:
@@ -116,22 +79,14 @@ class _Taking:
 
     def __init__(self, reader: RunReader, prepared: Prepared) -> None:
         last = last_session(reader)
-        saved = saved_eval(last)
-        common = msgspec.structs.replace(
-            saved, tasks={n: t for n, t in saved.tasks.items() if n in prepared.spec.tasks}
-        )
-        built = (
-            prepare(common, SavedInputs(reader.layout, last.inputs))
-            if common.tasks
-            else Prepared(saved, [], prepared.inputs)
-        )
         self._reader, self._history = reader, History(reader)
-        self._old = _Side(built, last.code)
-        self._new = _Side(prepared, {task.name: code_of(task.task) for task in prepared.tasks})
+        self._old = ForkedSide(_prepared_again(reader, last, prepared), last.code)
+        self._new = ForkedSide(prepared, {task.name: code_of(task.task) for task in prepared.tasks})
         self._finished = KeySet(reader.finished())
+        self._source = reader.run.hex()
         self._taken = self._rescored = 0
         self._why: Counter[str] = Counter()
-        self._costs: list[float] = []
+        self._estimate = Estimate(reader, prepared.spec)
 
     def records(self) -> Iterator[Record]:
         """Every record to be taken over, and at the end a note that says so."""
@@ -139,36 +94,48 @@ class _Taking:
             for model in task.models:
                 for cell in Lane(task, model, KeySet([]), KeySet([])).cells():
                     yield from self._of(cell)
-        text = (
-            f"taken over from run {self._reader.run.hex()}: {self._taken} trials, {self._rescored} to be scored again"
-        )
-        yield Note(kind="fork", text=text, data={"run": self._reader.run.hex(), "trials": self._taken})
+        text = f"taken over from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
+        yield Note(kind="fork", text=text, data={"run": self._source, "trials": self._taken})
 
     def _of(self, cell: Cell) -> Iterator[Record]:
-        why = self._difference(cell)
-        if why:
-            self._why[why] += 1
+        if why := self._difference(cell):
+            self._owe(cell, why)
             return
-        sources = {"source": self._reader.run.hex()}
         past = self._history.whole(cell.key)
-        yield from (msgspec.structs.replace(step, **sources) for step in past.steps)
+        yield from (msgspec.structs.replace(step, source=self._source) for step in past.steps)
         if past.answer is not None:
             yield past.answer
-        if past.end is None:
-            self._why["unfinished in the run"] += 1
-            return
-        self._costs.append(past.end.cost)
-        if self._scores_the_same(cell):
+        kept = self._kept_scores(cell)
+        if past.end is not None and self._is_whole(cell, past, kept):
             self._taken += 1
-            yield from past.scores.values()
-            yield msgspec.structs.replace(past.end, **sources)
+            yield from (msgspec.structs.replace(score, source=self._source) for score in past.scores.values())
+            yield msgspec.structs.replace(past.end, source=self._source)
+            return
+        # A score of a trial that is to end here again has its place in that end.
+        placeless: dict[str, Any] = {"source": self._source, "task": "", "model": "", "axes": {}}
+        yield from (msgspec.structs.replace(past.scores[name], **placeless) for name in kept if name in past.scores)
+        if past.answer is None:
+            self._owe(cell, "unfinished in the run")
         else:
             self._rescored += 1
 
+    def _is_whole(self, cell: Cell, past: Past, kept: set[str]) -> bool:
+        """Whether a trial that has ended has exactly the scores that it is to have."""
+        if past.end is None or past.end.status is not Status.VALID:
+            return past.end is not None
+        planned = {scorer.name for scorer in cell.task.task.scorers}
+        return planned == kept == {*past.end.scores, *past.scores}
+
+    def _owe(self, cell: Cell, why: str) -> None:
+        self._why[why] += 1
+        self._estimate.add(cell)
+
     def _difference(self, cell: Cell) -> str:
         """Why a trial cannot be taken over; empty if it can."""
-        old = self._old.task(cell.task.name)
-        if old is None or cell.model not in old.models:
+        old, name = self._old.task(cell.task.name), cell.task.name
+        if old is None:
+            return "its answer would be another" if name in self._old.prepared.spec.tasks else "new task or model"
+        if cell.model not in old.models:
             return "new task or model"
         position = self._old.position(old, cell.task.dataset.key(cell.position))
         if position is None:
@@ -176,21 +143,38 @@ class _Taking:
         digest = bytes.fromhex(cell.key)
         if digest not in self._finished and digest not in self._history.touched:
             return "not in the run yet"
-        mine = self._new.answer_identity(cell.task, cell.model, cell.position, cell)
-        if mine != self._old.answer_identity(old, cell.model, position, cell):
+        mine = self._new.answer_identity(cell.task, cell.model, cell.position, cell.axes)
+        if mine != self._old.answer_identity(old, cell.model, position, cell.axes):
             return "its answer would be another"
         return ""
 
-    def _scores_the_same(self, cell: Cell) -> bool:
+    def _kept_scores(self, cell: Cell) -> set[str]:
+        """The scorers that would judge this trial's answer as they have."""
         old = self._old.task(cell.task.name)
         position = self._old.position(old, cell.task.dataset.key(cell.position)) if old else None
         if old is None or position is None:
-            return False
-        mine = self._new.score_identity(cell.task, cell.position)
-        return bool(mine == self._old.score_identity(old, position))
+            return set()
+        before = self._old.score_identities(old, position)
+        after = self._new.score_identities(cell.task, cell.position)
+        return {name for name, identity in after.items() if before.get(name) == identity}
 
     def told(self, root: Path) -> Forked:
         planned = self._new.prepared.planned
-        mean = sum(self._costs) / len(self._costs) if self._costs else 0.0
-        owed = sum(self._why.values())
-        return Forked(str(root), planned, self._taken, self._rescored, dict(self._why), mean * owed)
+        return Forked(str(root), planned, self._taken, self._rescored, dict(self._why), self._estimate.cost)
+
+
+def _prepared_again(reader: RunReader, last: Session, new: Prepared) -> Prepared:
+    """The plan of the run that is forked, as far as its tasks are tasks of the new one.
+
+    Of a task in Python only the digests of what its code was are left; what it asked about is in the run.
+    """
+    saved = saved_eval(last)
+    common = {
+        name: entry
+        for name, entry in saved.tasks.items()
+        if name in new.spec.tasks and bool(entry.use) is bool(new.spec.tasks[name].use)
+    }
+    given = {task.name: task.task for task in new.tasks if new.spec.tasks[task.name].use}
+    inputs = SavedInputs(reader.layout, last.inputs)
+    built = prepare(msgspec.structs.replace(saved, tasks=common), inputs, given).tasks if common else []
+    return Prepared(saved, built, inputs)

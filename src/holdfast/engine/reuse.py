@@ -7,9 +7,9 @@ step says where its reply comes from, and costs nothing.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,7 +27,7 @@ def asked_of(model: ModelSpec) -> bytes:
     """What makes two models the same one: who serves it, its name and the provider's options; not where it is
     reached.
     """
-    kept = {name: value for name, value in plain(model).items() if name in {"provider", "model", "args"}}
+    kept = {name: value for name, value in plain(model).items() if name in {"provider", "model", "headers", "args"}}
     return msgspec.json.encode(kept, order="sorted")
 
 
@@ -42,39 +42,57 @@ class Reuse:
         """
         # A private file of SQLite's own, gone when it is closed: replies of large runs do not fit into memory.
         self._db = sqlite3.connect("")
-        self._db.execute("CREATE TABLE replies (model BLOB, fingerprint TEXT, run TEXT, line BLOB)")
+        self._db.execute(
+            "CREATE TABLE replies (model BLOB, fingerprint TEXT, run TEXT, at REAL, seconds REAL, line BLOB,"
+            " UNIQUE (model, fingerprint, run, at, seconds))"
+        )
         for run in runs:
             self._read(run)
-        self._db.execute("CREATE INDEX by_request ON replies (model, fingerprint)")
-        self._used: Counter[tuple[bytes, str]] = Counter()
         self.taken = 0
 
     def _read(self, run: Path) -> None:
-        reader = RunReader(run)
-        try:
-            if not reader.sessions:
-                raise ConfigurationError(f"{run} has no session record, so nobody knows whom its replies are from.")
-            models = {name: asked_of(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
-            for _, line in reader.stream([]):
-                if not line.startswith(_STEP, 1) or not isinstance(step := decode(line), Step):
-                    continue
-                if step.model in models and step.error is None:
-                    row = (models[step.model], fingerprint_in(step.step), reader.run.hex(), line)
-                    self._db.execute("INSERT INTO replies VALUES (?, ?, ?, ?)", row)
-        finally:
-            reader.close()
+        with contextlib.closing(RunReader(run)) as reader:
+            for model, step, line in _replies(reader):
+                # A reply that several of the runs have taken over from one is still one draw.
+                row = (*_identity(model, step, reader.run.hex()), line)
+                self._db.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def leave_out(self, reader: RunReader) -> None:
+        """Leaves out the replies that earlier sessions of a run have taken."""
+        for model, step, _ in _replies(reader):
+            if step.source:
+                query = "DELETE FROM replies WHERE model = ? AND fingerprint = ? AND run = ? AND at = ? AND seconds = ?"
+                self._db.execute(query, _identity(model, step, ""))
 
     def take(self, model: ModelSpec, fingerprint: str) -> Step | None:
         """A recorded reply to this request that was not used yet; its `source` names the run it is from."""
-        asked = (asked_of(model), fingerprint)
-        query = "SELECT line, run FROM replies WHERE model = ? AND fingerprint = ? ORDER BY rowid LIMIT 1 OFFSET ?"
-        found = self._db.execute(query, (*asked, self._used[asked])).fetchone()
-        if found is None:
+        query = "SELECT rowid, line, run FROM replies WHERE model = ? AND fingerprint = ? ORDER BY rowid LIMIT 1"
+        found = self._db.execute(query, (asked_of(model), fingerprint)).fetchone()
+        step = decode(found[1]) if found is not None else None
+        if not isinstance(step, Step):
             return None
-        self._used[asked] += 1
+        self._db.execute("DELETE FROM replies WHERE rowid = ?", found[:1])
         self.taken += 1
-        step = decode(found[0])
-        return msgspec.structs.replace(step, source=found[1]) if isinstance(step, Step) else None
+        return msgspec.structs.replace(step, source=found[2])
+
+
+def _replies(reader: RunReader) -> Iterator[tuple[bytes, Step, bytes]]:
+    """Every reply of a model that is on record: what the model is, the step, and its line."""
+    if not reader.sessions:
+        raise ConfigurationError(
+            f"{reader.layout.root} has no session record, so nobody knows whom its replies are from."
+        )
+    models = {name: asked_of(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
+    for _, line in reader.stream([]):
+        if not line.startswith(_STEP, 1) or not isinstance(step := decode(line), Step):
+            continue
+        if step.model in models and step.error is None:
+            yield models[step.model], step, line
+
+
+def _identity(model: bytes, step: Step, run: str) -> tuple[bytes, str, str, float, float]:
+    """What makes two records the same reply: the request, and when and in which run it was made."""
+    return model, fingerprint_in(step.step), step.source or run, step.at, step.seconds
 
 
 def fingerprint_in(step: str) -> str:

@@ -147,7 +147,9 @@ class RunningTrial:
         if (recorded := self._steps.replay(key)) is not None:
             reply = self._replay(recorded)
         elif (reused := self._reused(key)) is not None:
-            await self._keep(msgspec.structs.replace(reused, parent=_since(talk, messages)[0]))
+            parent, added = _since(talk, messages)
+            told = _recorded_request(request, added)
+            await self._keep(msgspec.structs.replace(reused, parent=parent, request=told))
             reply = self._replay(reused)
         else:
             reply = await self._ask(request, key, talk)

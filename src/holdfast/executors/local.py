@@ -14,7 +14,7 @@ from holdfast.engine.begin import Begun, begin_resume, begin_run
 from holdfast.engine.complete import complete_run
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.prepare import IN_MEMORY
-from holdfast.errors import StorageFailure, UsageError
+from holdfast.errors import ResumeAborted, StorageFailure, UsageError
 from holdfast.run.layout import Layout
 from holdfast.spec import EvalSpec, resolve, typed_eval
 from holdfast.tasks import Task, TaskFactory
@@ -79,6 +79,8 @@ async def evaluate_async(
     ended = await execute(begun)
     if ended.exit_code == StorageFailure.exit_code:
         raise StorageFailure(ended.warning)
+    if ended.exit_code == ResumeAborted.exit_code:
+        raise ResumeAborted(ended.warning)
     return Run.open(begun.root, ended=ended)
 
 
