@@ -77,15 +77,15 @@ class Activity:
 
     def foreign(self) -> _During:
         """While a step or a scorer of the task's own runs."""
-        return _During(self, acting=1)
+        return _During(self, 1, 0, 0)
 
     def parking(self) -> _During:
         """While the trial waits for a slot, for its turn, or for a pause to end."""
-        return _During(self, parked=1)
+        return _During(self, 0, 1, 0)
 
     def working(self) -> _During:
         """While a call is under way, or a record is being made durable."""
-        return _During(self, busy=1)
+        return _During(self, 0, 0, 1)
 
     def add(self, acting: int, parked: int, busy: int) -> None:
         """So much more of each is going on."""
@@ -94,24 +94,23 @@ class Activity:
         self.busy += busy
         if self.limit is not None:
             self.limit.count(running=self.parked == 0 or bool(self.busy or self.acting))
-        if not self.busy and self.is_idle:
+        if not self.busy and (self.parked > 0 or self.is_disturbed):
             self._on_idle(self)
 
 
 class _During:
     """While a trial does one thing. Entered several times in every trial, so it is no generator."""
 
-    __slots__ = ("_activity", "_more")
+    __slots__ = ("_acting", "_activity", "_busy", "_parked")
 
-    def __init__(self, activity: Activity, *, acting: int = 0, parked: int = 0, busy: int = 0) -> None:
-        self._activity, self._more = activity, (acting, parked, busy)
+    def __init__(self, activity: Activity, acting: int, parked: int, busy: int) -> None:
+        self._activity, self._acting, self._parked, self._busy = activity, acting, parked, busy
 
     def __enter__(self) -> None:
-        self._activity.add(*self._more)
+        self._activity.add(self._acting, self._parked, self._busy)
 
     def __exit__(self, *_: object) -> None:
-        acting, parked, busy = self._more
-        self._activity.add(-acting, -parked, -busy)
+        self._activity.add(-self._acting, -self._parked, -self._busy)
 
 
 class Gate:

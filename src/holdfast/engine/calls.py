@@ -239,7 +239,8 @@ def _checked(model: Model, reply: object) -> Reply:
     if not isinstance(reply, Reply):
         raise Rejected(f"The provider of {model.name} returned {type(reply).__name__}.", hint=_GIVE_A_REPLY)
     texts = (reply.text, reply.finish, reply.model, reply.id, reply.reasoning)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(reply.usage, Usage | None):
+    is_text = set(map(type, texts)) == {str} or all(isinstance(text, str) for text in texts)
+    if not is_text or not (reply.usage is None or isinstance(reply.usage, Usage)):
         raise Rejected(
             f"The provider of {model.name} returned a reply with a field of a wrong type.", hint=_GIVE_A_REPLY
         )

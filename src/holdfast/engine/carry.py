@@ -7,9 +7,8 @@ infrastructure does leaves the trial unfinished: never scored, and the same atte
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -85,11 +84,14 @@ class Carrier:
     async def _carry_late(self, cell: Cell, ticket: Ticket) -> None:
         """Has a trial that ended before judged by the scorers that were added since; the model is not asked."""
         past = self._history.kept(cell.key)
-        with self._trial(cell, past, ticket) as trial:
+        trial = self._begin(cell, past, ticket)
+        try:
             end = await _Attempt(self, cell, past, trial).judge(ticket)
             if end.error is not None:
                 note = Note(kind="score", trial=cell.key, text=f"{end.error.kind}: {end.error.message}")
                 await self.environment.session.keep(note)
+        finally:
+            self.underway.discard(trial)
         self._tell(cell, end, will_retry=False)
 
     def _tell(self, cell: Cell, end: Trial, *, will_retry: bool) -> None:
@@ -99,23 +101,23 @@ class Carrier:
 
     async def _attempt(self, cell: Cell, past: Past, ticket: Ticket) -> Past | None:
         """Carries out one attempt until its end is durable; where the next one begins, if there is to be one."""
-        with self._trial(cell, past, ticket) as trial:
+        trial = self._begin(cell, past, ticket)
+        try:
             attempt = _Attempt(self, cell, past, trial)
             end = await attempt.carry_out(ticket)
             # Counted from the first attempt of all, so that an interrupt between two of them grants no further ones.
             will_retry = end.status is Status.FAILED and past.attempt % (cell.task.max_retries + 1) != 0
             await self._record(cell, trial, end, will_retry=will_retry)
             return Past(past.attempt + 1, [], attempt.answer, attempt.judged) if will_retry else None
+        finally:
+            self.underway.discard(trial)
 
-    @contextlib.contextmanager
-    def _trial(self, cell: Cell, past: Past, ticket: Ticket) -> Iterator[RunningTrial]:
+    def _begin(self, cell: Cell, past: Past, ticket: Ticket) -> RunningTrial:
+        """Begins an attempt, which is under way until it is discarded there."""
         sample = cell.task.dataset[cell.position]
         trial = RunningTrial(self.environment, cell, past, sample, self._models[cell.model], ticket)
         self.underway.add(trial)
-        try:
-            yield trial
-        finally:
-            self.underway.discard(trial)
+        return trial
 
     async def _record(self, cell: Cell, trial: RunningTrial, end: Trial, *, will_retry: bool) -> None:
         """Makes the end of an attempt durable, and tells of it; a cancellation waits for both."""

@@ -96,6 +96,8 @@ class KeySet:
         return (f"{head:016x}{tail:04x}" for head, tail in zip(self._heads, self._tails, strict=True))
 
     def __contains__(self, digest: bytes) -> bool:
+        if not self._heads:
+            return False
         heads, head, tail = self._heads, int.from_bytes(digest[:8]), int.from_bytes(digest[8:])
         place = bisect_left(heads, head)
         while place < len(heads) and heads[place] == head:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import RunHeld, StorageFailure
-from holdfast.journal import JournalWriter, RecordId, SegmentPin
+from holdfast.journal import BLOB_BYTES, JournalWriter, RecordId, SegmentPin
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader, check_openable, find_run_id, take_further
 from holdfast.run.records import Record, Session, SessionEnd, encode, outsource
@@ -54,8 +54,11 @@ class RunSession:
     def _line(self, record: Record) -> bytes:
         if self._lease.is_lost():
             raise self._no_longer_held()
+        line = encode(record)
+        if len(line) <= BLOB_BYTES:
+            return line
         try:
-            return outsource(encode(record), self.reader.blobs)
+            return outsource(line, self.reader.blobs)
         except OSError as error:
             raise StorageFailure(f"A blob of {self.layout.root} could not be written: {error.strerror}.") from error
 
@@ -80,16 +83,17 @@ class RunSession:
 
     async def commit_async(self, record: Record) -> RecordId:
         """As `commit`, for a coroutine."""
-        return await self._once_held(await self._writer.commit_async(self._line(record), getattr(record, "trial", "")))
+        ident = await self._writer.commit_async(self._line(record), getattr(record, "trial", ""))
+        await self._until_held()
+        self._last_seq = max(self._last_seq, ident.seq)
+        return ident
 
-    async def _once_held(self, ident: RecordId) -> RecordId:
-        """Acknowledges nothing while the lease is not held; it may be renewed, or turn out to be lost."""
+    async def _until_held(self) -> None:
+        """Nothing is acknowledged while the lease is not held; it may be renewed, or turn out to be lost."""
         while not self._lease.is_held():
             if self._lease.is_lost():
                 raise self._no_longer_held()
             await asyncio.sleep(_LEASE_SECONDS)
-        self._last_seq = max(self._last_seq, ident.seq)
-        return ident
 
     def go_remote(self, lease: RemoteLease, uploader: Uploader, *, counts_when_up: bool) -> None:
         """From now on the run is also in a store: under its lease, and uploaded as it grows."""
@@ -139,7 +143,11 @@ class RunSession:
             StorageFailure: it could not be made durable.
             RunHeld: the lease ran out, and another session may have taken the run.
         """
-        return await self._once_held(await self._writer.keep(self._line(record), getattr(record, "trial", "")))
+        ident = await self._writer.keep(self._line(record), getattr(record, "trial", ""))
+        if not self._lease.is_held():
+            await self._until_held()
+        self._last_seq = max(self._last_seq, ident.seq)
+        return ident
 
     async def append_async(self, record: Record) -> None:
         """As `append`, for a coroutine: waits only for room."""

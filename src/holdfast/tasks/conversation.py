@@ -29,6 +29,8 @@ def _messages(prompt: object) -> tuple[Message, ...]:
         return (Message("user", prompt),)
     if isinstance(prompt, Message):
         return (prompt,)
+    if isinstance(prompt, tuple) and set(map(type, prompt)) == {Message}:
+        return prompt
     if isinstance(prompt, Sequence) and all(isinstance(item, Message) for item in prompt):
         return tuple(prompt)
     raise InvalidPrompt(
