@@ -18,7 +18,7 @@ BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
 ON_RESUME = {
     Drift.IDENTITY: "refused; `fork` begins a run with it",
     Drift.RECORDED: "refused; `fork` begins a run with it",
-    Drift.SCORING: "refused; `rescore` scores the answers again",
+    Drift.SCORING: "refused; `fork` keeps the answers and has them scored again",
     Drift.ADDITIVE: "more is run and noted; of less the run keeps what it has",
     Drift.THROUGHPUT: "applied and noted",
     Drift.LOCATION: "applied and noted",
