@@ -230,7 +230,7 @@ def last_session(reader: RunReader) -> Session:
 
 def owed_and_why(reader: RunReader, planned: int) -> dict[str, int]:
     """How many trials are finished, and how many are owed for which reason."""
-    finished = sum(1 for _ in reader.finished())
+    finished = reader.finished_count
     touched = History(reader).touched
     failed = sum(1 for key in touched if any(True for _ in reader.index.rows("trial", key)))
     lacking = len(lacking_scores(reader))

@@ -46,7 +46,7 @@ def complete_run(
     reader = RunReader(root)
     try:
         planned = last_session(reader).planned
-        finished = sum(1 for _ in reader.finished()) - len(lacking_scores(reader))
+        finished = reader.finished_count - len(lacking_scores(reader))
         if not 0 < planned <= finished:
             return None
         passage = _examined(reader, offered, tasks)
