@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -49,3 +50,4 @@ class Place:
     def lose_machine(self) -> None:
         """The local disk is gone: the spool, and whatever readers had put together of it."""
         shutil.rmtree(self.spool, ignore_errors=True)
+        shutil.rmtree(Path(os.environ["XDG_CACHE_HOME"]) / "holdfast", ignore_errors=True)
