@@ -16,7 +16,7 @@ from holdfast.analysis.tally import Metric, Tally
 from holdfast.models.message import Usage
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
-from holdfast.run.records import KEPT, Score, Session, Status, Trial, decode
+from holdfast.run.records import FAILURES, KEPT, Score, Session, Status, Trial, decode
 
 _TRIAL = b'"type":"trial"'
 _SCORE = b'"type":"score"'
@@ -174,6 +174,7 @@ def lineage(reader: RunReader) -> list[dict[str, Any]]:
         end = ends.get(session.number)
         entry: dict[str, Any] = {"session": session.number, "started_at": session.at, "version": session.version}
         if end is not None:
-            entry |= {"ended_at": end.at, "how": end.how, "exit_code": end.exit_code, "calls": end.ledger}
+            calls = {name: count for name, count in end.ledger.items() if name != FAILURES}
+            entry |= {"ended_at": end.at, "how": end.how, "exit_code": end.exit_code, "calls": calls}
         found.append(entry)
     return found

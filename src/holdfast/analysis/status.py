@@ -17,8 +17,9 @@ from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
-from holdfast.run.records import BY_MODEL, KEPT, Change, Status, decode_summary
+from holdfast.run.records import BY_MODEL, FAILURE, FAILURES, KEPT, Change, Note, Status, decode_summary
 from holdfast.run.spool import Lag, read_lag, spool_root
+from holdfast.storage.failures import Failure
 from holdfast.storage.holder import Holder
 from holdfast.storage.lease import find_holder
 from holdfast.storage.remote import RemoteStore
@@ -41,6 +42,8 @@ class SessionStatus(msgspec.Struct, frozen=True):
     """Trials that it finished."""
     changes: list[Change] = []
     """What it changed of the configuration."""
+    failures: list[Failure] = []
+    """What could not be written beside the journal, and stopped nothing; counted once the session has ended."""
 
 
 class Calls(msgspec.Struct, frozen=True):
@@ -161,6 +164,7 @@ def _sessions(reader: RunReader, holder: Holder | None) -> list[SessionStatus]:
     replies = reader.index.counts_by_session("step", BY_MODEL)
     finished = reader.index.counts_by_session("trial", KEPT)
     ends = {end.number: end for end in reader.ends}
+    failures = _failures(reader)
     found = []
     for session in reader.sessions:
         number, end = session.number, ends.get(session.number)
@@ -179,10 +183,32 @@ def _sessions(reader: RunReader, holder: Holder | None) -> list[SessionStatus]:
                 replies=replies.get(number, 0),
                 finished=finished.get(number, 0),
                 changes=session.changes,
+                failures=failures.get(number, []),
                 in_flight_at_death=0 if how in {"running", "completed"} else open_calls,
             )
         )
     return found
+
+
+def _failures(reader: RunReader) -> dict[int, list[Failure]]:
+    """By session: counted at its end, or as each was noted when it first happened."""
+    found: dict[int, list[Failure]] = {}
+    for row in reader.index.rows("note", ""):
+        note = reader.read(row)
+        if isinstance(note, Note) and note.kind == FAILURE:
+            found.setdefault(row.ident.session, []).extend(_told([note.data]))
+    for end in reader.ends:
+        if counted := _told(end.ledger.get(FAILURES)):
+            found[end.number] = counted
+    return found
+
+
+def _told(data: Any) -> list[Failure]:
+    try:
+        return msgspec.convert(data, list[Failure])
+    except msgspec.ValidationError:
+        # A later version may tell more, and otherwise.
+        return []
 
 
 def _calls(reader: RunReader, sessions: list[SessionStatus]) -> Calls:

@@ -168,6 +168,8 @@ def _tell(begun: Begun, ended: Ended, *, as_json: bool) -> None:
         _say(f"{begun.reuse.taken} replies were taken from other runs.")
     if ended.warning:
         _say(f"holdfast: {ended.warning}")
+    for failure in ended.failures:
+        _say(f"note: {failure}")
     if as_json:
         print_json(_ended_json(begun, ended))
     else:
@@ -197,4 +199,5 @@ def _ended_json(begun: Begun, ended: Ended) -> dict[str, Any]:
         "failed": ended.failed,
         "owed": ended.owed,
         "warning": ended.warning,
+        "failures": ended.failures,
     }

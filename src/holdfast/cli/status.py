@@ -68,6 +68,7 @@ def _print(status: RunStatus) -> None:
         told = f"{session.finished} trials, {session.calls} calls, {session.in_flight_at_death} perhaps paid twice"
         lines.append(f"  session {session.session}: {session.how}, began {session.started_at}{ended}: {told}")
         lines += [f"    {change.path}: {change_text(change.old, change.new)}" for change in session.changes]
+        lines += [f"    {failure}" for failure in session.failures]
     lines += [f"  note: {note}" for note in status.notes]
     if status.state == "incomplete":
         lines.append(f"  go on with: holdfast resume {status.run}")

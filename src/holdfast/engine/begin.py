@@ -142,9 +142,11 @@ def begin_resume(
         begun = opening.begun(session)
     session.layout.recovered.unlink(missing_ok=True)
     if begun.note or session.session.changes:
-        # The file is derived: a failure to write it costs nothing, and the next session writes it.
-        with contextlib.suppress(OSError):
+        try:
             write_config(session.reader.fs, session.layout.config, session.reader.sessions)
+        except OSError as error:
+            # The file is derived: a failure to write it costs nothing, and the next session writes it.
+            session.derived.note(session.layout.config.name, error)
     return begun
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -33,6 +33,7 @@ from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.session import RunSession
 from holdfast.spec import EvalSpec
+from holdfast.storage.failures import Failure
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Ended:
     finished: int
     failed: int
     warning: str = ""
+    failures: Sequence[Failure] = ()
+    """What failed meanwhile and stopped nothing."""
 
     @property
     def owed(self) -> int:
@@ -113,7 +116,7 @@ class Execution:
                 self._interrupt.remove()
             for opened in models.values():
                 await guard(opened.provider.close())
-        return self._end(failure)
+        return replace(self._end(failure), failures=self._session.failures())
 
     async def _work(self) -> StorageFailure | RunHeld | None:
         """Carries everything out; whatever ends that early, the run is let go."""

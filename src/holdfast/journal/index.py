@@ -30,7 +30,10 @@ from holdfast.journal.scan import Frame, SegmentScan
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import SegmentPin
 from holdfast.storage import crashpoints
+from holdfast.storage.failures import Failures
 
+INDEX = "index.sqlite"
+"""Under this name the ledger of a session counts what could not be written here."""
 _SCHEMA_VERSION = 3
 _CHUNK = 1 << 20
 _BATCH_ROWS = 20_000
@@ -126,6 +129,7 @@ class Index:
         """How many bytes of each segment this object has found as they were indexed."""
         self.note = ""
         """Why the index was built anew, if it was."""
+        self.failures = Failures()
         self._db = self._open()
         self._changes = self._db.total_changes
 
@@ -136,9 +140,11 @@ class Index:
         self._is_closed, has_changed = True, self._db.total_changes != self._changes
         self._db.close()
         if has_changed and self._path is not None:
-            # A sum that is not written costs the next one who opens the index a longer look.
-            with contextlib.suppress(OSError):
+            try:
                 _sum_path(self._path).write_bytes(_hash_file(self._path))
+            except OSError as error:
+                # It costs the next one who opens the index a longer look.
+                self.failures.note(INDEX, error)
 
     # Opening.
 
@@ -186,6 +192,7 @@ class Index:
             return self._create()
         except (sqlite3.Error, OSError) as error:
             self.note = f"it cannot be written ({error})"
+            self.failures.note(INDEX, str(error))
             self._path = None
             return self._create()
 
@@ -227,6 +234,9 @@ class Index:
             # Another reader is at work on it, and must not lose it.
             self._path = None
         self.note = f"it could not be used ({error})"
+        if isinstance(error, sqlite3.OperationalError):
+            # Not what was in the file is wrong, but the disk it is on.
+            self.failures.note(INDEX, str(error))
         self._db, self._changes = self._begin(), 0
 
     def _refresh(self, *, settle: bool) -> None:

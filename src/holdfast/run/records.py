@@ -202,6 +202,12 @@ class Trial(Record, frozen=True):
     artifacts: dict[str, str] = {}
 
 
+FAILURE = "failure"
+"""The kind of a note that something beside the journal could not be written."""
+FAILURES = "failures"
+"""Where the ledger of a session's end counts those."""
+
+
 class Note(Record, frozen=True):
     """Something a person should know about the run."""
 

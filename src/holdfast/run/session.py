@@ -15,13 +15,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import BLOB_BYTES, JournalWriter, RecordId, SegmentPin
+from holdfast.journal.index import INDEX
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader, check_openable, find_run_id, take_further
-from holdfast.run.records import Record, Session, SessionEnd, encode, outsource
+from holdfast.run.records import FAILURE, FAILURES, Note, Record, Session, SessionEnd, encode, outsource
 from holdfast.run.spool import Uploader
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
+from holdfast.storage.failures import Failure, Failures, joined
 from holdfast.storage.filesystem import FileSystem, sync_name
 from holdfast.storage.remote_lease import RemoteLease
 from holdfast.version import __version__
@@ -46,6 +50,26 @@ class RunSession:
         """How many trials are finished; set by whoever counts them."""
         self.counts_when_up = False
         """Whether a trial counts only once its segment is in the store."""
+        self.derived = Failures()
+        """Failures to write what is only derived from the journal."""
+        self._sources: list[Failures] = []
+        for source in (self.derived, reader.index.failures, lease.failures):
+            self._attend(source)
+
+    def _attend(self, source: Failures) -> None:
+        """From now on what fails there is in the ledger."""
+        self._sources.append(source)
+        source.listen(self._write_down)
+
+    def _write_down(self, failure: Failure) -> None:
+        """The first failure of its kind goes into the journal at once: the session may not live to its end."""
+        note = Note(kind=FAILURE, text=str(failure), data=failure)
+        with contextlib.suppress(StorageFailure, RunHeld):
+            self._writer.put(self._line(note))
+
+    def failures(self) -> list[Failure]:
+        """What has failed in this session and stopped nothing."""
+        return joined(self._sources)
 
     @property
     def number(self) -> int:
@@ -101,6 +125,8 @@ class RunSession:
         self.uploader, self.counts_when_up = uploader, counts_when_up
         lease.progress = lambda: (self.finished_now(), self.session.planned)
         lease.behind = lambda: uploader.lag.segments
+        for source in (lease.failures, uploader.failures):
+            self._attend(source)
         if lease.session < self.number:
             lease.session = self.number
             lease.renew()
@@ -162,17 +188,24 @@ class RunSession:
 
         def last(pins: list[SegmentPin]) -> bytes:
             end = SessionEnd(number=self.number, how=how, exit_code=exit_code, at=now(), pins=pins, **fields)
+            if found := self.failures():
+                end = msgspec.structs.replace(end, ledger={**end.ledger, FAILURES: found})
             return encode(end)
 
         try:
             self._writer.close(last)
-            # The session has ended; an index that cannot be brought up to it costs time, never data.
-            with contextlib.suppress(OSError):
-                self.reader.index.refresh(settle=False, again=False)
+            self._bring_up_index()
             if self.uploader is not None:
                 self.uploader.finish()
         finally:
             self.abandon()
+
+    def _bring_up_index(self) -> None:
+        """The session has ended; an index that cannot be brought up to that costs time, never data."""
+        try:
+            self.reader.index.refresh(settle=False, again=False)
+        except OSError as error:
+            self.reader.index.failures.note(INDEX, error)
 
     def abandon(self) -> None:
         """Lets go of the run without another word, as a crash would; nothing is written after that."""
@@ -195,6 +228,7 @@ class _BothLeases:
 
     def __init__(self, here: Lease, there: RemoteLease) -> None:
         self._here, self._there = here, there
+        self.failures = here.failures
 
     def is_held(self) -> bool:
         return self._here.is_held() and self._there.is_held()

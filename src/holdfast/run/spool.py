@@ -7,7 +7,6 @@ remote` a trial counts only once its segment is up.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
@@ -22,11 +21,14 @@ from holdfast.errors import StorageFailure
 from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.journal.writer import JournalWriter
 from holdfast.run.layout import Layout
+from holdfast.storage.failures import Failures
 from holdfast.storage.remote import RemoteStore
 
 UPLOAD_SECONDS = 5.0
 UPLOAD_BYTES = 8 << 20
 LAG = "upload.json"
+UPLOADS = "objects in the store"
+"""Under this name the ledger of a session counts what the store did not take."""
 _LONGEST_PAUSE = 30.0
 _SEALING_SECONDS = 5.0
 
@@ -78,6 +80,7 @@ class Uploader:
         self._interval, self._max_bytes = interval, max_bytes
         self._known = {entry.key: entry.size for entry in store.list()}
         self.lag = Lag()
+        self.failures = Failures()
         self._journal: JournalWriter | None = None
         self._sealed: deque[tuple[SegmentId, int]] = deque()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
@@ -119,10 +122,12 @@ class Uploader:
 
     def _note_lag(self) -> None:
         """For whoever asks after the run on this machine; nothing depends on it."""
-        with contextlib.suppress(OSError):
-            temporary = self._layout.root / f".{LAG}.new"
+        temporary = self._layout.root / f".{LAG}.new"
+        try:
             temporary.write_bytes(msgspec.json.encode(self.lag))
             temporary.replace(self._layout.root / LAG)
+        except OSError as error:
+            self.failures.note(LAG, error)
 
     def _round(self) -> bool:
         """Seals what was written, and uploads what is sealed; whether the store took it."""
@@ -134,6 +139,7 @@ class Uploader:
             if self.lag.failing_since is None:
                 self.lag.failing_since = time.monotonic()
             self.lag.reason = failure.message
+            self.failures.note(UPLOADS, failure.message)
             return False
         finally:
             with self._done:

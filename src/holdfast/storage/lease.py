@@ -25,6 +25,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.errors import RunHeld, StorageFailure
+from holdfast.storage.failures import Failures
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.holder import Holder, decode_holder, is_alive, this_process
 
@@ -33,10 +34,13 @@ _ATTEMPTS, _ATTEMPTS_FAR = 100, 20
 _PAUSE_SECONDS = 0.05
 _BEATS_IN_LIFETIME = 6
 LIFETIME_SECONDS = 30.0
+_LEASE = "lease"
 
 
 class Lease(Protocol):
     """The right to execute a run, until it is released or its process ends."""
+
+    failures: Failures
 
     def is_held(self) -> bool: ...
     def is_lost(self) -> bool:
@@ -49,10 +53,13 @@ class Lease(Protocol):
 class _LockLease:
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        # On a full disk the run is still ours; only its holder's name cannot be read.
-        with contextlib.suppress(OSError):
+        self.failures = Failures()
+        try:
             os.ftruncate(fd, 0)
             os.pwrite(fd, msgspec.json.encode(this_process()) + b"\n", 0)
+        except OSError as error:
+            # On a full disk the run is still ours; only its holder's name cannot be read.
+            self.failures.note(_LEASE, error)
 
     def is_held(self) -> bool:
         return self._fd >= 0
@@ -154,6 +161,7 @@ class _HeartbeatLease:
     def __init__(self, run: Path, generation: int, fd: int, lifetime_seconds: float) -> None:
         self._run, self._generation, self._fd = run, generation, fd
         self._lifetime_seconds = lifetime_seconds
+        self.failures = Failures()
         self._line = msgspec.json.encode(this_process()) + b"\n"
         self._stop = threading.Event()
         self._beats = 0
@@ -166,12 +174,16 @@ class _HeartbeatLease:
         """Rewrites the file; where that fails or comes too late, the lease runs out by itself."""
         deadline = time.monotonic() + self._lifetime_seconds
         self._beats += 1
-        with contextlib.suppress(OSError):
+        try:
             os.pwrite(self._fd, self._line + f"{self._beats} {word}\n".encode(), 0)
-            if _newest(self._run) != self._generation:
-                self._deadline = -math.inf
-            elif self._is_in_time():
-                self._deadline = deadline
+            newest = _newest(self._run)
+        except OSError as error:
+            self.failures.note(_LEASE, error)
+            return
+        if newest != self._generation:
+            self._deadline = -math.inf
+        elif self._is_in_time():
+            self._deadline = deadline
 
     def _keep_beating(self) -> None:
         while not self._stop.wait(self._lifetime_seconds / _BEATS_IN_LIFETIME):

@@ -18,6 +18,7 @@ from datetime import datetime
 import msgspec
 
 from holdfast.errors import ConfigurationError, RunHeld, StorageFailure
+from holdfast.storage.failures import Failures
 from holdfast.storage.holder import Holder, is_alive, this_process
 from holdfast.storage.remote import RemoteStore
 
@@ -90,6 +91,7 @@ class RemoteLease:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.lost = False
+        self.failures = Failures()
         begun = time.monotonic()
         self._tag = self._take()
         self._deadline = begun + self._lifetime
@@ -150,7 +152,8 @@ class RemoteLease:
             begun = time.monotonic()
             try:
                 tag = self._store.put_over(KEY, self._content(), self._tag)
-            except StorageFailure:
+            except StorageFailure as failure:
+                self.failures.note(KEY, failure.message)
                 return
             if tag is None:
                 # An answer may have been lost on its way: then the object is ours all the same.
