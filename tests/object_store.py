@@ -135,11 +135,13 @@ def forgetful_store(directory: Path):
 
 
 class Proxy:
-    """Stands in front of a server: passes everything on, slowly, or answers 503, or not at all."""
+    """Stands in front of a server: passes everything on, slowly, or answers 503 to all or to writes of one object."""
 
     def __init__(self, target: str) -> None:
         self._target = int(target.rpartition(":")[2])
         self.mode = "pass"
+        self.refuse_writes_of = ""
+        """The end of an object's name."""
         self.refused = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -167,14 +169,26 @@ class Proxy:
     def _refuse(self, client: socket.socket) -> None:
         client.settimeout(2)
         client.recv(65536)
+        self._answer_503(client)
+
+    def _answer_503(self, client: socket.socket) -> None:
         self.refused += 1
         client.sendall(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    def _is_refused(self, data: bytes) -> bool:
+        """Whether these are the first bytes of a request that is to be refused."""
+        words = data.split(b"\r\n", 1)[0].split()
+        name = self.refuse_writes_of.encode()
+        return bool(name) and words[:1] == [b"PUT"] and words[1].split(b"?")[0].endswith(name)
 
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 if self.mode == "503":
                     # A connection that was kept open must not get round the refusal.
+                    break
+                if self._is_refused(data):
+                    self._answer_503(source)
                     break
                 if self.mode == "slow":
                     time.sleep(0.2)

@@ -76,3 +76,20 @@ def _recorded(holdfast, place, kind):
 def _first(records, count):
     steps = [record for record in records if record["type"] == "step" and record["id"][0] == 1]
     return {record["request"]["messages"][-1]["content"] for record in steps[:count]}
+
+
+def test_many_look_at_a_run_while_it_is_executed(holdfast, place, server, tmp_path, zygote):
+    """Segments are sealed, and readers come and go, all the time: nobody takes away what another is reading."""
+    server.behave(latency=0.02)
+    eval_file = http_eval(tmp_path, server.base_url, 250, concurrency_limit=4, runner={"upload_interval": 0.02})
+    started = holdfast.start("run", eval_file, "--run-dir", place.url)
+    until(place.segments, "there is something to read")
+    looks = 0
+    while started.is_running:
+        looking = [zygote.start(("cat", place.url), tmp_path, {}) for _ in range(3)]
+        ended = [look.wait() for look in looking]
+        assert [(look.code, look.err) for look in ended] == [(0, "")] * 3
+        looks += 3
+    assert started.wait().code == 0
+    print(f"{looks} looks")
+    assert looks > 3

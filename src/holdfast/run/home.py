@@ -148,6 +148,9 @@ class _Bringing:
     def _take_segment(self, entry: Entry, temporary: Path, target: Path) -> bool:
         """Looks at a fetched segment; whether it is worth having."""
         parsed, runs = parse_name(target.name), ids_in(self._fs, temporary)
+        if parsed and not parsed[1] and not runs and self._run:
+            # As a session leaves it that ended before its last segment held a whole header; nothing of it is lost.
+            return not target.exists()
         if parsed is None or not runs or (self._run and runs[0] != self._run):
             why = "it belongs to another run" if runs else "nothing in it is legible"
             self.brought.warnings.append(f"{entry.key} is left out: {why}.")

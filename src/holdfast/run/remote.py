@@ -1,8 +1,15 @@
-"""A run by its URL, for reading: whatever there is of it, here and in the store, put together in a directory."""
+"""A run by its URL, for reading: whatever there is of it, here and in the store, put together in a directory.
+
+Files of the spool are linked to, the rest is fetched. Of a segment that a session may be writing, a copy is taken, at
+one moment with the names of all others: nothing that is in it vouches for a segment that is not there. Several may
+look at a run at once, and none of them takes away what another is reading.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 from hashlib import blake2b
 from pathlib import Path
 
@@ -16,6 +23,7 @@ from holdfast.run.spool import spool_root
 from holdfast.storage.remote import Entry, RemoteStore
 
 _TAGS = "tags.json"
+_TRIES = 100
 
 
 def view_root(url: str) -> Path:
@@ -42,10 +50,11 @@ def open_view(url: str, *, only: tuple[str, ...] = WANTED) -> tuple[Path, Brough
         entries, warnings = [], [f"Only what is on this machine was read: {error}"]
     for directory in (root, *_directories(root)):
         directory.mkdir(parents=True, exist_ok=True)
-    _drop_links(root)
     _drop_stale(root, entries)
     if here:
         _link(spool, root)
+    _drop_links(spool, root)
+    _drop_open(spool, root, entries)
     Layout(root).remote.write_text(url.rstrip("/") + "\n", encoding="utf-8")
     brought = bring_home(store, root, entries)
     _write_tags(root, entries)
@@ -58,19 +67,19 @@ def _directories(root: Path) -> tuple[Path, ...]:
     return layout.journal, layout.inputs, layout.blobs, layout.artifacts
 
 
-def _drop_links(root: Path) -> None:
-    """Links of an earlier look may lead to names that are gone; fetched files stay."""
+def _drop_links(spool: Path, root: Path) -> None:
+    """Links of an earlier look may lead to names that are gone, or to another spool; fetched files stay."""
     for directory in (root, *_directories(root)):
         for path in directory.iterdir():
-            if path.is_symlink():
-                path.unlink()
+            if path.is_symlink() and not (path.exists() and path.readlink().is_relative_to(spool)):
+                path.unlink(missing_ok=True)
 
 
 def _drop_stale(root: Path, entries: list[Entry]) -> None:
     """Forgets what was fetched earlier and is no longer so in the store: the view shows what is there."""
     now = {entry.key: entry.tag for entry in entries}
     for key, tag in _read_tags(root).items():
-        if now.get(key) != tag:
+        if now.get(key) != tag and not (root / key).is_symlink():
             (root / key).unlink(missing_ok=True)
     _write_tags(root, entries)
 
@@ -90,15 +99,60 @@ def _write_tags(root: Path, entries: list[Entry]) -> None:
 
 def _link(spool: Path, root: Path) -> None:
     for source, target in zip((spool, *_directories(spool)), (root, *_directories(root)), strict=True):
-        for path in source.iterdir() if source.is_dir() else []:
-            if path.is_file() or source.name == "artifacts":
-                _link_one(path, target / path.name)
+        if source == Layout(spool).journal:
+            _link_journal(source, target)
+        else:
+            for path in source.iterdir() if source.is_dir() else ():
+                if path.is_file() or source.name == "artifacts":
+                    _link_one(path, target / path.name)
+
+
+def _link_journal(source: Path, target: Path) -> None:
+    """The newest first, so that no other who looks at this moment sees a segment without the one it vouches for."""
+    for _ in range(_TRIES):
+        names = _names(source)
+        for name in sorted(names, reverse=True):
+            _link_segment(source / name, target / name)
+        if _names(source) == names:
+            return
+
+
+def _names(journal: Path) -> set[str]:
+    return {path.name for path in journal.iterdir() if parse_name(path.name)} if journal.is_dir() else set()
+
+
+def _link_segment(path: Path, target: Path) -> None:
+    parsed = parse_name(path.name)
+    if parsed and parsed[1]:
+        _link_one(path, target)
+        return
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.copy")
+    with contextlib.suppress(FileNotFoundError):
+        # It may just be getting its sealed name: then it is met under that.
+        shutil.copyfile(path, temporary)
+        temporary.replace(target)
 
 
 def _link_one(path: Path, target: Path) -> None:
     if path.name.startswith((".", "lease", "index.sqlite", "remote.url", "recovered.url")):
         return
-    if parse_name(path.name) or not target.exists():
+    is_linked = target.is_symlink() and target.readlink() == path
+    if not is_linked and (parse_name(path.name) or not target.exists() or target.is_symlink()):
         # A fetched copy of a segment gives way to the one here: it may be longer, and local wins.
-        target.unlink(missing_ok=True)
-        target.symlink_to(path)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.link")
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(path)
+        temporary.replace(target)
+
+
+def _drop_open(spool: Path, root: Path, entries: list[Entry]) -> None:
+    """Forgets copies of segments that have been sealed since, or are nowhere any more."""
+    journal = Layout(root).journal
+    names = [*_names(Layout(spool).journal), *(entry.key.rpartition("/")[2] for entry in entries)]
+    there = {parsed[0] for name in names if (parsed := parse_name(name))}
+    for path in journal.iterdir():
+        parsed = parse_name(path.name)
+        if parsed and not parsed[1]:
+            is_sealed = (journal / parsed[0].filename(sealed=True)).exists()
+            if is_sealed or parsed[0] not in there:
+                path.unlink(missing_ok=True)

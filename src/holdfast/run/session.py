@@ -87,8 +87,9 @@ class RunSession:
             raise StorageFailure(f"A blob of {self.layout.root} could not be written: {error.strerror}.") from error
 
     def _no_longer_held(self) -> RunHeld:
+        place = self.uploader.store.url if self.uploader is not None else self.layout.root
         return RunHeld(
-            f"This session holds the run {self.layout.root} no more; another may be executing it.",
+            f"This session holds the run {place} no more; another may be executing it.",
             hint="What was acknowledged is intact; see `holdfast status`, then resume.",
         )
 
