@@ -8,6 +8,7 @@ HoldfastError                the base of all; carries a hint (the way out) and a
 │   └── NewerFormat          3   written by a newer version
 ├── RunHeld                  4   another session is executing the run
 ├── StorageFailure           5   the disk or the store failed; acknowledged records are intact
+│   └── SegmentConflict      5   the store holds other bytes under the name of a segment
 └── RunDamaged               1   bytes of the run are lost; named one by one
 """
 
@@ -72,6 +73,12 @@ class StorageFailure(HoldfastError):  # noqa: N818 - reads as a sentence where i
 
     exit_code = 5
     kind = "storage"
+
+
+class SegmentConflict(StorageFailure):
+    """The store holds other bytes under the name of a segment; a person has to say which are right."""
+
+    kind = "conflict"
 
 
 class RunDamaged(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised

@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.run import create_run
 from holdfast.run.records import Status, Step, Trial
-from holdfast.run.spool import Uploader
+from holdfast.run.uploads import Uploads
 from holdfast.storage.remote import RemoteStore
 
 MB = 2**20
@@ -40,7 +40,7 @@ def upload(place, root, transcripts):
         session.append(Step(trial=trial, attempt=1, step="generate:x#1", name="generate", result={"text": text}))
         session.commit(Trial(trial=trial, attempt=1, status=Status.VALID, task="t", model="m", scores={"s": 1.0}))
     session.close("completed", finished=len(transcripts), planned=len(transcripts))
-    Uploader(RemoteStore(place.url), session.layout).upload(everything=True)
+    Uploads(RemoteStore(place.url), session.layout).upload(everything=True)
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     shutil.rmtree(root)
     return size

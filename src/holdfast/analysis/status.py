@@ -16,9 +16,10 @@ import msgspec
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.run.lacking import lacking_scores
+from holdfast.run.lag import Lag, read_lag
 from holdfast.run.reading import RunReader
 from holdfast.run.records import BY_MODEL, FAILURE, FAILURES, KEPT, Change, Note, Status, decode_summary
-from holdfast.run.spool import Lag, read_lag, spool_root
+from holdfast.run.spool import spool_root
 from holdfast.storage.failures import Failure
 from holdfast.storage.holder import Holder
 from holdfast.storage.lease import find_holder

@@ -170,10 +170,17 @@ def _tell(begun: Begun, ended: Ended, *, as_json: bool) -> None:
         _say(f"holdfast: {ended.warning}")
     for failure in ended.failures:
         _say(f"note: {failure}")
+    if left := _left(begun):
+        _say(f"holdfast: {left}")
     if as_json:
         print_json(_ended_json(begun, ended))
     else:
         _tell_end(begun, ended)
+
+
+def _left(begun: Begun) -> str:
+    uploader = begun.session.uploader
+    return uploader.left() if uploader is not None else ""
 
 
 def _tell_end(begun: Begun, ended: Ended) -> None:
@@ -200,4 +207,5 @@ def _ended_json(begun: Begun, ended: Ended) -> dict[str, Any]:
         "owed": ended.owed,
         "warning": ended.warning,
         "failures": ended.failures,
+        "not_uploaded": _left(begun),
     }

@@ -146,6 +146,7 @@ class Execution:
                 # The last of those who were told has been put into the loop; let it have its turn.
                 await asyncio.sleep(0)
                 return
+            self._session.check_store()
 
     def _open_models(self, spec: EvalSpec) -> dict[str, Model]:
         self._prepared.open_models()

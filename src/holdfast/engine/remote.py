@@ -13,11 +13,15 @@ from pathlib import Path
 from holdfast.engine.begin import Begun, begin_resume, begin_run, examine_run
 from holdfast.errors import NotARun, UsageError
 from holdfast.journal.segment import parse_name
-from holdfast.run.home import Brought, bring_home
+from holdfast.run.home import Brought, bring_home, wanted
 from holdfast.run.layout import Layout
+from holdfast.run.reading import find_run_id
+from holdfast.run.recover import id_in_store
 from holdfast.run.remote import open_view
 from holdfast.run.spool import Uploader, spool_root
+from holdfast.run.uploads import Uploads
 from holdfast.spec import EvalSpec
+from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.remote import RemoteStore
 from holdfast.storage.remote_lease import RemoteLease
 from holdfast.tasks import Task
@@ -52,7 +56,7 @@ def begin_remote_run(spec: EvalSpec, url: str, *, tasks: Mapping[str, Task] | No
         lease = RemoteLease(store)
         undo.callback(lease.release)
         root = spool_root(url)
-        uploader = _uploader(store, root, spec)
+        uploader = _uploader(Uploads(store, Layout(root)), spec)
         begun = begin_run(spec, root, tasks=tasks, source=source, on_sealed=uploader.sealed)
         _name_url(root, store)
         _go_remote(begun, lease, uploader, spec)
@@ -68,9 +72,11 @@ def begin_remote_resume(url: str, *, offered: EvalSpec | None = None, tasks: Map
         ResumeAborted: it may not go on with what is offered.
         RunHeld: another session executes it.
         StorageFailure: the store cannot be reached.
+        SegmentConflict: trials count only once they are up, and the store holds something else in their place.
     """
     store = RemoteStore(url)
     store.probe()
+    _refuse_other_run(store, spool_root(url))
     view, _ = open_view(url)
     spec = examine_and_close(view, offered, tasks)
     with contextlib.ExitStack() as undo:
@@ -78,8 +84,9 @@ def begin_remote_resume(url: str, *, offered: EvalSpec | None = None, tasks: Map
         lease = RemoteLease(store, above=_newest_session(store, root))
         undo.callback(lease.release)
         brought = _fill_spool(store, root)
-        uploader = _uploader(store, root, spec)
-        uploader.upload(everything=True)
+        uploads = Uploads(store, Layout(root))
+        brought.warnings += _upload_earlier(uploads, spec)
+        uploader = _uploader(uploads, spec)
         begun = begin_resume(root, offered=offered, tasks=tasks, at_least=lease.session, on_sealed=uploader.sealed)
         begun.warnings = brought.warnings
         _go_remote(begun, lease, uploader, begun.prepared.spec)
@@ -92,20 +99,50 @@ def upload_rest(url: str) -> None:
 
     Raises:
         RunHeld: a session executes the run.
+        UsageError: the store holds another run.
+        SegmentConflict: it holds something else in its place.
         StorageFailure: the store does not take it; it stays in the spool.
     """
     layout = Layout(spool_root(url))
     if not layout.journal.is_dir():
         return
     store = RemoteStore(url)
-    there = {Path(entry.key).name for entry in store.list("journal")}
-    if all(path.name in there for path in layout.journal.iterdir() if parse_name(path.name)):
+    _refuse_other_run(store, layout.root)
+    uploads = Uploads(store, layout)
+    if not uploads.missing(everything=True):
         return
     lease = RemoteLease(store, above=_newest_session(store, layout.root))
     try:
-        Uploader(store, layout).upload(everything=True)
+        uploads.upload(everything=True)
     finally:
         lease.release()
+    if uploads.conflict is not None:
+        raise uploads.conflict
+
+
+def _refuse_other_run(store: RemoteStore, root: Path) -> None:
+    """Raises UsageError if the store holds another run than the spool: they would become one heap."""
+    layout = Layout(root)
+    try:
+        here, there = find_run_id(RealFileSystem(), layout), id_in_store(store, wanted(store))
+    except NotARun:
+        # There is nothing here, or nothing there yet.
+        return
+    if here != there:
+        raise UsageError(
+            f"{store.url} holds another run than the spool {root} of this machine.",
+            hint=f"To go on with the run in the store, move {root} away; the run in it can be read and resumed there.",
+        )
+
+
+def _upload_earlier(uploads: Uploads, spec: EvalSpec) -> list[str]:
+    """Uploads what earlier sessions left in the spool; what a person has to be told."""
+    uploads.upload(everything=True)
+    if uploads.conflict is None:
+        return []
+    if spec.runner.durability == "remote":
+        raise uploads.conflict
+    return [str(uploads.conflict)]
 
 
 def _newest_session(store: RemoteStore, root: Path) -> int:
@@ -141,11 +178,11 @@ def examine_and_close(view: Path, offered: EvalSpec | None, tasks: Mapping[str, 
     return passage.decision.spec
 
 
-def _uploader(store: RemoteStore, root: Path, spec: EvalSpec) -> Uploader:
-    return Uploader(store, Layout(root), interval=spec.runner.upload_interval)
+def _uploader(uploads: Uploads, spec: EvalSpec) -> Uploader:
+    return Uploader(uploads, interval=spec.runner.upload_interval)
 
 
 def _go_remote(begun: Begun, lease: RemoteLease, uploader: Uploader, spec: EvalSpec) -> None:
     counts_when_up = spec.runner.durability == "remote"
-    begun.url = uploader.store.url
+    begun.url = uploader.url
     begun.session.go_remote(lease, uploader, counts_when_up=counts_when_up)

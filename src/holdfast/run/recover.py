@@ -64,7 +64,7 @@ def recover(url: str, to: str | Path | None = None, *, merge: bool = False, step
     store = RemoteStore(url)
     entries = wanted(store)
     root = Path(to) if to is not None else RUNS / store.url.rpartition("/")[2]
-    run = _run_id(store, entries)
+    run = id_in_store(store, entries)
     if Layout(root).journal.is_dir():
         brought = _into_existing(store, entries, root, run, merge=merge)
     else:
@@ -80,7 +80,7 @@ async def recover_async(
     return await asyncio.to_thread(recover, url, to, merge=merge, steps=steps)
 
 
-def _run_id(store: RemoteStore, entries: list[Entry]) -> bytes:
+def id_in_store(store: RemoteStore, entries: list[Entry]) -> bytes:
     """The id of the run in the store, by the first segment whose header is sound."""
     for entry in entries:
         if entry.key.startswith("journal/") and entry.size >= HEADER_SIZE:

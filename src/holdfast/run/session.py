@@ -87,7 +87,7 @@ class RunSession:
             raise StorageFailure(f"A blob of {self.layout.root} could not be written: {error.strerror}.") from error
 
     def _no_longer_held(self) -> RunHeld:
-        place = self.uploader.store.url if self.uploader is not None else self.layout.root
+        place = self.uploader.url if self.uploader is not None else self.layout.root
         return RunHeld(
             f"This session holds the run {place} no more; another may be executing it.",
             hint="What was acknowledged is intact; see `holdfast status`, then resume.",
@@ -138,10 +138,17 @@ class RunSession:
 
         Raises:
             RunHeld: never again: another session may be executing the run.
+            SegmentConflict: what is done now could not count.
         """
         if self._lease.is_lost():
             raise self._no_longer_held()
+        self.check_store()
         return self._lease.is_held()
+
+    def check_store(self) -> None:
+        """Raises SegmentConflict where trials count only once they are up, and the store has no room for them."""
+        if self.counts_when_up and self.uploader is not None and self.uploader.conflict is not None:
+            raise self.uploader.conflict
 
     def when_counted(self, tell: Callable[[], None]) -> None:
         """Calls `tell` once what was committed so far counts: at once, or, where the store decides, when it is up."""
@@ -221,7 +228,7 @@ class RunSession:
         """A session that has lost the run writes no more; what it had goes up all the same, under its own number."""
         if self._lease.is_lost():
             with contextlib.suppress(StorageFailure, OSError):
-                uploader.upload(everything=True)
+                uploader.upload_late()
 
 
 class _BothLeases:

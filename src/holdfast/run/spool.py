@@ -1,8 +1,7 @@
 """A run in an object store: a local spool holds it, and whatever is sealed goes up as the same bytes.
 
-What a segment cites (blobs, inputs, artifacts) goes up before it, so that what is up can be read. A store that fails
-is tried again with growing pauses and never stops the run; the lag is there for all to see. Under `durability:
-remote` a trial counts only once its segment is up.
+A store that fails is tried again with growing pauses and never stops the run; the lag is there for all to see. Under
+`durability: remote` a trial counts only once its segment is up.
 """
 
 from __future__ import annotations
@@ -15,18 +14,13 @@ from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 
-import msgspec
-
-from holdfast.errors import StorageFailure
-from holdfast.journal.segment import SegmentId, parse_name
+from holdfast.errors import SegmentConflict, StorageFailure
+from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import JournalWriter
-from holdfast.run.layout import Layout
+from holdfast.run.lag import LAG, Lag, write_lag
+from holdfast.run.uploads import Uploads
 from holdfast.storage.failures import Failures
-from holdfast.storage.remote import RemoteStore
 
-UPLOAD_SECONDS = 5.0
-UPLOAD_BYTES = 8 << 20
-LAG = "upload.json"
 UPLOADS = "objects in the store"
 """Under this name the ledger of a session counts what the store did not take."""
 _LONGEST_PAUSE = 30.0
@@ -43,43 +37,11 @@ def spool_root(url: str) -> Path:
     return Path(base) / f"{name}-{blake2b(url.rstrip('/').encode(), digest_size=6).hexdigest()}"
 
 
-class Lag(msgspec.Struct):
-    """How far the store is behind: for progress and status."""
-
-    segments: int = 0
-    bytes: int = 0
-    failing_since: float | None = None
-    """By the clock of this process; None while the store takes what it is given."""
-    reason: str = ""
-
-    def __str__(self) -> str:
-        told = f"{self.segments} segments not uploaded yet" if self.segments else ""
-        return f"{told or 'uploads fail'} ({self.reason})" if self.reason else told
-
-
-def read_lag(spool: Path) -> Lag | None:
-    """What the process that executes a run last noted of its uploads, or None."""
-    try:
-        return msgspec.json.decode((spool / LAG).read_bytes(), type=Lag)
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
 class Uploader:
     """Brings a spool's files into the store, in a thread of its own."""
 
-    def __init__(
-        self, store: RemoteStore, layout: Layout, *, interval: float = UPLOAD_SECONDS, max_bytes: int = UPLOAD_BYTES
-    ) -> None:
-        """Looks at what is in the store already.
-
-        Raises:
-            StorageFailure: it cannot be reached.
-        """
-        self.store, self._layout = store, layout
-        self._interval, self._max_bytes = interval, max_bytes
-        self._known = {entry.key: entry.size for entry in store.list()}
-        self.lag = Lag()
+    def __init__(self, uploads: Uploads, *, interval: float) -> None:
+        self._uploads, self._interval = uploads, interval
         self.failures = Failures()
         self._journal: JournalWriter | None = None
         self._sealed: deque[tuple[SegmentId, int]] = deque()
@@ -91,6 +53,19 @@ class Uploader:
         self._done = threading.Condition()
         self._rounds = 0
         self._up = 0
+
+    @property
+    def url(self) -> str:
+        return self._uploads.store.url
+
+    @property
+    def lag(self) -> Lag:
+        return self._uploads.lag
+
+    @property
+    def conflict(self) -> SegmentConflict | None:
+        """A segment that the store holds with other bytes, if there is any: then not everything ever gets up."""
+        return self._uploads.conflict
 
     def start(self, journal: JournalWriter) -> None:
         """Begins to upload what the journal writes."""
@@ -121,11 +96,8 @@ class Uploader:
             self._note_lag()
 
     def _note_lag(self) -> None:
-        """For whoever asks after the run on this machine; nothing depends on it."""
-        temporary = self._layout.root / f".{LAG}.new"
         try:
-            temporary.write_bytes(msgspec.json.encode(self.lag))
-            temporary.replace(self._layout.root / LAG)
+            write_lag(self._uploads.layout.root, self.lag)
         except OSError as error:
             self.failures.note(LAG, error)
 
@@ -134,7 +106,8 @@ class Uploader:
         try:
             if self._journal is not None and not self._stop:
                 self._journal.roll(_SEALING_SECONDS)
-            self.upload()
+            self._uploads.upload()
+            self._count()
         except StorageFailure as failure:
             if self.lag.failing_since is None:
                 self.lag.failing_since = time.monotonic()
@@ -145,63 +118,22 @@ class Uploader:
             with self._done:
                 self._rounds += 1
                 self._done.notify_all()
-        self.lag.failing_since, self.lag.reason = None, ""
+        self.lag.failing_since, self.lag.reason = None, self._told_conflict()
         return True
 
-    def upload(self, *, everything: bool = False) -> None:
-        """Uploads every sealed segment that is not up yet, and before each what it cites.
-
-        With `everything`, also unsealed segments of sessions that are over: nobody will write to them again.
-
-        Raises:
-            StorageFailure: the store did not take something; what was uploaded stays.
-        """
-        missing = self._missing(everything=everything)
-        self.lag.segments, self.lag.bytes = len(missing), sum(path.stat().st_size for path in missing)
-        if missing:
-            self._upload_cited()
-        for path in missing:
-            self._put(f"journal/{path.name}", path)
-            self.lag.segments -= 1
-            self.lag.bytes -= path.stat().st_size
-        if missing or everything:
-            self._upload_config()
-        self._count()
-
-    def _missing(self, *, everything: bool) -> list[Path]:
-        found = []
-        for path in sorted(self._layout.journal.iterdir()):
-            parsed = parse_name(path.name)
-            if parsed and (parsed[1] or everything) and f"journal/{path.name}" not in self._known:
-                found.append(path)
-        return found
-
-    def _upload_cited(self) -> None:
-        for directory in (self._layout.inputs, self._layout.blobs, self._layout.artifacts):
-            for path in sorted(directory.rglob("*")) if directory.is_dir() else []:
-                key = str(path.relative_to(self._layout.root))
-                if path.is_file() and not path.name.startswith(".") and key not in self._known:
-                    self._put(key, path)
-
-    def _upload_config(self) -> None:
-        for name in ("config.yaml", "serving.yaml"):
-            path = self._layout.root / name
-            if path.is_file():
-                self.store.put_file(name, path)
-
-    def _put(self, key: str, path: Path) -> None:
-        if key.startswith("journal/"):
-            self.store.put_segment(key, path)
-        else:
-            self.store.put_file(key, path)
-        self._known[key] = path.stat().st_size
+    def _told_conflict(self) -> str:
+        """What a person has to know before everything can get up; trying harder is of no use."""
+        if self.conflict is None:
+            return ""
+        self.failures.note(UPLOADS, self.conflict.message)
+        return self.conflict.message
 
     def _count(self) -> None:
         """Tells those who wait for frames that are in the store now."""
         ready: list[Callable[[], None]] = []
         with self._lock:
             up = 0
-            while self._sealed and f"journal/{self._sealed[0][0].filename(sealed=True)}" in self._known:
+            while self._sealed and self._uploads.is_up(f"journal/{self._sealed[0][0].filename(sealed=True)}"):
                 up = self._sealed.popleft()[1]
             self._up = max(self._up, up)
             left: deque[tuple[int, Callable[[], None]]] = deque()
@@ -221,8 +153,9 @@ class Uploader:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self._wait_for_round(deadline)
-            if self.lag.failing_since is None and not self._missing(everything=False) and not self._waiting:
-                return True
+            is_done = self.lag.failing_since is None and self._uploads.waits_for_nobody
+            if is_done and (self.conflict is not None or not self._waiting):
+                return self.conflict is None
         return False
 
     def _wait_for_round(self, deadline: float) -> None:
@@ -235,6 +168,24 @@ class Uploader:
         """Uploads what the session's end has added, for so long at the most; what is left goes up next time."""
         self._journal = None
         self.flush(seconds)
+
+    def left(self) -> str:
+        """What is not in the store, where it is, and how it gets there; for when the session is over."""
+        left = [path for path in self._uploads.missing(everything=True) if path.stat().st_size]
+        if not left:
+            return ""
+        told = str(self.conflict or self.lag.reason or "The session ended before they were up.")
+        here = f"{len(left)} segments are not in {self.url}, and safe in {self._uploads.layout.root}"
+        way_out = "" if self.conflict else f" Upload them with: holdfast resume {self.url}"
+        return f"{here}. {told}{way_out}"
+
+    def upload_late(self) -> None:
+        """Uploads whatever there is, once nobody writes any more.
+
+        Raises:
+            StorageFailure: the store does not take it.
+        """
+        self._uploads.upload(everything=True)
 
     def stop(self) -> None:
         """Ends the thread; what is not up stays in the spool for the next session."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.errors import ConfigurationError, StorageFailure
+from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
 
 SCHEMES = ("s3", "gs", "az", "abfs", "azure")
 _CHUNK = 4 << 20
@@ -83,13 +83,16 @@ class RemoteStore:
         """Stores a file under a name that is never given twice; one that is there with the same bytes is left alone.
 
         Raises:
-            StorageFailure: the store failed, or holds something else under this name.
+            SegmentConflict: the store holds something else under this name.
+            StorageFailure: the store failed.
         """
         data = path.read_bytes()
         if self.put_new(key, data) is None and (self.get(key) or (b"",))[0] != data:
-            raise StorageFailure(
-                f"{self.url} already holds other bytes as {key}; they are left as they are.",
-                hint="What is on this machine is intact; `holdfast verify` tells which of the two is sound.",
+            spool = path.parent.parent
+            raise SegmentConflict(
+                f"{self.url}/{key} holds other bytes than {path}; neither was changed.",
+                hint=f"To keep what is here, move the object away; to keep what is in the store, move {spool} away."
+                f" Then `holdfast resume {self.url}`; `holdfast verify {spool}` tells whether what is here is sound.",
             )
 
     def put_new(self, key: str, data: bytes) -> str | None:
@@ -126,9 +129,15 @@ class RemoteStore:
 
     def head(self, key: str, size: int) -> bytes:
         """The first bytes of an object; none if it is not there."""
+        return self.read_range(key, 0, size)
+
+    def read_range(self, key: str, start: int, size: int) -> bytes:
+        """So many bytes of an object; none if it is not there."""
+        if not size:
+            return b""
         with self._told(f"read {key}"):
             try:
-                return bytes(self._obstore.get_range(self._store, key, start=0, length=size))
+                return bytes(self._obstore.get_range(self._store, key, start=start, length=size))
             except FileNotFoundError:
                 return b""
 
