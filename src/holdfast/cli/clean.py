@@ -7,7 +7,8 @@ import click
 from holdfast.cli.main import print_json
 from holdfast.errors import UsageError
 from holdfast.run.clean import Cleaned, clean_steps
-from holdfast.run.find import find_local_run
+from holdfast.run.emptying import Emptied, empty_spool
+from holdfast.run.find import find_local_run, find_spool
 
 
 @click.command("clean")
@@ -18,20 +19,35 @@ from holdfast.run.find import find_local_run
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, *, steps: bool, spool: bool, dry_run: bool, as_json: bool) -> int:
     """Delete from RUN what --steps or --spool names. Every score and report stays the same."""
-    root = find_local_run(run, "cleaned")
+    if steps == spool:
+        raise UsageError("It has to be said what is to be deleted.", hint="Give either --steps or --spool.")
     if spool:
-        raise UsageError(
-            f"{root} is a local run: it has no spool, and nothing of it is kept elsewhere.",
-            hint="--spool is for runs in an object store.",
-        )
-    if not steps:
-        raise UsageError("Nothing was named that is to be deleted.", hint="Give --steps.")
-    told = clean_steps(root, dry_run=dry_run)
+        _tell_spool(empty_spool(*find_spool(run), dry_run=dry_run), as_json=as_json)
+    else:
+        _tell(clean_steps(find_local_run(run, "cleaned"), dry_run=dry_run), as_json=as_json)
+    return 0
+
+
+def _tell_spool(told: Emptied, *, as_json: bool) -> None:
+    if as_json:
+        print_json(told)
+        return
+    if told.files:
+        done = "would be deleted" if told.dry_run else "deleted"
+        click.echo(f"{told.spool}: {done}: {told.files} files, {told.bytes:,} bytes, which {told.run} has.")
+    else:
+        click.echo(f"{told.spool}: there is nothing to delete.")
+    for kept in told.kept:
+        click.echo(f"  kept: {kept.where}: {kept.reason}")
+    if told.kept:
+        click.echo(f"To upload what is not in the store: holdfast resume {told.run}")
+
+
+def _tell(told: Cleaned, *, as_json: bool) -> None:
     if as_json:
         print_json(told)
     else:
         _print(told)
-    return 0
 
 
 def _print(told: Cleaned) -> None:

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from holdfast.engine.begin import Begun, begin_resume, begin_run, examine_run
 from holdfast.errors import NotARun, UsageError
-from holdfast.journal.segment import parse_name
 from holdfast.run.home import Brought, bring_home, wanted
 from holdfast.run.layout import Layout
 from holdfast.run.reading import find_run_id
 from holdfast.run.recover import id_in_store
 from holdfast.run.remote import open_view
-from holdfast.run.spool import Uploader, spool_root
+from holdfast.run.spool import Uploader, newest_session, spool_root
 from holdfast.run.uploads import Uploads
 from holdfast.spec import EvalSpec
 from holdfast.storage.filesystem import RealFileSystem
@@ -81,7 +80,7 @@ def begin_remote_resume(url: str, *, offered: EvalSpec | None = None, tasks: Map
     spec = examine_and_close(view, offered, tasks)
     with contextlib.ExitStack() as undo:
         root = spool_root(url)
-        lease = RemoteLease(store, above=_newest_session(store, root))
+        lease = RemoteLease(store, above=newest_session(store, root))
         undo.callback(lease.release)
         brought = _fill_spool(store, root)
         uploads = Uploads(store, Layout(root))
@@ -111,7 +110,7 @@ def upload_rest(url: str) -> None:
     uploads = Uploads(store, layout)
     if not uploads.missing(everything=True):
         return
-    lease = RemoteLease(store, above=_newest_session(store, layout.root))
+    lease = RemoteLease(store, above=newest_session(store, layout.root))
     try:
         uploads.upload(everything=True)
     finally:
@@ -143,13 +142,6 @@ def _upload_earlier(uploads: Uploads, spec: EvalSpec) -> list[str]:
     if spec.runner.durability == "remote":
         raise uploads.conflict
     return [str(uploads.conflict)]
-
-
-def _newest_session(store: RemoteStore, root: Path) -> int:
-    """The highest number of a session that anything is known of, going by names."""
-    names = [Path(entry.key).name for entry in store.list("journal")]
-    names += [path.name for path in Layout(root).journal.iterdir()] if Layout(root).journal.is_dir() else []
-    return max((parsed[0].session for name in names if (parsed := parse_name(name))), default=0)
 
 
 def _fill_spool(store: RemoteStore, root: Path) -> Brought:

@@ -8,6 +8,7 @@ from pathlib import Path
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.layout import Layout
 from holdfast.run.remote import open_view
+from holdfast.run.spool import spool_root
 from holdfast.storage.remote import is_url
 
 RUNS = Path("runs")
@@ -45,16 +46,36 @@ def find_local_run(text: str, what: str) -> Path:
     Raises:
         UsageError: the run is in an object store, or the directory is the spool of such a run.
     """
-    url = text if is_url(text) else ""
-    root = Path() if url else find_run(text)
-    if not url and Layout(root).remote.is_file():
-        url = Layout(root).remote.read_text(encoding="utf-8").strip()
-    if url:
+    root = Path() if is_url(text) else find_run(text)
+    if url := text if is_url(text) else _url_of(root):
         raise UsageError(
             f"{url} is in an object store, and only a run in a directory can be {what}.",
             hint=f"Bring it home first: `holdfast recover {url} --to DIR`.",
         )
     return root
+
+
+def find_spool(text: str) -> tuple[str, Path]:
+    """The URL of a run in an object store, and its spool on this machine; either may be given.
+
+    Raises:
+        UsageError: the run is in a directory only.
+    """
+    if is_url(text):
+        return text.rstrip("/"), spool_root(text)
+    root = find_run(text)
+    if not (url := _url_of(root)):
+        raise UsageError(
+            f"{root} is a local run: it has no spool, and nothing of it is kept elsewhere.",
+            hint="--spool is for runs in an object store.",
+        )
+    return url, root
+
+
+def _url_of(root: Path) -> str:
+    """Where the run is whose spool this is; empty for any other directory."""
+    remote = Layout(root).remote
+    return remote.read_text(encoding="utf-8").strip() if remote.is_file() else ""
 
 
 def all_runs(runs: Path = RUNS) -> list[Path]:

@@ -15,11 +15,13 @@ from hashlib import blake2b
 from pathlib import Path
 
 from holdfast.errors import SegmentConflict, StorageFailure
-from holdfast.journal.segment import SegmentId
+from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.journal.writer import JournalWriter
 from holdfast.run.lag import LAG, Lag, write_lag
+from holdfast.run.layout import Layout
 from holdfast.run.uploads import Uploads
 from holdfast.storage.failures import Failures
+from holdfast.storage.remote import RemoteStore
 
 UPLOADS = "objects in the store"
 """Under this name the ledger of a session counts what the store did not take."""
@@ -35,6 +37,13 @@ def spool_root(url: str) -> Path:
         base = str(Path(state) / "holdfast" / "spool")
     name = url.rstrip("/").rpartition("/")[2]
     return Path(base) / f"{name}-{blake2b(url.rstrip('/').encode(), digest_size=6).hexdigest()}"
+
+
+def newest_session(store: RemoteStore, root: Path) -> int:
+    """The highest number of a session that anything is known of, in the store or in the spool, going by names."""
+    names = [Path(entry.key).name for entry in store.list("journal")]
+    names += [path.name for path in Layout(root).journal.iterdir()] if Layout(root).journal.is_dir() else []
+    return max((parsed[0].session for name in names if (parsed := parse_name(name))), default=0)
 
 
 class Uploader:

@@ -43,6 +43,8 @@ MAINTENANCE = (
     "clean.exchanged",
     "clean.journal-removed",
     "clean.blob-removed",
+    "spool.derived-removed",
+    "spool.file-removed",
 )
 """Points that only the verbs `repair` and `clean` come to."""
 

@@ -157,6 +157,15 @@ class RemoteStore:
                 os.fsync(target.fileno())
         return size
 
+    def holds(self, key: str, path: Path) -> bool:
+        """Whether an object is, byte for byte, the file."""
+        with self._told(f"read {key}"), path.open("rb") as file:
+            try:
+                found = self._obstore.get(self._store, key)
+            except FileNotFoundError:
+                return False
+            return all(file.read(len(part)) == bytes(part) for part in found.stream()) and not file.read(1)
+
     def list(self, prefix: str = "") -> list[Entry]:
         """Every object below a prefix, sorted by key."""
         with self._told("list its objects"):
