@@ -142,7 +142,7 @@ class Proxy:
         self.mode = "pass"
         self.refuse_writes_of = ""
         """The end of an object's name."""
-        self.refused = 0
+        self.refused = self.slowed = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -191,6 +191,7 @@ class Proxy:
                     self._answer_503(source)
                     break
                 if self.mode == "slow":
+                    self.slowed += 1
                     time.sleep(0.2)
                 target.sendall(data)
         for end in (source, target):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import uuid
 
 from evals import fast_eval, http_eval
+from observed import Observed
 from program import until
 
 LEASE = "1.5"
@@ -37,31 +39,45 @@ def test_of_two_machines_one_runs(holdfast, place, server, tmp_path):
     assert server.state()["received"] == 6
 
 
-def test_a_holder_that_stalls_past_its_lease_does_nothing_more(holdfast, place, server, tmp_path):
-    """A stalled holder that wakes up after another has taken the run acknowledges and admits nothing; what it had
-    is kept.
+def test_a_holder_that_stalls_past_its_lease_does_nothing_more(
+    observed, zygote, place, server, server_process, tmp_path, monkeypatch
+):
+    """A stalled holder that wakes up after another has taken the run acknowledges and admits nothing, though replies
+    wait for it and calls are to be made; what it had is kept.
     """
-    server.behave(hold=True, **{"pass": 3})
+    monkeypatch.setenv("HOLDFAST_LEASE_SECONDS", LEASE)
+    refused = {"refuse_status": 429, "refuse_times": 10**6, "refuse_only": ["q8"], "retry_after": 0.3}
+    server.behave(hold=True, **{"pass": 3}, **refused)
     # Nothing goes up by itself after the first moment: what the holder has is then its own.
-    eval_file = http_eval(tmp_path, server.base_url, 8, concurrency_limit=5, runner={"upload_interval": 3600})
-    stalled = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS=LEASE)
+    eval_file = http_eval(tmp_path, server.base_url, 24, concurrency_limit=5, runner={"upload_interval": 3600})
+    stalled = observed.start("run", eval_file, "--run-dir", place.url)
+    server.wait_for(received=8)
     until(lambda: place.published() == 3 and place.segments(), "three trials are finished")
     stalled.send(signal.SIGSTOP)
+    # From now on four replies wait for it, and one call is to be made again.
     server.behave()
-    elsewhere = {"HOLDFAST_SPOOL": str(tmp_path / "elsewhere"), "HOLDFAST_LEASE_SECONDS": LEASE}
-    second = holdfast("resume", place.url, code=0, **elsewhere)
-    assert "Complete: 8 of 8" in second.out
-    received = server.state()["received"]
+    received = server.wait_until_idle()["received"]
+    # The other machine asks a server of its own, so that each one's calls can be told apart.
+    monkeypatch.setenv("HOLDFAST_SPOOL", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other-cache"))
+    other = server_process(uuid.uuid4().hex)
+    second = Observed(zygote, tmp_path / "other")
+    second.directory.mkdir()
+    taken = second("resume", place.url, "--set", f"models.m.base_url={other.base_url}", code=0)
+    assert "Complete: 24 of 24" in taken.out
+    acknowledged = observed.acknowledged()
     stalled.send(signal.SIGCONT)
     ended = stalled.wait()
     assert ended.code == 4
-    assert "3 of 8" in ended.out
+    assert "3 of 24" in ended.out
     assert server.state()["received"] == received
+    assert observed.acknowledged() == acknowledged and len(acknowledged) == 3
     numbers = {key.rpartition("/")[2][:6] for key in place.segments()}
     assert numbers == {"000001", "000002"}
-    assert holdfast.json("verify", place.url, code=0)["ok"]
-    late = trials(holdfast, place.url)
-    assert sorted(len(records) for records in late.values()) == [1] * 5 + [2] * 3
+    assert second("verify", place.url).code == 0
+    late = trials(second, place.url)
+    assert sorted(len(records) for records in late.values()) == [1] * 21 + [2] * 3
+    assert {trial for trial, records in late.items() if len(records) == 2} == set(acknowledged)
 
 
 def test_late_segments_fill_only_what_no_newer_session_has(holdfast, place, server, tmp_path):

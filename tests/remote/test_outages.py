@@ -7,7 +7,7 @@ import time
 import pytest
 
 from evals import http_eval
-from object_store import BUCKET, KEYS, ObjectStore
+from object_store import BUCKET, KEYS, ObjectStore, Proxy
 from program import until
 from remote_place import Place
 
@@ -59,7 +59,11 @@ def test_the_store_refuses_or_is_slow_for_a_while(holdfast, place, proxy, server
     if mode == "503":
         lag = until(lambda: _failing(holdfast, spool.parent), "the lag is told")
         assert lag["segments"] > 0 and lag["reason"]
+    else:
+        before = len(place.segments())
+        until(lambda: len(place.segments()) > before, "segments go up, slowly")
     server.wait_for(answered=80)
+    assert proxy.slowed if mode == "slow" else proxy.refused
     proxy.mode = "pass"
     ended = started.wait()
     assert (ended.code, "150 of 150" in ended.out) == (0, True), ended
@@ -86,3 +90,41 @@ def test_under_remote_durability_nothing_counts_before_it_is_up(observed, place,
     proxy.mode = "pass"
     assert started.wait().code == 0
     assert len(set(observed.acknowledged())) == 40
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["503", "slow", "killed"])
+def test_a_minute_of_trouble(holdfast, own_store, server, tmp_path, monkeypatch, mode):
+    """A minute is longer than a lease: the run goes on while it may, stands still, goes on, and everything is up."""
+    proxy = Proxy(own_store.endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    place = Place(f"s3://{BUCKET}/minute", own_store.bucket("minute"), tmp_path / "spool")
+    eval_file = steady(tmp_path, server, 160)
+    server.behave(latency=0.5)
+    started = holdfast.start("run", eval_file, "--run-dir", place.url)
+    server.wait_for(answered=6)
+    _begin_trouble(mode, proxy, own_store)
+    server.wait_for(answered=60)
+    assert started.is_running
+    time.sleep(60 - 14)
+    stood_at = server.state()["answered"]
+    assert stood_at < 160 or mode == "slow"
+    proxy.mode = "pass"
+    if mode == "killed":
+        own_store.start()
+    ended = started.wait()
+    print(f"{mode}: {stood_at} of 160 were answered when the minute was over")
+    assert (ended.code, "160 of 160" in ended.out) == (0, True), ended
+    assert server.state()["received"] == 160
+    proxy.close()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", own_store.endpoint)
+    place.lose_machine()
+    assert holdfast.json("status", place.url, code=0)["finished"] == 160
+    assert holdfast.json("verify", place.url, code=0)["ok"]
+
+
+def _begin_trouble(mode, proxy, own_store):
+    if mode == "killed":
+        own_store.kill()
+    else:
+        proxy.mode = mode

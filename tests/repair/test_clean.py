@@ -208,7 +208,7 @@ def test_a_local_run_has_no_spool_and_nothing_is_deleted_unnamed(tmp_path, told,
     before = snapshot(root)
     code, result = told("clean", root, *words)
     assert (code, result["kind"]) == (2, "usage")
-    assert ("local run" in result["error"]) == bool(words)
+    assert ("local run" in result["error"]) == (words == ["--spool"])
     assert snapshot(root) == before
 
 
