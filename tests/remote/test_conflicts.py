@@ -35,12 +35,13 @@ def test_under_local_the_run_goes_on_and_the_end_says_what_is_not_up(observed, h
     ended = begun(observed, server, place, tmp_path).wait()
     assert (ended.code, f"{TRIALS} of {TRIALS}" in ended.out) == (0, True), ended
     check_told(ended.err, place)
-    assert "1 segments are not in" in ended.err and "safe in" in ended.err
+    assert f"Not in {place.url} yet, and safe in {place.spool}" in ended.err and ": 1 segment." in ended.err
     (spool,) = place.spool.iterdir()
     assert place.read(TAKEN) == OTHER
     assert {path.name for path in (spool / "journal").iterdir()} == {key.rpartition("/")[2] for key in place.segments()}
-    lag = holdfast.json("status", place.url)["remote"]["lag"]
-    assert lag["segments"] == 1 and TAKEN in lag["reason"]
+    remote = holdfast.json("status", place.url)["remote"]
+    assert remote["lag"]["segments"] == 1 and TAKEN in remote["lag"]["reason"]
+    assert (remote["published"]["behind"], remote["published"]["finished"]) == (1, TRIALS)
     check_told(holdfast("resume", place.url, code=5).err, place)
     # The way out: make room, and the same command.
     place.delete(TAKEN)
@@ -95,7 +96,7 @@ def test_a_name_alone_does_not_count_as_uploaded(holdfast, server, place, tmp_pa
     place.write(changed, bytes(data))
     ended = holdfast("resume", place.url, code=0)
     assert f"warning: {place.url}/{changed} holds other bytes" in ended.err
-    assert "1 segments are not in" in ended.err
+    assert f"Not in {place.url} yet" in ended.err
     assert place.read(changed) == bytes(data)
     holdfast("resume", place.url, code=5)
 

@@ -9,6 +9,10 @@ import msgspec
 LAG = "upload.json"
 
 
+def count_segments(count: int) -> str:
+    return f"{count} segment" if count == 1 else f"{count} segments"
+
+
 class Lag(msgspec.Struct):
     """How far the store is behind: for progress and status."""
 
@@ -19,7 +23,7 @@ class Lag(msgspec.Struct):
     reason: str = ""
 
     def __str__(self) -> str:
-        told = f"{self.segments} segments not uploaded yet" if self.segments else ""
+        told = f"{count_segments(self.segments)} not uploaded yet" if self.segments else ""
         return f"{told or 'uploads fail'} ({self.reason})" if self.reason else told
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from holdfast.errors import SegmentConflict, StorageFailure
 from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.journal.writer import JournalWriter
-from holdfast.run.lag import LAG, Lag, write_lag
+from holdfast.run.lag import LAG, Lag, count_segments, write_lag
 from holdfast.run.layout import Layout
 from holdfast.run.uploads import Uploads
 from holdfast.storage.failures import Failures
@@ -184,7 +184,7 @@ class Uploader:
         if not left:
             return ""
         told = str(self.conflict or self.lag.reason or "The session ended before they were up.")
-        here = f"{len(left)} segments are not in {self.url}, and safe in {self._uploads.layout.root}"
+        here = f"Not in {self.url} yet, and safe in {self._uploads.layout.root}: {count_segments(len(left))}"
         way_out = "" if self.conflict else f" Upload them with: holdfast resume {self.url}"
         return f"{here}. {told}{way_out}"
 
