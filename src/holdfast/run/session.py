@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import RunHeld, StorageFailure
-from holdfast.journal import BLOB_BYTES, JournalWriter, RecordId, SegmentPin
+from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.journal.index import INDEX
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader, check_openable, find_run_id, take_further
@@ -78,11 +78,8 @@ class RunSession:
     def _line(self, record: Record) -> bytes:
         if self._lease.is_lost():
             raise self._no_longer_held()
-        line = encode(record)
-        if len(line) <= BLOB_BYTES:
-            return line
         try:
-            return outsource(line, self.reader.blobs)
+            return outsource(encode(record), self.reader.blobs)
         except OSError as error:
             raise StorageFailure(f"A blob of {self.layout.root} could not be written: {error.strerror}.") from error
 
