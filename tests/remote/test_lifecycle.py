@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 import signal
 
 from evals import fast_eval as fast
 from evals import http_eval
 from object_store import BUCKET, KEYS, forgetful_store
 from program import until
+
+MEGABYTE = 2**20
 
 
 def test_a_run_is_executed_and_read_by_its_url(holdfast, place, server, tmp_path):
@@ -65,6 +69,18 @@ def test_killed_and_resumed_with_its_spool_nothing_is_paid_twice(holdfast, place
     place.lose_machine()
     assert holdfast.json("status", place.url)["finished"] == 8
     assert holdfast.json("verify", place.url, code=0)["ok"]
+
+
+def test_a_full_segment_goes_up_before_the_interval_is_over(holdfast, place, server, tmp_path):
+    """What has come to 16 MB goes up at once, however long the interval is."""
+    noise = base64.b64encode(random.Random(7).randbytes(MEGABYTE)).decode()
+    server.behave(hold=True, reply=noise, **{"pass": 20})
+    settings = {"concurrency_limit": 1, "runner": {"upload_interval": 3600}}
+    started = holdfast.start("run", http_eval(tmp_path, server.base_url, 30, **settings), "--run-dir", place.url)
+    until(lambda: len(place.segments()) >= 2, "a segment that was filled")
+    assert sum(len(place.read(key)) for key in place.segments()) > 16 * MEGABYTE
+    server.behave()
+    assert started.wait().code == 0
 
 
 def _recorded(holdfast, place, kind):

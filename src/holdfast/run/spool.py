@@ -57,7 +57,7 @@ class Uploader:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._stop = False
+        self._stop = self._is_rolling = False
         self._thread: threading.Thread | None = None
         self._done = threading.Condition()
         self._rounds = 0
@@ -87,6 +87,9 @@ class Uploader:
         last_seq = self._journal.last_sealed_seq if self._journal is not None else 0
         with self._lock:
             self._sealed.append((ident, last_seq))
+        if not self._is_rolling:
+            # It is full: what fills segments that quickly is not kept waiting for the next round.
+            self._wake.set()
 
     def when_up(self, seq: int, callback: Callable[[], None]) -> None:
         """Calls back, in the uploader's thread, once the frame `seq` of this session is in the store."""
@@ -114,7 +117,7 @@ class Uploader:
         """Seals what was written, and uploads what is sealed; whether the store took it."""
         try:
             if self._journal is not None and not self._stop:
-                self._journal.roll(_SEALING_SECONDS)
+                self._roll(self._journal)
             self._uploads.upload()
             self._count()
         except StorageFailure as failure:
@@ -129,6 +132,13 @@ class Uploader:
                 self._done.notify_all()
         self.lag.failing_since, self.lag.reason = None, self._told_conflict()
         return True
+
+    def _roll(self, journal: JournalWriter) -> None:
+        self._is_rolling = True
+        try:
+            journal.roll(_SEALING_SECONDS)
+        finally:
+            self._is_rolling = False
 
     def _told_conflict(self) -> str:
         """What a person has to know before everything can get up; trying harder is of no use."""
