@@ -14,7 +14,7 @@ import msgspec
 
 from bench.measure import Figure, Setting, sync_latency
 
-NAMES = ("group_commit", "scan", "check", "open", "memory", "trial", "http", "latency", "resume", "help")
+NAMES = ("group_commit", "scan", "check", "open", "memory", "trial", "http", "latency", "resume", "recover", "help")
 _MODULES = {"open": "opening", "http": "over_http", "resume": "resuming", "help": "helping"}
 _COLUMNS = ("", "figure", "floor", "ratio", "target", "")
 
@@ -74,7 +74,7 @@ def _target(figure: Figure) -> str:
     if figure.target is None:
         return "(information)"
     sign = "≤" if figure.target.sense == "at most" else "≥"
-    return f"{sign} {figure.target.limit:g} {'x floor' if figure.target.of == 'ratio' else figure.unit}"
+    return f"{sign} {figure.target.limit:.3g} {'x floor' if figure.target.of == 'ratio' else figure.unit}"
 
 
 def _document(figures: list[Figure], latency: dict[str, float], *, quick: bool) -> dict[str, Any]:

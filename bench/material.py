@@ -106,6 +106,13 @@ def trial_records(prose: Prose, number: int) -> tuple[Call, Step, Answer, Score,
     )
 
 
+def transcript_records(prose: Prose, number: int) -> list[Record]:
+    """What one finished trial of a longer conversation leaves in the journal."""
+    call, _, *ends = trial_records(prose, number)
+    steps = [step_record(prose, call.trial, 2_000, 20_000) for _ in range(3)]
+    return [record for step in steps for record in (call, step)] + ends
+
+
 def step_records(count: int, shortest: int, longest: int) -> list[Record]:
     prose = Prose()
     return [step_record(prose, trial_key(number), shortest, longest) for number in range(count)]

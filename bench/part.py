@@ -14,6 +14,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
+import holdfast
 from bench.evals import carry_out, owing_eval
 from bench.material import Prose, trial_records
 from bench.measure import cpu_of
@@ -66,6 +67,18 @@ def evaluate(root: str, dataset: str, count: str) -> dict[str, float]:
     return {"cpu": used, "peak_mb": _peak_mb()}
 
 
+def recover(url: str, root: str) -> dict[str, float]:
+    """Brings a run home from a store."""
+    began, finished = time.perf_counter(), 0
+
+    def work() -> None:
+        nonlocal finished
+        finished = holdfast.recover(url, root).finished
+
+    used = cpu_of(work)
+    return {"cpu": used, "seconds": time.perf_counter() - began, "finished": finished, "peak_mb": _peak_mb()}
+
+
 def bare(root: str) -> dict[str, float]:
     """The floor of opening: hashes all segments once, and reads the keys from a table."""
     return {"cpu": cpu_of(lambda: _bare(Path(root)))}
@@ -92,6 +105,7 @@ PARTS: dict[str, Callable[..., dict[str, float]]] = {
     "resume": resume,
     "read": read,
     "evaluate": evaluate,
+    "recover": recover,
     "bare": bare,
 }
 

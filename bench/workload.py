@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from bench.material import Prose, step_record, trial_key, trial_records
+from bench.material import Prose, step_record, transcript_records, trial_key, trial_records
 from holdfast.run import create_run
 from holdfast.run.session import RunSession
 
@@ -38,6 +39,18 @@ def write_steps(root: Path, stored_bytes: int) -> None:
     _write(root, produce, 0)
 
 
+def write_transcripts(root: Path, stored_bytes: int) -> int:
+    """A run with finished trials of several long replies each, until its journal has grown so far; their number."""
+    prose, count = Prose(), 0
+    session = create_run(root, name="bench", config={}, planned=1)
+    for number in _numbers_until(root / "journal", stored_bytes):
+        for record in transcript_records(prose, number):
+            session.append(record)
+        count += 1
+    session.close("complete", finished=count, planned=count)
+    return count
+
+
 def _write(root: Path, produce: Callable[[RunSession], Awaitable[None]], finished: int) -> None:
     session = create_run(root, name="bench", config={}, planned=finished)
 
@@ -56,8 +69,12 @@ def _numbers_until(journal: Path, stored_bytes: int) -> Iterator[int]:
 
 
 def journal_bytes(journal: Path) -> int:
-    """How many bytes a journal has on disk."""
-    return sum(path.stat().st_size for path in journal.iterdir()) if journal.is_dir() else 0
+    """How many bytes a journal has on disk; its writer may be sealing a segment, which then has another name."""
+    total = 0
+    for path in journal.iterdir() if journal.is_dir() else ():
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
 
 
 def segments(root: Path) -> list[Path]:

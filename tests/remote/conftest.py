@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from pathlib import Path
 
@@ -17,9 +18,11 @@ __all__ = ["holdfast", "observed", "server", "server_process", "zygote"]
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
     """The server; started once."""
-    started = ObjectStore(tmp_path_factory.mktemp("store"))
+    directory = tmp_path_factory.mktemp("store")
+    started = ObjectStore(directory)
     yield started
     started.kill()
+    shutil.rmtree(directory)
 
 
 def _reach(monkeypatch, endpoint: str, spool: Path) -> None:

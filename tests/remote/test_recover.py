@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import signal
 
 import pytest
 
 import holdfast as api
-from evals import fast_eval as fast
 from evals import http_eval
-from program import until
+from remote_runs import cut_short, tree
 
-
-def tree(root):
-    """Every file below a directory, with its bytes and the time it was written."""
-    return {
-        str(path.relative_to(root)): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns)
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }
-
-
-@pytest.fixture
-def cut_short(holdfast, place, server, tmp_path):
-    """A run of 8 trials whose machine is lost after 5, once those are up."""
-    server.behave(hold=True, **{"pass": 5})
-    started = holdfast.start("run", fast(tmp_path, server, 8), "--run-dir", place.url, HOLDFAST_LEASE_SECONDS="1.5")
-    until(lambda: place.published() == 5, "the count is published")
-    until(place.is_up_to_date, "five are up")
-    started.send(signal.SIGKILL)
-    started.wait()
-    server.behave()
-    place.lose_machine()
-    return place
+__all__ = ["cut_short"]
 
 
 def test_the_run_is_rebuilt_and_goes_on(holdfast, cut_short, server, tmp_path):
@@ -119,42 +95,6 @@ def test_a_bad_remote_segment_is_named_and_the_others_come(holdfast, place, serv
     assert chosen in holdfast("verify", place.url, code=1).out
     holdfast("resume", "home", code=0)
     assert holdfast.json("status", "home")["state"] == "complete"
-
-
-def test_without_steps_scores_and_unfinished_trials_are_the_same(holdfast, cut_short, server, tmp_path):
-    """Finished trials come without transcripts, unfinished ones with all their steps; scores equal (recovery 10)."""
-    holdfast("recover", cut_short.url, "--to", "whole", code=0)
-    holdfast("recover", cut_short.url, "--to", "slim", "--no-steps", code=0)
-    whole, slim = holdfast.json("report", "whole"), holdfast.json("report", "slim")
-    for name in ("tasks", "coverage", "usage", "cost"):
-        assert slim[name] == whole[name]
-    steps = [record for record in holdfast.records("slim") if record["type"] == "step"]
-    finished = {record["trial"] for record in holdfast.records("slim") if record["type"] == "trial"}
-    assert len(finished) == 5 and not [step for step in steps if step["trial"] in finished]
-    assert holdfast.json("verify", "slim", code=0)["ok"]
-    before = tree(tmp_path / "slim")
-    holdfast("recover", cut_short.url, "--to", "slim", "--no-steps", code=0)
-    assert tree(tmp_path / "slim") == before
-    holdfast("resume", "slim", code=0)
-    assert holdfast.json("status", "slim")["finished"] == 8
-
-
-def test_a_list_tells_where_each_run_is_and_changes_nothing(holdfast, place, cut_short, tmp_path):
-    """Runs below a prefix or a directory are listed with state, counts, source and age (recovery 9)."""
-    holdfast("recover", cut_short.url, "--to", "runs/home", code=0)
-    before, objects = tree(tmp_path / "runs"), cut_short.keys()
-    above = cut_short.url.rpartition("/")[0]
-    listed = holdfast.json("recover", "--list", above, code=0)["runs"]
-    (mine,) = [item for item in listed if item["run"] == cut_short.url]
-    assert (mine["state"], mine["finished"], mine["planned"], mine["source"]) == ("incomplete", 5, 8, "remote")
-    assert mine["age_seconds"] >= 0
-    (local,) = holdfast.json("recover", "--list", "runs", code=0)["runs"]
-    assert (local["source"], local["finished"]) == ("local", 5)
-    assert tree(tmp_path / "runs") == before and cut_short.keys() == objects
-    holdfast("resume", cut_short.url, code=0)
-    (both,) = [item.source for item in api.list_recoverable(above) if item.run == cut_short.url]
-    (spool,) = api.list_recoverable(place.spool)
-    assert (both, spool.source, spool.state) == ("both", "both", "complete")
 
 
 def test_verbs_given_a_url_print_the_url(holdfast, cut_short):

@@ -62,7 +62,7 @@ def _tell_list(found: list[Recoverable], *, as_json: bool) -> None:
     click.echo(f"{'state':<10} {'finished':>15} {'source':<7} {'age':>8}  run")
     for item in found:
         age = duration(item.age_seconds) if item.age_seconds is not None else "-"
-        count = f"{item.finished}/{item.planned}"
+        count = "/".join("?" if number is None else str(number) for number in (item.finished, item.planned))
         click.echo(printable(f"{item.state:<10} {count:>15} {item.source:<7} {age:>8}  {item.run}"))
         if item.note:
             click.echo(printable(f"           {item.note}"))

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from holdfast.engine.begin import Begun, begin_resume, begin_run, examine_run
 from holdfast.errors import NotARun, UsageError
-from holdfast.run.home import Brought, bring_home, wanted
+from holdfast.run.home import Brought, bring_home, id_in_store, remove_leftovers, wanted
 from holdfast.run.layout import Layout
 from holdfast.run.reading import find_run_id
-from holdfast.run.recover import id_in_store
 from holdfast.run.remote import open_view
 from holdfast.run.spool import Uploader, newest_session, spool_root
 from holdfast.run.uploads import Uploads
@@ -146,6 +145,7 @@ def _upload_earlier(uploads: Uploads, spec: EvalSpec) -> list[str]:
 
 def _fill_spool(store: RemoteStore, root: Path) -> Brought:
     """Brings home what the spool does not have; a spool that was not there is marked as brought home."""
+    remove_leftovers(root)
     if not Layout(root).journal.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         Layout(root).recovered.write_text(store.url + "\n", encoding="utf-8")

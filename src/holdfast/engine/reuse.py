@@ -20,8 +20,6 @@ from holdfast.run.reading import RunReader
 from holdfast.run.records import Step, decode
 from holdfast.spec import ModelSpec, plain
 
-_STEP = b'"type":"step"'
-
 
 def asked_of(model: ModelSpec) -> bytes:
     """What makes two models the same one: who serves it, its name and the provider's options; not where it is
@@ -83,8 +81,8 @@ def _replies(reader: RunReader) -> Iterator[tuple[bytes, Step, bytes]]:
             f"{reader.layout.root} has no session record, so nobody knows whom its replies are from."
         )
     models = {name: asked_of(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
-    for _, line in reader.stream([]):
-        if not line.startswith(_STEP, 1) or not isinstance(step := decode(line), Step):
+    for _, line in reader.stream([], "step"):
+        if not isinstance(step := decode(line), Step):
             continue
         if step.model in models and step.error is None:
             yield models[step.model], step, line

@@ -13,8 +13,6 @@ from holdfast.run.records import Session, Step, decode
 from holdfast.spec import EvalSpec, ModelSpec
 from holdfast.spec.wording import member
 
-_STEP = b'"type":"step"'
-
 
 class OtherModel(Rejected):
     """The server at a new address says that it is another model than the one whose replies are on record."""
@@ -38,8 +36,8 @@ def replied_before(reader: RunReader, spec: EvalSpec) -> dict[str, str]:
     now = {name: model.base_url for name, model in spec.models.items()}
     moved = {name for name in now if any(found.get(name, now[name]) != now[name] for found in addresses.values())}
     last: dict[str, tuple[str, str | None]] = {}
-    for ident, line in reader.stream([]) if moved else ():
-        if not line.startswith(_STEP, 1) or not isinstance(step := decode(line), Step):
+    for ident, line in reader.stream([], "step") if moved else ():
+        if not isinstance(step := decode(line), Step):
             continue
         if step.model in moved and not step.source and isinstance(step.result, dict) and step.result.get("model"):
             last[step.model] = str(step.result["model"]), addresses.get(ident.session, {}).get(step.model)

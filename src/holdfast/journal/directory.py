@@ -160,14 +160,18 @@ class Journal:
         """The lines of a frame; none if it cannot be decoded."""
         return frame.lines(self._decompressor) or []
 
-    def stream(self, found: list[Damage]) -> Iterator[tuple[RecordId, bytes]]:
-        """Every record once, in the order of the run; what is wrong on the way is added to `found`."""
+    def stream(self, found: list[Damage], heads: tuple[bytes, ...] = ()) -> Iterator[tuple[RecordId, bytes]]:
+        """Every record once, in the order of the run; what is wrong on the way is added to `found`.
+
+        With `heads`, only the records that begin with one of them.
+        """
         seen = Seen()
         for segment in self.segments():
             with self.scan(segment, settle=True) as scan:
                 for frame in scan.frames():
                     if seen.add(frame.origin):
-                        yield from ((frame.record_id(place), line) for place, line in enumerate(scan.lines(frame)))
+                        lines = scan.picked(frame, heads) if heads else enumerate(scan.lines(frame))
+                        yield from ((frame.record_id(place), line) for place, line in lines)
             found += scan.damage
 
     def read_frame(self, segment: SegmentFile, offset: int) -> Frame | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import zstandard
@@ -38,7 +38,15 @@ from holdfast.journal.segment import Footer, SegmentId
 from holdfast.storage.filesystem import ReadFile
 
 _WINDOW = 1 << 20
+_T = TypeVar("_T")
 _footer_decoder = msgspec.json.Decoder(Footer)
+
+
+class Line(NamedTuple):
+    """A record as it stands in its frame."""
+
+    place: int
+    data: bytes
 
 
 class Frame(NamedTuple):
@@ -57,8 +65,23 @@ class Frame(NamedTuple):
     def lines(self, decompressor: zstandard.ZstdDecompressor) -> list[bytes] | None:
         """The records, one line each; None if the payload is not what the header says."""
         raw = _expand(self, decompressor)
-        lines = raw.removesuffix(b"\n").split(b"\n") if raw is not None else []
+        lines = raw.split(b"\n") if raw is not None else []
+        if len(lines) > 1 and not lines[-1]:
+            lines.pop()
         return lines if len(lines) == self.header.records else None
+
+    def picked(self, decompressor: zstandard.ZstdDecompressor, heads: tuple[bytes, ...]) -> list[Line] | None:
+        """Of the records, those that begin with one of `heads`; None if the payload is not what the header says."""
+        raw = _expand(self, decompressor)
+        found: list[Line] = []
+        place = begin = 0
+        while raw and begin < len(raw):
+            end = raw.find(b"\n", begin)
+            end = end if end >= 0 else len(raw)
+            if raw.startswith(heads, begin):
+                found.append(Line(place, raw[begin:end]))
+            place, begin = place + 1, end + 1
+        return found if place == self.header.records else None
 
     def record_id(self, place: int) -> RecordId:
         return RecordId(*self.origin, place)
@@ -192,13 +215,19 @@ class SegmentScan:
 
     def lines(self, frame: Frame) -> list[bytes]:
         """The records of a frame that was just given; one that cannot be decoded is lost, and reported."""
-        lines = frame.lines(self._decompressor)
-        if lines is None:
+        return self._or_lost(frame, frame.lines(self._decompressor))
+
+    def picked(self, frame: Frame, heads: tuple[bytes, ...]) -> list[Line]:
+        """As `lines`, but only the records that begin with one of `heads`; the others are passed over uncopied."""
+        return self._or_lost(frame, frame.picked(self._decompressor, heads))
+
+    def _or_lost(self, frame: Frame, records: list[_T] | None) -> list[_T]:
+        if records is None:
             header = frame.header
             detail = f"frame {header.seq} is not what its header says"
             lost = (header.seq, header.seq)
             self.damage.append(Damage(Kind.UNREADABLE, self._where, detail, frame.offset, header.size, lost))
-        return lines or []
+        return records or []
 
     def _checked(self, header: Header, offset: int) -> Frame | None:
         """The frame if it is sound and ours."""

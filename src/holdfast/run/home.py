@@ -2,26 +2,37 @@
 
 Nothing that is there is lost: a file that is there stays, and only where merging is asked for, a segment that lacks
 frames gets them from the other copy. An object that is gone, or no segment of the run, is left out with a warning
-that names it; one that is damaged is brought with what is sound in it, and named too. Every file is fetched in
-pieces, so memory does not grow with the run.
+that names it; one that is damaged is brought with what is sound in it, and named too. A few objects are under way at
+a time, each in pieces, so memory does not grow with the run.
 """
 
 from __future__ import annotations
 
-import os
+import shutil
+import tempfile
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from holdfast.errors import NotARun, StorageFailure
+from holdfast.journal import SegmentFile, SegmentId
+from holdfast.journal.scan import SegmentScan, where_of
 from holdfast.journal.segment import parse_name
 from holdfast.journal.splice import Copy, splice
 from holdfast.run.layout import Layout
-from holdfast.run.reading import ids_in
+from holdfast.run.reading import ids_at, ids_in
+from holdfast.run.survey import Survey
+from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import RealFileSystem
-from holdfast.storage.remote import Entry, RemoteStore
+from holdfast.storage.remote import Entry, RemoteFile, RemoteStore
 
 WANTED = ("journal/", "inputs/", "blobs/", "artifacts/")
 _FILES = ("config.yaml", "serving.yaml")
+_FETCHING = ".fetching-"
+_FETCHERS, _CHECKERS = 8, 2
+"""A store answers late and many at once, and waiting costs nothing; checking takes a core and the memory of a frame."""
 
 
 @dataclass
@@ -33,88 +44,155 @@ class Brought:
     already: int = 0
     warnings: list[str] = field(default_factory=list)
 
+    def add(self, other: Brought) -> None:
+        self.fetched += other.fetched
+        self.bytes += other.bytes
+        self.already += other.already
+        self.warnings += other.warnings
 
-def wanted(store: RemoteStore, only: tuple[str, ...] = WANTED) -> list[Entry]:
+
+def wanted(store: RemoteStore) -> list[Entry]:
     """The objects of the run at the URL.
 
     Raises:
         NotARun: there is no segment at the URL.
         StorageFailure: the store cannot be listed.
     """
-    entries = [entry for entry in store.list() if _is_wanted(entry.key, only)]
+    entries = [entry for entry in store.list() if _is_wanted(entry.key)]
     if not any(entry.key.startswith("journal/") for entry in entries):
         raise NotARun(f"{store.url} holds no run: there is no segment below it.", hint="Give the URL of a run.")
-    return entries
+    keys = {entry.key for entry in entries}
+    return [entry for entry in entries if _sealed_key(entry.key) == entry.key or _sealed_key(entry.key) not in keys]
 
 
-def bring_home(store: RemoteStore, root: Path, entries: list[Entry] | None = None, *, merge: bool = False) -> Brought:
-    """Fetches every object of the run that is not in `root` yet.
+def id_in_store(store: RemoteStore, entries: list[Entry]) -> bytes:
+    """The id of the run in the store, by the first segment that has a sound header near its start.
 
     Raises:
-        NotARun: there is no segment at the URL.
+        NotARun: none has.
         StorageFailure: the store does not answer.
+    """
+    for entry in entries:
+        if entry.key.startswith("journal/") and (found := ids_at(partial(RemoteFile(store, entry).read_at, 0))):
+            return found[0]
+    raise NotARun(f"Nothing legible is in the journal at {store.url}.", hint="Its segments are damaged at their start.")
+
+
+def bring_home(
+    store: RemoteStore,
+    root: Path,
+    entries: list[Entry] | None = None,
+    *,
+    merge: bool = False,
+    survey: Survey | None = None,
+) -> Brought:
+    """Fetches every object of the run that is not in `root` yet, some at a time; a survey gets what is fetched.
+
+    Raises:
+        NotARun: there is no segment at the URL, or nothing legible in any.
+        StorageFailure: the store does not answer, or the directory cannot be written.
     """
     entries = wanted(store) if entries is None else entries
     layout = Layout(root)
     for directory in (root, layout.journal, layout.inputs, layout.blobs, layout.artifacts):
         directory.mkdir(parents=True, exist_ok=True)
-    bringing = _Bringing(store, root, merge=merge)
-    for entry in entries:
-        bringing.bring(entry)
+    if not merge and all(is_here(root, entry) for entry in entries):
+        return Brought(already=len(entries))
+    with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=root) as fetching:
+        brought = _Bringing(store, root, Path(fetching), entries, merge=merge, survey=survey).bring(entries)
     _sync(root)
-    return bringing.brought
+    crashpoints.reach("recover.brought")
+    return brought
+
+
+def remove_leftovers(root: Path) -> None:
+    """Removes what was under way when a bringing home to this directory was killed; nobody else may be at it."""
+    for path in root.glob(f"{_FETCHING}*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def is_here(root: Path, entry: Entry) -> bool:
     """Whether an object of the store is in the directory, as it is or under the name it has since been sealed with."""
-    target = root / entry.key
-    return target.exists() or _is_sealed_here(target)
+    return (root / entry.key).exists() or (root / _sealed_key(entry.key)).exists()
 
 
-def _is_wanted(key: str, only: tuple[str, ...]) -> bool:
+def _is_wanted(key: str) -> bool:
     parts = Path(key).parts
     if ".." in parts or key.startswith("/") or any(part.startswith(".") for part in parts):
         return False
     if key.startswith("journal/"):
-        return "journal/" in only and len(parts) == 2 and parse_name(parts[1]) is not None
-    return key in _FILES or key.startswith(only)
+        return len(parts) == 2 and parse_name(parts[1]) is not None
+    return key in _FILES or key.startswith(WANTED)
 
 
-def _is_sealed_here(target: Path) -> bool:
-    parsed = parse_name(target.name)
-    return bool(parsed and not parsed[1] and (target.parent / parsed[0].filename(sealed=True)).exists())
+def _sealed_key(key: str) -> str:
+    """The key that an unsealed segment has once it is sealed; any other key as it is."""
+    directory, _, name = key.rpartition("/")
+    parsed = parse_name(name) if directory == "journal" else None
+    return f"journal/{parsed[0].filename(sealed=True)}" if parsed else key
 
 
 def _sync(root: Path) -> None:
     fs, layout = RealFileSystem(), Layout(root)
-    for directory in (layout.journal, layout.inputs, layout.blobs, layout.artifacts, root):
+    below = (path for path in layout.artifacts.rglob("*") if path.is_dir())
+    for directory in (*below, layout.journal, layout.inputs, layout.blobs, layout.artifacts, root):
         fs.sync_directory(directory)
 
 
 class _Bringing:
-    """One bringing home."""
+    """One bringing home: objects are fetched by some threads, and checked and put in their places by others."""
 
-    def __init__(self, store: RemoteStore, root: Path, *, merge: bool) -> None:
-        self._store, self._root, self._merge = store, root, merge
+    def __init__(
+        self,
+        store: RemoteStore,
+        root: Path,
+        fetching: Path,
+        entries: list[Entry],
+        *,
+        merge: bool,
+        survey: Survey | None,
+    ) -> None:
+        self._store, self._root, self._fetching, self._merge, self._survey = store, root, fetching, merge, survey
         self._fs = RealFileSystem()
-        self.brought = Brought()
-        journal = Layout(root).journal
-        found = [run for path in sorted(journal.glob("*.zst")) for run in ids_in(self._fs, path)[:1]]
-        self._run = found[0] if found else b""
+        here = (ids_in(self._fs, path) for path in sorted(Layout(root).journal.glob("*.zst")))
+        self._run = next((found[0] for found in here if found), b"")
+        if entries and not self._run:
+            self._run = id_in_store(store, entries)
 
-    def bring(self, entry: Entry) -> None:
-        target = self._root / entry.key
+    def bring(self, entries: list[Entry]) -> Brought:
+        """Brings all of it; of what fails, the first in the order of the entries is raised."""
+        brought = Brought()
+        with ThreadPoolExecutor(_FETCHERS) as fetchers, ThreadPoolExecutor(_CHECKERS) as checkers:
+            try:
+                fetched = [fetchers.submit(self._fetch, place, entry) for place, entry in enumerate(entries)]
+                taken = [checkers.submit(self._take, *part.result()) for part in fetched]
+                for part in taken:
+                    brought.add(part.result())
+            except OSError as error:
+                raise StorageFailure(f"{self._root} cannot be written: {error.strerror}.") from error
+            finally:
+                fetchers.shutdown(wait=False, cancel_futures=True)
+                checkers.shutdown(wait=False, cancel_futures=True)
+        return brought
+
+    def _fetch(self, place: int, entry: Entry) -> tuple[Entry, Path | None, Brought]:
+        """Fetches one object, unless it is here: where to, and what there is to be told of it."""
+        path, target, brought = self._fetching / str(place), self._root / entry.key, Brought()
         if is_here(self._root, entry) and not (self._merge and self._may_be_better(target, entry)):
-            self.brought.already += 1
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.fetch")
-        temporary.unlink(missing_ok=True)
+            brought.already += 1
+            return entry, None, brought
         try:
-            if self._fetch(entry, temporary):
-                self._take(entry, temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
+            self._store.fetch(entry.key, path)
+        except FileNotFoundError:
+            brought.warnings.append(f"{entry.key} is gone from the store and is left out.")
+            return entry, None, brought
+        except StorageFailure as failure:
+            # A store that answers, and only this object cannot be had: one that does not answer ends the whole.
+            self._store.list(entry.key)
+            brought.warnings.append(f"{entry.key} could not be fetched and is left out: {failure.message}")
+            return entry, None, brought
+        crashpoints.reach("recover.fetched")
+        return entry, path, brought
 
     def _may_be_better(self, target: Path, entry: Entry) -> bool:
         """Whether the copy of a segment here has lost something that the store may have."""
@@ -124,50 +202,58 @@ class _Bringing:
         own = Copy(self._fs, target, self._run, parsed[0])
         return bool(own.damage) or (parsed[1] and own.footer is None)
 
-    def _fetch(self, entry: Entry, temporary: Path) -> bool:
-        try:
-            self._store.fetch(entry.key, temporary)
-        except FileNotFoundError:
-            self.brought.warnings.append(f"{entry.key} is gone from the store and is left out.")
-            return False
-        except StorageFailure as failure:
-            # A store that answers, and only this object cannot be had: one that does not answer ends the whole.
-            self._store.list(entry.key)
-            self.brought.warnings.append(f"{entry.key} could not be fetched and is left out: {failure.message}")
-            return False
-        return True
+    def _take(self, entry: Entry, fetched: Path | None, brought: Brought) -> Brought:
+        """Puts what was fetched in its place, if it is worth having."""
+        if fetched is None:
+            return brought
+        size, target = fetched.stat().st_size, self._root / entry.key
+        if not entry.key.startswith("journal/") or self._take_segment(fetched, target, brought.warnings):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fetched.replace(target)
+            crashpoints.reach("recover.taken")
+            brought.fetched += 1
+            brought.bytes += size
+        fetched.unlink(missing_ok=True)
+        return brought
 
-    def _take(self, entry: Entry, temporary: Path, target: Path) -> None:
-        size = temporary.stat().st_size
-        if entry.key.startswith("journal/") and not self._take_segment(entry, temporary, target):
-            return
-        temporary.rename(target)
-        self.brought.fetched += 1
-        self.brought.bytes += size
-
-    def _take_segment(self, entry: Entry, temporary: Path, target: Path) -> bool:
+    def _take_segment(self, temporary: Path, target: Path, warnings: list[str]) -> bool:
         """Looks at a fetched segment; whether it is worth having."""
-        parsed, runs = parse_name(target.name), ids_in(self._fs, temporary)
-        if parsed and not parsed[1] and not runs and self._run:
+        parsed, runs, where = parse_name(target.name), ids_in(self._fs, temporary), where_of(target)
+        if parsed and not parsed[1] and not runs:
             # As a session leaves it that ended before its last segment held a whole header; nothing of it is lost.
             return not target.exists()
-        if parsed is None or not runs or (self._run and runs[0] != self._run):
+        if parsed is None or runs != [self._run]:
             why = "it belongs to another run" if runs else "nothing in it is legible"
-            self.brought.warnings.append(f"{entry.key} is left out: {why}.")
+            warnings.append(f"{where} is left out: {why}.")
             return False
-        self._run = self._run or runs[0]
-        there = Copy(self._fs, temporary, self._run, parsed[0])
-        if there.damage or (parsed[1] and there.footer is None):
-            told = "; ".join(str(damage) for damage in there.damage[:3]) or "its end is missing"
-            self.brought.warnings.append(
-                f"{entry.key} is damaged in the store; what is sound in it was recovered ({told})."
-            )
         if target.exists():
-            here = Copy(self._fs, target, self._run, parsed[0])
-            if not here.lacks(there):
-                return False
-            both = temporary.with_suffix(".both")
-            both.unlink(missing_ok=True)
-            splice(self._fs, [here, there], both)
-            both.rename(temporary)
+            return self._join(temporary, target, parsed[0])
+        scan = self._scan(temporary, SegmentFile(*parsed, target))
+        losses = [str(damage) for damage in scan.damage if damage.is_loss]
+        if losses or (parsed[1] and not scan.sealed):
+            told = "; ".join(losses[:3]) or "its end is missing"
+            warnings.append(f"{where} is damaged in the store; what is sound in it was recovered ({told}).")
+        return True
+
+    def _scan(self, path: Path, segment: SegmentFile) -> SegmentScan:
+        """Checks every frame of a segment that is about to be put in its place."""
+        file = self._fs.open(path)
+        try:
+            scan = SegmentScan(file, self._run, segment.ident, segment.where)
+            if self._survey is not None:
+                self._survey.take(segment, scan)
+            else:
+                deque(scan.frames(), maxlen=0)
+        finally:
+            file.close()
+        return scan
+
+    def _join(self, temporary: Path, target: Path, ident: SegmentId) -> bool:
+        """Puts what is sound here and there together; whether that is more than was here."""
+        here, there = (Copy(self._fs, path, self._run, ident) for path in (target, temporary))
+        if not here.lacks(there):
+            return False
+        both = temporary.with_suffix(".both")
+        splice(self._fs, [here, there], both)
+        both.replace(temporary)
         return True

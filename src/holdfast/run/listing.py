@@ -1,28 +1,29 @@
 """What can be recovered: every run below a directory or a prefix of a bucket, and where each of them is.
 
-Nothing is changed by looking. Figures of a run in a store come from its segments, which are kept in the reader's
-cache, so a second look fetches only what is new.
+Nothing is changed by looking. A run in a directory is read; of one in a store only a few small pieces are, so a bucket
+of large runs is listed as fast as one of small ones.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.journal.segment import parse_name
 from holdfast.run.find import RUNS, all_runs
-from holdfast.run.home import wanted
+from holdfast.run.glimpse import glimpse
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
 from holdfast.run.recover import age_seconds
-from holdfast.run.remote import open_view
 from holdfast.run.spool import spool_root
-from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.lease import find_holder
-from holdfast.storage.remote import RemoteStore, is_url
-from holdfast.storage.remote_lease import find_remote_holder
+from holdfast.storage.remote import Entry, RemoteStore, is_url
+
+_AT_A_TIME = 8
 
 
 class Recoverable(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -31,8 +32,9 @@ class Recoverable(msgspec.Struct, frozen=True, omit_defaults=True):
     run: str
     state: str
     """running, incomplete, complete, or unreadable."""
-    finished: int
-    planned: int
+    finished: int | None
+    """None where that is not known without reading the run; `note` says so, or whose count it is."""
+    planned: int | None
     source: str
     """local, remote, or both."""
     age_seconds: float | None = None
@@ -48,62 +50,56 @@ def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
     """
     text = str(place)
     if is_url(text):
-        return [_remote(url) for url in _urls_below(RemoteStore(text))]
+        runs = _runs_below(RemoteStore(text))
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return list(pool.map(_remote, runs, runs.values()))
     root = Path(place)
     return [_local(run) for run in ([root] if Layout(root).journal.is_dir() else all_runs(root))]
 
 
-def _urls_below(store: RemoteStore) -> list[str]:
-    prefixes = {entry.key.rpartition("journal/")[0].rstrip("/") for entry in store.list() if _is_segment(entry.key)}
-    return sorted(f"{store.url}/{prefix}".rstrip("/") for prefix in prefixes)
+def _runs_below(store: RemoteStore) -> dict[str, list[Entry]]:
+    """The URLs of the runs below a prefix, with the segments of each, in order."""
+    found: dict[str, list[Entry]] = {}
+    for entry in store.list():
+        prefix, _, name = entry.key.rpartition("journal/")
+        if parse_name(name) and (not prefix or prefix.endswith("/")):
+            url = f"{store.url}/{prefix}".rstrip("/")
+            found.setdefault(url, []).append(entry._replace(key=f"journal/{name}"))
+    return dict(sorted(found.items()))
 
 
-def _is_segment(key: str) -> bool:
-    parts = Path(key).parts
-    return len(parts) >= 2 and parts[-2] == "journal"
-
-
-def _remote(url: str) -> Recoverable:
+def _remote(url: str, segments: list[Entry]) -> Recoverable:
     source = "both" if Layout(spool_root(url)).journal.is_dir() else "remote"
     try:
-        root, _ = open_view(url, only=("journal/",))
-        return _read(root, url, source, is_running=_is_running(url))
+        seen = glimpse(RemoteStore(url), segments)
     except HoldfastError as error:
-        return Recoverable(url, "unreadable", 0, 0, source, note=error.message)
+        return Recoverable(url, "unreadable", None, None, source, note=error.message)
+    return Recoverable(url, seen.state, seen.finished, seen.planned, source, seen.age_seconds, seen.note)
 
 
 def _local(root: Path) -> Recoverable:
     try:
         url = Layout(root).remote.read_text(encoding="utf-8").strip() if Layout(root).remote.is_file() else ""
         source = "both" if url and _is_up(url) else "local"
-        return _read(root, str(root), source, is_running=find_holder_of(root))
+        return _read(root, source)
     except HoldfastError as error:
-        return Recoverable(str(root), "unreadable", 0, 0, "local", note=error.message)
+        return Recoverable(str(root), "unreadable", None, None, "local", note=error.message)
 
 
 def _is_up(url: str) -> bool:
     try:
-        return bool(wanted(RemoteStore(url), ("journal/",)))
+        return any(parse_name(entry.key.rpartition("/")[2]) for entry in RemoteStore(url).list("journal"))
     except HoldfastError:
         return False
 
 
-def find_holder_of(root: Path) -> bool:
-    """Whether a session on this machine executes the run in a directory."""
-    return find_holder(RealFileSystem(), root) is not None
-
-
-def _is_running(url: str) -> bool:
-    published = find_remote_holder(RemoteStore(url))
-    return published is not None and published.is_current()
-
-
-def _read(root: Path, name: str, source: str, *, is_running: bool) -> Recoverable:
+def _read(root: Path, source: str) -> Recoverable:
     reader = RunReader(root)
     try:
         finished = sum(1 for _ in reader.finished()) - len(lacking_scores(reader))
         planned = reader.sessions[-1].planned if reader.sessions else 0
+        is_running = find_holder(reader.fs, root) is not None
         state = "complete" if 0 < planned <= finished else "running" if is_running else "incomplete"
-        return Recoverable(name, state, finished, planned, source, age_seconds(reader.last_written_at()))
+        return Recoverable(str(root), state, finished, planned, source, age_seconds(reader.last_written_at()))
     finally:
         reader.close()

@@ -10,19 +10,20 @@ import contextlib
 import itertools
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.errors import NewerFormat, NotARun
 from holdfast.journal import FORMAT, BlobStore, Closing, Damage, Index, Journal, RecordId, Row, SegmentPin
 from holdfast.journal.directory import never_brought, open_segment
-from holdfast.journal.frame import HEADER_SIZE, decode_header
+from holdfast.journal.frame import HEADER_SIZE, MAGIC, decode_header
 from holdfast.journal.index import copy_index, extent, has_its_sum
 from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.run.layout import Layout, reader_cache
-from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd, Trial, cited_blob, classify, decode
+from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd, Trial, citation, cited_blob, classify, decode
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
 _FINISHED = Closing("trial", KEPT)
@@ -30,6 +31,14 @@ _FIRST_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _LOOKED_AT = 100
 """How many finished trials without files are asked whether they should have any, when a run is opened."""
+
+
+class Large(NamedTuple):
+    """A record that is too large to be held: its line, a piece at a time."""
+
+    type: str
+    size: int
+    pieces: Iterator[bytes]
 
 
 class RunReader:
@@ -62,7 +71,7 @@ class RunReader:
             NewerFormat: a newer version wrote some of it.
         """
         self.index.refresh(again=again)
-        _refuse_newer(self.layout, self.index.newer_format())
+        refuse_newer(self.layout, self.index.newer_format())
         for name in ("sessions", "ends", "finished_count"):
             self.__dict__.pop(name, None)
 
@@ -71,9 +80,9 @@ class RunReader:
 
     # Records.
 
-    def stream(self, found: list[Damage]) -> Iterator[tuple[RecordId, bytes]]:
-        """Every record as its line, in order, blobs put in; what is wrong is added to `found`."""
-        for ident, line in self.journal.stream(found):
+    def stream(self, found: list[Damage], *types: str) -> Iterator[tuple[RecordId, bytes]]:
+        """Every record, or those of some types, as its line, in order, blobs put in; damage is added to `found`."""
+        for ident, line in self.journal.stream(found, tuple(f'{{"type":"{name}"'.encode() for name in types)):
             if cited := cited_blob(line):
                 damage = self.blobs.check(*cited)
                 if damage is not None:
@@ -113,18 +122,27 @@ class RunReader:
 
     def read_line(self, row: Row) -> bytes | None:
         """The bytes of that record."""
-        segment = self.journal.find(row.segment)
-        frame = self.journal.read_frame(segment, row.offset) if segment else None
-        if frame is None:
-            return None
-        lines = self.journal.records(frame)
-        if row.ident.place >= len(lines):
-            return None
-        line = lines[row.ident.place]
-        cited = cited_blob(line)
+        line = self._line(row)
+        cited = cited_blob(line) if line is not None else None
         if cited is None:
             return line
         return self.read_blob(cited[0]) if self.blobs.check(*cited) is None else None
+
+    def read_or_open(self, row: Row) -> AnyRecord | Large | None:
+        """As `read`, except that a record which is stored as a blob is given in pieces."""
+        line = self._line(row)
+        if line is None or (cited := citation(line)) is None:
+            return decode(line) if line is not None else None
+        if self.blobs.check(cited.blob, cited.size) is not None:
+            return None
+        return Large(cited.type, cited.size, self._blob_pieces(cited.blob))
+
+    def _line(self, row: Row) -> bytes | None:
+        """What stands in the journal of a record."""
+        segment = self.journal.find(row.segment)
+        frame = self.journal.read_frame(segment, row.offset) if segment else None
+        lines = self.journal.records(frame) if frame is not None else []
+        return lines[row.ident.place] if row.ident.place < len(lines) else None
 
     # State.
 
@@ -264,10 +282,15 @@ def check_openable(root: Path, fs: FileSystem) -> None:
     journal = Journal(fs, layout.journal, find_run_id(fs, layout))
     for segment in journal.segments():
         with journal.scan(segment) as scan:
-            _refuse_newer(layout, scan.find_newer_format())
+            refuse_newer(layout, scan.find_newer_format())
 
 
-def _refuse_newer(layout: Layout, newer: int) -> None:
+def refuse_newer(layout: Layout, newer: int) -> None:
+    """Ends the opening of a run that holds frames of the format `newer`; 0 if it holds none.
+
+    Raises:
+        NewerFormat: it does.
+    """
     if newer:
         raise NewerFormat(
             f"Resume aborted: {layout.root} was written in format {newer}; this version reads up to {FORMAT}.",
@@ -326,20 +349,21 @@ def ids_in(fs: FileSystem, path: Path) -> list[bytes]:
     """The run id of the first header in a segment that checks out; the file name must agree with it."""
     file = open_segment(fs, path)
     try:
-        data = file.read_at(0, HEADER_SIZE)
-        if (header := decode_header(data)) is not None:
-            return [header.run]
-        data = file.read_at(0, _FIRST_BYTES)
-        offset = data.find(b"HDFT") - 8
-        while offset >= -8 and offset + 8 < len(data):
-            if offset >= 0 and (header := decode_header(data, offset)) is not None:
-                return [header.run]
-            following = data.find(b"HDFT", offset + 9)
-            if following < 0:
-                break
-            offset = following - 8
+        return ids_at(lambda size: file.read_at(0, size))
     except OSError:
         return []
     finally:
         file.close()
+
+
+def ids_at(read: Callable[[int], bytes]) -> list[bytes]:
+    """As `ids_in`, of a segment whose first bytes `read` gives: few of them, and more if those are damaged."""
+    if (header := decode_header(read(HEADER_SIZE))) is not None:
+        return [header.run]
+    data = read(_FIRST_BYTES)
+    offset = data.find(MAGIC)
+    while offset >= 0:
+        if (header := decode_header(data, offset)) is not None:
+            return [header.run]
+        offset = data.find(MAGIC, offset + 1)
     return []

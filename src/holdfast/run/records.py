@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from typing import Any
 
 import msgspec
@@ -282,14 +283,22 @@ def encode(record: Record) -> bytes:
     """
     try:
         line = _encoder.encode(record)
-        # What cannot be read back must not be written: the types of fields are not checked when a record is made.
-        _decoder.decode(line)
+        _check_types(record, line)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         raise UsageError(f"A {_tag(record)} record cannot be written as JSON: {error}.") from error
     if b"null" in line:
         # The encoder writes null for NaN and infinity.
         _refuse_non_finite(msgspec.to_builtins(record), _tag(record))
     return line
+
+
+def _check_types(record: Record, line: bytes) -> None:
+    """What cannot be read back must not be written: the types of fields are not checked when a record is made."""
+    if len(line) <= BLOB_BYTES:
+        _decoder.decode(line)
+    else:
+        # The same of a large record, without another copy of its texts.
+        msgspec.convert(msgspec.to_builtins(record), AnyRecord)
 
 
 def _tag(record: Record) -> str:
@@ -327,9 +336,26 @@ def classify(line: bytes) -> Entry | None:
         return Entry(envelope.type, envelope.trial, flag, envelope.scorer.encode() or None)
     kept = envelope.status in _KEPT_NAMES
     summary = Summary(envelope.status, envelope.usage, envelope.cost, envelope.task)
-    return Entry("trial", envelope.trial, KEPT if kept else NOT_KEPT, _summary_encoder.encode(summary))
+    return Entry("trial", envelope.trial, KEPT if kept else NOT_KEPT, _packed(summary))
 
 
+def _packed(summary: Summary) -> bytes:
+    try:
+        return _summary_encoder.encode(summary)
+    except OverflowError:
+        # A count of tokens that no model ever reached must not keep the run from being opened.
+        return _summary_encoder.encode(msgspec.structs.replace(summary, usage=None))
+
+
+def head_of(line: bytes) -> tuple[str, str]:
+    """The type of a record and the trial it belongs to, without reading what follows; empty where there is none."""
+    if match := _HEAD.match(line):
+        return match[1].decode(), match[2].decode(errors="replace")
+    entry = classify(line)
+    return (entry.kind, entry.key) if entry else ("", "")
+
+
+_HEAD = re.compile(rb'\{"type":"([a-z_]+)"(?:,"v":[0-9]+)?,"trial":"([^"\\]*)"')
 _KEPT_NAMES = frozenset(status.value for status in Status if status.is_kept)
 
 

@@ -10,22 +10,24 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from holdfast.errors import NotARun, StorageFailure, UsageError
-from holdfast.journal.frame import HEADER_SIZE, decode_header
+from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
 from holdfast.run.create import make_directories, refuse_existing
 from holdfast.run.find import RUNS
-from holdfast.run.home import Brought, bring_home, is_here, wanted
+from holdfast.run.home import Brought, bring_home, id_in_store, is_here, remove_leftovers, wanted
 from holdfast.run.layout import Layout
-from holdfast.run.reading import RunReader, find_run_id
+from holdfast.run.reading import find_run_id
 from holdfast.run.slim import origin_of, slim
 from holdfast.run.spool import spool_root
-from holdfast.storage import RealFileSystem, take_lease
+from holdfast.run.survey import Survey
+from holdfast.storage import RealFileSystem, crashpoints, take_lease
+from holdfast.storage.filesystem import FileSystem, write_atomically
 from holdfast.storage.remote import Entry, RemoteStore
 from holdfast.storage.remote_lease import find_remote_holder
 
@@ -66,11 +68,19 @@ def recover(url: str, to: str | Path | None = None, *, merge: bool = False, step
     root = Path(to) if to is not None else RUNS / store.url.rpartition("/")[2]
     run = id_in_store(store, entries)
     if Layout(root).journal.is_dir():
-        brought = _into_existing(store, entries, root, run, merge=merge)
-    else:
-        refuse_existing(root.absolute())
-        brought = _into_new(store, entries, root.absolute(), steps=steps)
-    return _told(store, root, brought)
+        layout, run_here = Layout(root), find_run_id(RealFileSystem(), Layout(root))
+        with closing(Survey(layout, run_here)) as survey:
+            brought = _into_existing(store, entries, survey, run, merge=merge)
+            return _told(store, root, brought, survey)
+    refuse_existing(root.absolute())
+    with closing(Survey(_building(root.absolute()), run)) as survey:
+        brought = _into_new(store, entries, survey, root.absolute(), steps=steps)
+        return _told(store, root, brought, survey)
+
+
+def _building(root: Path) -> Layout:
+    """Where a run is put together before it gets its name."""
+    return Layout(root.with_name(f".{root.name}.recovering"))
 
 
 async def recover_async(
@@ -80,65 +90,67 @@ async def recover_async(
     return await asyncio.to_thread(recover, url, to, merge=merge, steps=steps)
 
 
-def id_in_store(store: RemoteStore, entries: list[Entry]) -> bytes:
-    """The id of the run in the store, by the first segment whose header is sound."""
-    for entry in entries:
-        if entry.key.startswith("journal/") and entry.size >= HEADER_SIZE:
-            header = decode_header(store.head(entry.key, HEADER_SIZE))
-            if header is not None:
-                return header.run
-    raise NotARun(f"Nothing legible is in the journal at {store.url}.", hint="Its segments are damaged at their start.")
-
-
-def _into_existing(store: RemoteStore, entries: list[Entry], root: Path, run: bytes, *, merge: bool) -> Brought:
-    own = find_run_id(RealFileSystem(), Layout(root))
-    if own != run:
-        if origin_of(root) == run.hex():
-            return Brought(already=len(entries))
-        raise UsageError(f"{root} holds another run than {store.url}.", hint="Choose another directory with --to.")
-    missing = [entry for entry in entries if not is_here(root, entry)]
-    if not merge:
-        if missing:
-            raise UsageError(
-                f"{root} already holds the run, and lacks {len(missing)} objects of {store.url}.",
-                hint="Add --merge to bring them in beside what is there, or choose another directory with --to.",
-            )
-        return Brought(already=len(entries))
-    lease = take_lease(RealFileSystem(), root)
-    try:
-        return bring_home(store, root, entries, merge=True)
-    finally:
-        lease.release()
-
-
-def _into_new(store: RemoteStore, entries: list[Entry], root: Path, *, steps: bool) -> Brought:
-    fs = RealFileSystem()
-    building = Layout(root.with_name(f".{root.name}.recovering"))
-    make_directories(fs, building.root)
-    building.recovered.write_text(store.url + "\n", encoding="utf-8")
-    brought = bring_home(store, building.root, entries)
-    if not steps:
-        brought.warnings += slim(building.root, root)
-        shutil.rmtree(building.root)
-        return brought
-    if root.is_dir():
-        root.rmdir()
-    try:
-        fs.rename(building.root, root)
-        fs.sync_directory(root.parent)
-    except OSError as error:
-        raise StorageFailure(f"{building.root} could not be renamed to {root}: {error.strerror}.") from error
+def _into_existing(store: RemoteStore, entries: list[Entry], survey: Survey, run: bytes, *, merge: bool) -> Brought:
+    root = survey.layout.root
+    if survey.run != run:
+        if origin_of(root) != run.hex():
+            raise UsageError(f"{root} holds another run than {store.url}.", hint="Choose another directory with --to.")
+        brought = Brought(already=len(entries))
+    elif merge:
+        lease = take_lease(RealFileSystem(), root)
+        try:
+            brought = bring_home(store, root, entries, merge=True, survey=survey)
+        finally:
+            lease.release()
+    else:
+        brought = _already(store, entries, root)
+    survey.complete()
+    brought.warnings += survey.losses()
     return brought
 
 
-def _told(store: RemoteStore, root: Path, brought: Brought) -> Recovered:
-    reader = RunReader(root)
+def _already(store: RemoteStore, entries: list[Entry], root: Path) -> Brought:
+    if missing := [entry for entry in entries if not is_here(root, entry)]:
+        raise UsageError(
+            f"{root} already holds the run, and lacks {len(missing)} objects of {store.url}.",
+            hint="Add --merge to bring them in beside what is there, or choose another directory with --to.",
+        )
+    return Brought(already=len(entries))
+
+
+def _into_new(store: RemoteStore, entries: list[Entry], survey: Survey, root: Path, *, steps: bool) -> Brought:
+    building = survey.layout
+    make_directories(survey.fs, building.root)
+    lease = take_lease(survey.fs, building.root)
     try:
-        finished = sum(1 for _ in reader.finished())
-        planned = reader.sessions[-1].planned if reader.sessions else 0
-        warnings = brought.warnings + _losses(reader) + _left_in_spool(store)
+        remove_leftovers(building.root)
+        write_atomically(survey.fs, building.recovered, store.url.encode() + b"\n")
+        brought = bring_home(store, building.root, entries, survey=survey)
+        survey.complete()
+        brought.warnings += survey.losses()
+        if steps:
+            _give_name(survey.fs, building.root, root)
+            lease.moved_to(root)
+        else:
+            brought.warnings += slim(survey, root)
+            shutil.rmtree(building.root)
     finally:
-        reader.close()
+        lease.release()
+    return brought
+
+
+def _give_name(fs: FileSystem, building: Path, root: Path) -> None:
+    if root.is_dir():
+        root.rmdir()
+    try:
+        fs.rename(building, root)
+        crashpoints.reach("recover.named")
+        fs.sync_directory(root.parent)
+    except OSError as error:
+        raise StorageFailure(f"{building} could not be renamed to {root}: {error.strerror}.") from error
+
+
+def _told(store: RemoteStore, root: Path, brought: Brought, survey: Survey) -> Recovered:
     published = find_remote_holder(store)
     return Recovered(
         run=str(root),
@@ -146,23 +158,12 @@ def _told(store: RemoteStore, root: Path, brought: Brought) -> Recovered:
         fetched=brought.fetched,
         bytes=brought.bytes,
         already=brought.already,
-        finished=finished,
-        planned=planned,
+        finished=survey.finished_count(),
+        planned=survey.planned(),
         published=published.finished if published else None,
         published_age_seconds=published.age_seconds() if published else None,
-        warnings=warnings,
+        warnings=brought.warnings + _left_in_spool(store),
     )
-
-
-def _losses(reader: RunReader) -> list[str]:
-    never = {f"journal/{ident.filename(sealed=True)}": ident for ident in reader.never_brought()}
-    told = []
-    for damage in reader.damage():
-        if damage.where in never:
-            told.append(f"{damage.where} was lost with its machine, before it was uploaded; its trials are owed.")
-        elif damage.is_loss:
-            told.append(str(damage))
-    return told
 
 
 def _left_in_spool(store: RemoteStore) -> list[str]:

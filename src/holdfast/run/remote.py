@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal.segment import parse_name
-from holdfast.run.home import WANTED, Brought, bring_home, wanted
+from holdfast.run.home import Brought, bring_home, wanted
 from holdfast.run.layout import Layout
 from holdfast.run.spool import spool_root
 from holdfast.storage.remote import Entry, RemoteStore
@@ -32,7 +32,7 @@ def view_root(url: str) -> Path:
     return base / "holdfast" / "view" / blake2b(url.rstrip("/").encode(), digest_size=10).hexdigest()
 
 
-def open_view(url: str, *, only: tuple[str, ...] = WANTED) -> tuple[Path, Brought]:
+def open_view(url: str) -> tuple[Path, Brought]:
     """A directory with the run as it is here and in the store, merged; the spool's own files come first.
 
     Raises:
@@ -43,7 +43,7 @@ def open_view(url: str, *, only: tuple[str, ...] = WANTED) -> tuple[Path, Brough
     here = Layout(spool).journal.is_dir()
     store = RemoteStore(url)
     try:
-        entries, warnings = wanted(store, only), []
+        entries, warnings = wanted(store), []
     except (StorageFailure, NotARun) as error:
         if not here:
             raise

@@ -14,74 +14,59 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import HoldfastError, NotARun
-from holdfast.journal import Damage
+from holdfast.journal import Journal
 from holdfast.run.create import SourceFile, create_run
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
-from holdfast.run.records import KEPT, Answer, Note, Record, Score, Step, Trial, decode
+from holdfast.run.records import Answer, Note, Record, Score, Session, Step, Trial, decode, head_of
+from holdfast.run.survey import Survey
 
 KIND = "recover"
 
 
-def slim(source: Path, root: Path) -> list[str]:
-    """Makes the run `root` from the run at `source`; what could not be taken over, in words.
+def slim(survey: Survey, root: Path) -> list[str]:
+    """Makes the run `root` from the one that was surveyed; what could not be taken over, in words.
 
     Raises:
-        NotARun: no session record is left at `source`.
+        NotARun: no session record is left in it.
         UsageError: there is something at `root` already.
         StorageFailure: the run cannot be written.
     """
-    reader = RunReader(source)
-    try:
-        if not reader.sessions:
-            raise NotARun(f"No session record is left in {source}.", hint="Recover it with its steps, then verify it.")
-        taking = _Taking(reader)
-        last = reader.sessions[-1]
-        fields = {name: getattr(last, name) for name in ("plan", "code", "serving", "source")}
-        inputs, warnings = _inputs(reader)
-        session = create_run(
-            root,
-            name=last.name,
-            config=last.config,
-            inputs=inputs,
-            planned=last.planned,
-            fields=fields,
-            preload=taking.records(),
-        )
-        _copy_files(Layout(source), Layout(root))
-        finished = sum(1 for _ in session.reader.finished())
-        session.close("recovered", finished=finished, planned=last.planned)
-        return warnings
-    finally:
-        reader.close()
+    if not survey.sessions:
+        hint = "Recover it with its steps, then verify it."
+        raise NotARun(f"No session record is left in {survey.layout.root}.", hint=hint)
+    last = survey.sessions[-1]
+    fields = {name: getattr(last, name) for name in ("plan", "code", "serving", "source")}
+    inputs, warnings = _inputs(survey.layout, last)
+    taken = _taken_over(survey)
+    session = create_run(
+        root, name=last.name, config=last.config, inputs=inputs, planned=last.planned, fields=fields, preload=taken
+    )
+    _copy_files(survey.layout, Layout(root))
+    session.close("recovered", finished=session.reader.finished_count, planned=last.planned)
+    return warnings
 
 
-class _Taking:
-    def __init__(self, reader: RunReader) -> None:
-        self._reader = reader
-        self._is_finished = lru_cache(maxsize=10_000)(self._look_up)
-
-    def _look_up(self, key: str) -> bool:
-        return any(row.flag == KEPT for row in self._reader.index.rows("trial", key))
-
-    def records(self) -> Iterator[Record]:
-        """The note of the origin, then every record that is taken over, in the order of the run."""
-        run = self._reader.run.hex()
-        yield Note(kind=KIND, text=f"recovered from run {run} without the steps of finished trials", data={"run": run})
-        found: list[Damage] = []
-        for _, line in self._reader.stream(found):
-            record = decode(line)
-            if isinstance(record, Step | Trial):
-                if isinstance(record, Trial) or not self._is_finished(record.trial):
-                    yield msgspec.structs.replace(record, source=record.source or run)
-            elif isinstance(record, Answer | Score | Note):
-                yield record
+def _taken_over(survey: Survey) -> Iterator[Record]:
+    """The note of the origin, then every record that is taken over, in the order of the run."""
+    run = survey.run.hex()
+    yield Note(kind=KIND, text=f"recovered from run {run} without the steps of finished trials", data={"run": run})
+    is_finished = lru_cache(maxsize=10_000)(survey.is_finished)
+    for _, line in Journal(survey.fs, survey.layout.journal, survey.run).stream([]):
+        kind, key = head_of(line)
+        if kind == "call" or (kind == "step" and is_finished(key)):
+            continue
+        record = decode(survey.whole(line))
+        if isinstance(record, Step | Trial):
+            yield msgspec.structs.replace(record, source=record.source or run)
+        elif isinstance(record, Answer | Score | Note):
+            yield record
 
 
-def _inputs(reader: RunReader) -> tuple[dict[str, SourceFile], list[str]]:
+def _inputs(layout: Layout, session: Session) -> tuple[dict[str, SourceFile], list[str]]:
     found, warnings = {}, []
-    for name, item in reader.sessions[-1].inputs.items():
-        path = reader.inputs.path(item.digest)
+    for name, item in session.inputs.items():
+        path = layout.inputs / item.digest
         if item.copied and path.is_file():
             found[name] = SourceFile(path, item.raw)
         else:

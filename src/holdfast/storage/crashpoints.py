@@ -43,10 +43,14 @@ MAINTENANCE = (
     "clean.exchanged",
     "clean.journal-removed",
     "clean.blob-removed",
+    "recover.fetched",
+    "recover.taken",
+    "recover.brought",
+    "recover.named",
     "spool.derived-removed",
     "spool.file-removed",
 )
-"""Points that only the verbs `repair` and `clean` come to."""
+"""Points that only the verbs `repair`, `clean` and `recover` come to."""
 
 
 class _Armed:

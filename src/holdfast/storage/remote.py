@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
 
 SCHEMES = ("s3", "gs", "az", "abfs", "azure")
-_CHUNK = 4 << 20
+_CHUNK = 1 << 20
 _PROBE = ".holdfast-probe"
 
 
@@ -26,6 +26,31 @@ class Entry(NamedTuple):
     key: str
     size: int
     tag: str
+    at: float = 0.0
+    """When it was stored, by the store's clock, in seconds since the epoch."""
+
+
+class RemoteFile:
+    """An object as a file to read from: only the bytes that are asked for are fetched.
+
+    Reading raises StorageFailure where the store fails.
+    """
+
+    def __init__(self, store: RemoteStore, entry: Entry) -> None:
+        self._store, self._entry = store, entry
+
+    def size(self) -> int:
+        return self._entry.size
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        size = min(size, self._entry.size - offset)
+        return self._store.read_range(self._entry.key, offset, size) if size > 0 else b""
+
+    def sync(self) -> None:
+        """What a store has taken is there."""
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
 
 def is_url(text: str) -> bool:
@@ -146,16 +171,20 @@ class RemoteStore:
 
         Raises:
             FileNotFoundError: the object is gone.
+            StorageFailure: the store failed.
+            OSError: the file cannot be written.
         """
         size = 0
-        with self._told(f"read {key}"):
-            found = self._obstore.get(self._store, key)
-            with path.open("xb") as target:
-                for part in found.stream(min_chunk_size=_CHUNK):
-                    size += target.write(part)
-                target.flush()
-                os.fsync(target.fileno())
+        with path.open("xb") as target:
+            for part in self._parts(key):
+                size += target.write(part)
+            target.flush()
+            os.fsync(target.fileno())
         return size
+
+    def _parts(self, key: str) -> Iterator[Any]:
+        with self._told(f"read {key}"):
+            yield from self._obstore.get(self._store, key).stream(min_chunk_size=_CHUNK)
 
     def holds(self, key: str, path: Path) -> bool:
         """Whether an object is, byte for byte, the file."""
@@ -170,7 +199,7 @@ class RemoteStore:
         """Every object below a prefix, sorted by key."""
         with self._told("list its objects"):
             found = [entry for page in self._obstore.list(self._store, prefix or None) for entry in page]
-        return sorted(Entry(entry["path"], entry["size"], str(entry["e_tag"] or "")) for entry in found)
+        return sorted(map(_entry, found))
 
     def delete(self, key: str) -> None:
         with self._told(f"delete {key}"), contextlib.suppress(FileNotFoundError):
@@ -197,6 +226,10 @@ class RemoteStore:
                 f"{self.url} ignores conditions on writes, so nothing would keep two sessions apart.",
                 hint="Use a store with conditional writes, or a local run directory.",
             )
+
+
+def _entry(found: Any) -> Entry:
+    return Entry(found["path"], found["size"], str(found["e_tag"] or ""), found["last_modified"].timestamp())
 
 
 def _import_obstore() -> Any:

@@ -1,0 +1,90 @@
+"""Recovering without the transcripts of finished trials (recovery 10)."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+
+import pytest
+
+import holdfast.run.slim
+from evals import python_eval
+from holdfast.run.records import Step, decode
+from program import until
+from remote_runs import cut_short, tree, upload
+
+__all__ = ["cut_short"]
+CHAIN = """
+from holdfast import Sample, Task, exact, task
+
+async def solve(trial):
+    for word in ("one", "two", "three", "four"):
+        last = await trial.generate(f"{word} {trial.sample.input}")
+    return last
+
+@task
+def t():
+    return Task(samples=[Sample(name, target="x") for name in "abc"], solve=solve, score=exact())
+"""
+
+
+def test_recovery_10_scores_and_unfinished_trials_are_the_same(holdfast, cut_short, server, tmp_path):
+    """Finished trials come without transcripts, unfinished ones with all their steps; scores equal (recovery 10)."""
+    holdfast("recover", cut_short.url, "--to", "whole", code=0)
+    holdfast("recover", cut_short.url, "--to", "slim", "--no-steps", code=0)
+    whole, slim = holdfast.json("report", "whole"), holdfast.json("report", "slim")
+    for name in ("tasks", "coverage", "usage", "cost"):
+        assert slim[name] == whole[name]
+    steps = [record for record in holdfast.records("slim") if record["type"] == "step"]
+    finished = {record["trial"] for record in holdfast.records("slim") if record["type"] == "trial"}
+    assert len(finished) == 5 and not [step for step in steps if step["trial"] in finished]
+    assert holdfast.json("verify", "slim", code=0)["ok"]
+    before = tree(tmp_path / "slim")
+    holdfast("recover", cut_short.url, "--to", "slim", "--no-steps", code=0)
+    assert tree(tmp_path / "slim") == before
+    holdfast("resume", "slim", code=0)
+    assert holdfast.json("status", "slim")["finished"] == 8
+
+
+@pytest.fixture
+def half_way(holdfast, place, server, tmp_path):
+    """A run of three trials of four calls each, lost with its machine in the fourth call of the second."""
+    server.behave(hold=True, **{"pass": 7})
+    runner = {"upload_interval": 0.1}
+    eval_file = python_eval(tmp_path, server.base_url, CHAIN, concurrency_limit=1, runner=runner)
+    started = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS="1.5")
+    server.wait_for(answered=7, in_flight=1)
+    until(lambda: steps_up(holdfast, place) == 7, "seven replies are up")
+    started.send(signal.SIGKILL)
+    started.wait()
+    server.behave()
+    place.lose_machine()
+    return place
+
+
+def steps_up(holdfast, place):
+    return holdfast("cat", place.url).out.count('"type":"step"') if place.segments() else 0
+
+
+def test_recovery_10_every_step_of_an_unfinished_trial_is_replayed(holdfast, half_way, server):
+    """Of a trial of many calls that was cut short, all come home without steps, and none is made again."""
+    holdfast("recover", half_way.url, "--to", "slim", "--no-steps", code=0)
+    (finished,) = [record["trial"] for record in holdfast.records("slim", "trial")]
+    left = Counter(record["trial"] for record in holdfast.records("slim", "step"))
+    assert list(left.values()) == [3] and finished not in left
+    holdfast("resume", "slim", code=0)
+    received = server.worked_on()
+    assert received.pop("four b") == 2
+    assert len(received) == 11 and set(received.values()) == {1}
+    assert holdfast.json("status", "slim")["finished"] == 3
+
+
+def test_recovery_10_steps_of_finished_trials_are_not_decoded(place, tmp_path, monkeypatch):
+    """What is left out is known by its head: the transcript itself is never looked into."""
+    size = upload(place, tmp_path / "made", [2**20] * 20)
+    decoded = []
+    monkeypatch.setattr(holdfast.run.slim, "decode", lambda line: decoded.append(decode(line)) or decoded[-1])
+    found = holdfast.recover(place.url, tmp_path / "home", steps=False)
+    left = sum(path.stat().st_size for path in (tmp_path / "home").rglob("*") if path.is_file())
+    assert found.finished == 20 and left < size / 20
+    assert decoded and not [record for record in decoded if isinstance(record, Step)]
