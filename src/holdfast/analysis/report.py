@@ -129,7 +129,7 @@ def make_report(reader: RunReader) -> Report:
 def _collect(reader: RunReader, session: Session | None) -> dict[tuple[str, str], _Group]:
     groups = {(entry.task, entry.model): _Group(entry.planned) for entry in (session.plan if session else [])}
     counting = reader.kept_more_than_once()
-    for ident, line in reader.stream([]):
+    for ident, line in reader.stream([], "trial", "score"):
         if line.startswith(_SCORE, 1) and b'"task":' in line:
             _take_late(groups, decode(line))
         if not line.startswith(_TRIAL, 1) or not isinstance(trial := decode(line), Trial):

@@ -11,9 +11,10 @@ from typing import Any, Self
 from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import SessionStatus, run_status
 from holdfast.engine.execution import Ended
+from holdfast.journal import Row
 from holdfast.run.find import find_run
 from holdfast.run.lacking import lacking_scores
-from holdfast.run.reading import RunReader
+from holdfast.run.reading import Large, RunReader
 from holdfast.run.records import Answer, Score, Session, Step, Trial, decode
 
 
@@ -62,12 +63,12 @@ class Run:
 
     def trials(self) -> Iterator[Trial]:
         """The end of every attempt on record, in the order of the run; one at a time."""
-        yield from self._records(Trial, b'"type":"trial"')
+        yield from self._records(Trial, "trial")
 
     def steps(self, trial: str | None = None) -> Iterator[Step]:
         """Every step on record, or those of one trial, one at a time."""
         if trial is None:
-            yield from self._records(Step, b'"type":"step"')
+            yield from self._records(Step, "step")
             return
         for row in self._reader.index.rows("step", trial):
             if isinstance(record := self._reader.read(row), Step):
@@ -81,13 +82,22 @@ class Run:
 
     def records_of(self, trial: str) -> list[Step | Answer | Score | Trial]:
         """Everything on record of one trial, in the order it was written."""
-        rows = [row for kind in ("step", "answer", "score", "trial") for row in self._reader.index.rows(kind, trial)]
-        records = (self._reader.read(row) for row in sorted(rows, key=lambda row: row.ident))
+        records = (self._reader.read(row) for row in self._rows(trial))
         return [record for record in records if isinstance(record, Step | Answer | Score | Trial)]
 
-    def _records(self, type_: type[Any], mark: bytes) -> Iterator[Any]:
-        for _, line in self._reader.stream([]):
-            if line.startswith(mark, 1) and isinstance(record := decode(line), type_):
+    def transcript(self, trial: str) -> Iterator[Step | Answer | Score | Trial | Large]:
+        """As `records_of`, one at a time, and records of many megabytes in pieces."""
+        for row in self._rows(trial):
+            if isinstance(record := self._reader.read_or_open(row), Step | Answer | Score | Trial | Large):
+                yield record
+
+    def _rows(self, trial: str) -> list[Row]:
+        rows = [row for kind in ("step", "answer", "score", "trial") for row in self._reader.index.rows(kind, trial)]
+        return sorted(rows, key=lambda row: row.ident)
+
+    def _records(self, type_: type[Any], name: str) -> Iterator[Any]:
+        for _, line in self._reader.stream([], name):
+            if isinstance(record := decode(line), type_):
                 yield record
 
     def report(self) -> Report:

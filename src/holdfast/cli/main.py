@@ -110,6 +110,9 @@ def print_json(value: Any) -> None:
         from holdfast.models.message import encodable  # noqa: PLC0415 - as above, and hardly ever
 
         encoded = msgspec.json.encode(encodable(msgspec.to_builtins(value)))
-    # Characters that act on a terminal are written as escapes, which a reader of JSON takes for the same.
-    text = _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", encoded.decode())
-    click.echo(msgspec.json.format(text.encode(), indent=2))
+    click.echo(msgspec.json.format(escaped(encoded.decode()).encode(), indent=2))
+
+
+def escaped(text: str) -> str:
+    """JSON in which characters that act on a terminal are written as escapes; its readers take them for the same."""
+    return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -8,9 +8,11 @@ import click
 import msgspec
 
 from holdfast.analysis.run import Run
+from holdfast.cli.large import print_in_pieces, readable
 from holdfast.cli.main import print_json
 from holdfast.cli.printable import printable
 from holdfast.errors import UsageError
+from holdfast.run.reading import Large
 from holdfast.run.records import Answer, Score, Step, Trial
 
 
@@ -57,12 +59,23 @@ def _line(record: Trial) -> str:
 
 def _transcript(run: Run, text: str, *, as_json: bool) -> None:
     key = _find(run, text)
-    records = run.records_of(key)
-    if as_json:
-        print_json({"trial": key, "records": records})
-        return
-    for record in records:
+    if not as_json:
+        for record in run.transcript(key):
+            _tell(record)
+    elif any(isinstance(record, Large) for record in run.transcript(key)):
+        print_in_pieces(key, run.transcript(key))
+    else:
+        print_json({"trial": key, "records": run.records_of(key)})
+
+
+def _tell(record: Any) -> None:
+    if not isinstance(record, Large):
         click.echo(printable(_told(record)))
+        return
+    click.echo(f"── {record.type} of {record.size:,} bytes, as it is stored")
+    for part in readable(record.pieces):
+        click.echo(printable(part), nl=False)
+    click.echo()
 
 
 def _find(run: Run, text: str) -> str:
