@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from holdfast.cli.main import VERBS
+from holdfast.spec.compare import way_out
+from holdfast.spec.drift import Drift
 from holdfast.spec.eval import EvalSpec
 from holdfast.spec.fields import places
-from holdfast.spec.table import BEGIN, END, fields_table, with_table
+from holdfast.spec.table import BEGIN, END, ON_RESUME, fields_table, with_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "resume.md"
 
@@ -27,3 +30,11 @@ def test_the_table_has_every_value():
     for place in leaves:
         rows = [line for line in table.splitlines() if line.startswith(f"| `{place.field.name}` |")]
         assert any(f"`{place.path}`" in row and f"| {place.drift.value} |" in row for row in rows), place.path
+
+
+def test_the_ways_out_name_verbs_that_exist():
+    """What a refusal or the page tells a person to do can be done."""
+    for drift in Drift:
+        for text in (way_out(drift), ON_RESUME[drift]):
+            named = [piece.removeprefix("holdfast ") for piece in text.split("`")[1::2]]
+            assert set(named) <= set(VERBS), text

@@ -331,7 +331,7 @@ def test_resume_14_and_15_where_things_are_reached(holdfast, server, world, monk
         f"models.m.base_url: {server.base_url} → {other}",
         "models.m.api_key_env: FIRST_KEY → SECOND_KEY",
         "models.m.timeouts.read: 600.0 → 30.0",
-        "models.m.timeouts.total: unset → 60.0",
+        "models.m.timeouts.total: 3600.0 → 60.0",
     ]
     # A key that was rotated is no change, and opens no session of a complete run.
     before = world.everything()
@@ -357,13 +357,13 @@ def test_resume_15_rotated_key_of_an_unfinished_run(holdfast, server, world):
 
 
 def test_resume_18_arguments_of_a_scorer(world):
-    """A scorer that judges otherwise is refused, and `rescore` is named."""
+    """A scorer that judges otherwise is refused, and what keeps the answers is named."""
     world.task["scorers"] = ["exact", {"regex": {"pattern": "q(.*)"}}]
     world.begin()
     world.task["scorers"] = ["exact", {"regex": {"pattern": "(.*)"}}]
     told = world.refused()
     assert 'tasks.t.scorers.regex (scoring): {"pattern":"q(.*)"} → {"pattern":"(.*)"}' in told
-    assert "`holdfast rescore`" in told and "scorers.exact" not in told
+    assert "keeps the answers and scores them again" in told and "scorers.exact" not in told
 
 
 def test_resume_18_scorers_of_one_kind_are_told_apart_by_name(world):

@@ -103,12 +103,12 @@ def test_resume_20_what_was_never_asked_may_be_edited(world):
 
 
 def test_resume_18_one_target_edited(world):
-    """An edited target is a matter of scoring: the sample and `rescore` are named."""
+    """An edited target is a matter of scoring: the sample is named, and what keeps its answer."""
     rows = ran(world)
     world.write_rows([{**row, "answer": "other"} if row["id"] == "s3" else row for row in rows])
     told = world.refused()
     assert "tasks.t.dataset (scoring): samples → target edited: s3" in told
-    assert "`holdfast rescore`" in told
+    assert "keeps the answers and scores them again" in told
 
 
 def test_resume_18_one_target_edited_without_ids(world):

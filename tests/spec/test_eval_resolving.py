@@ -86,7 +86,7 @@ def test_the_usual_form_resolves():
     assert spec.tasks["capitals"].models == ["small"]
     assert spec.tasks["code"].models == ["judge", "small"]
     assert spec.tasks["capitals"].scorers == ["exact", {"model_graded": {"model": "judge"}}]
-    assert (judge.timeouts.connect, judge.timeouts.read, judge.timeouts.total) == (10.0, 600.0, None)
+    assert (judge.timeouts.connect, judge.timeouts.read, judge.timeouts.total) == (10.0, 600.0, 3600.0)
 
 
 def test_resolving_is_done_once():

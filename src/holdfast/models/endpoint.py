@@ -17,10 +17,9 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.presets import Preset
 from holdfast.models.redact import known
 from holdfast.spec import ModelSpec
-from holdfast.spec.derive import CONNECT_SECONDS, READ_SECONDS
+from holdfast.spec.derive import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS
 from holdfast.spec.secret import has_credentials, is_key_name
 
-TOTAL_SECONDS = 3600.0
 REPLY_BYTES = 64 * 2**20
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _ROUTE = "/chat/completions"

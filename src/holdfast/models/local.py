@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.errors import UsageError
-from holdfast.models.endpoint import TOTAL_SECONDS, Endpoint
+from holdfast.models.endpoint import Endpoint
 from holdfast.models.errors import Unavailable
 from holdfast.models.llama_process import LlamaProcess
 from holdfast.models.message import Reply, Request
@@ -25,7 +25,7 @@ from holdfast.models.openai import OpenAIProvider
 from holdfast.models.options import read_options
 from holdfast.models.weights import check_engine, find_weights
 from holdfast.spec import ModelSpec
-from holdfast.spec.derive import CONNECT_SECONDS, READ_SECONDS
+from holdfast.spec.derive import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS
 
 Some = Annotated[int, Meta(ge=1, le=1024)]
 

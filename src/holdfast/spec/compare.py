@@ -58,7 +58,7 @@ _CHANGES = {Drift.THROUGHPUT, Drift.LOCATION}
 _WAYS_OUT = {
     Drift.IDENTITY: "`holdfast fork` begins a run with it and keeps the trials it does not touch",
     Drift.RECORDED: "`holdfast fork` begins a run with it",
-    Drift.SCORING: "`holdfast rescore` scores the answers again",
+    Drift.SCORING: "`holdfast fork` begins a run with it, keeps the answers and scores them again",
 }
 
 

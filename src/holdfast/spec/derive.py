@@ -17,6 +17,7 @@ from holdfast.spec.wording import member, nearest, refuse, shown
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0
+TOTAL_SECONDS = 3600.0
 
 AnyBlock = TypeVar("AnyBlock", bound=Block)
 
@@ -85,6 +86,7 @@ def _explicit(model: ModelSpec) -> ModelSpec:
         model.timeouts,
         connect=model.timeouts.connect or CONNECT_SECONDS,
         read=model.timeouts.read or READ_SECONDS,
+        total=model.timeouts.total or TOTAL_SECONDS,
     )
     # An empty list of stops, and logprobs that are not asked for, are the same as none given.
     generation = msgspec.structs.replace(

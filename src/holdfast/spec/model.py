@@ -39,7 +39,7 @@ class Price(Block, frozen=True):
 
 
 class Timeouts(Block, frozen=True):
-    """Seconds for one try; resolving fills in `connect` and `read`, and `total` stays unlimited."""
+    """Seconds for one try: to connect, without a byte, and in all; resolving fills in what is not given."""
 
     connect: Annotated[Seconds | None, Drift.LOCATION] = None
     read: Annotated[Seconds | None, Drift.LOCATION] = None
