@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
+from holdfast.cli.streams import say
 from holdfast.journal import Damage, RecordId
 from holdfast.run.find import find_run
 from holdfast.run.reading import RunReader
@@ -31,7 +32,7 @@ def command(run: str, *, as_json: bool) -> int:  # noqa: ARG001 - every verb tak
     finally:
         reader.close()
     for item in losses:
-        click.echo(f"holdfast: {item}", err=True)
+        say(f"holdfast: {item}")
     return 1 if losses else 0
 
 

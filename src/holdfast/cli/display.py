@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from typing import TextIO
 
 from holdfast.cli.printable import printable
+from holdfast.cli.streams import mute_if_broken
 from holdfast.engine.progress import Progress
 
 _PLAIN_SECONDS = 10.0
@@ -104,7 +105,9 @@ class Display:
 
     def _write(self, text: str, *, moving: bool = False) -> None:
         """Writes in the place of the line that moves."""
-        with contextlib.suppress(OSError):
+        try:
             self._stream.write(f"\r\033[K{text}" if self._is_moving else text)
             self._stream.flush()
+        except OSError:
+            mute_if_broken(self._stream)
         self._is_moving = moving

@@ -18,6 +18,7 @@ import click
 from holdfast.cli.display import Display
 from holdfast.cli.early import early
 from holdfast.cli.main import print_json
+from holdfast.cli.streams import mute_if_broken, say
 from holdfast.engine.begin import Begun, owed_and_why
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, Interrupt
@@ -32,12 +33,12 @@ def announce(begun: Begun, *, resumed: bool) -> None:
     session = begun.session.session
     counts = owed_and_why(begun.session.reader, begun.prepared.planned)
     if not resumed:
-        _say(f"Run {begun.place}: {counts['owed']} trials to do.")
+        say(f"Run {begun.place}: {counts['owed']} trials to do.")
         return
     changed = "the configuration saved in the run"
     if begun.decision is not None and begun.decision.changes:
         changed += f" and {len(begun.decision.changes)} changes"
-    _say(f"Resuming {begun.place} (session {session.number}), with {changed}.")
+    say(f"Resuming {begun.place} (session {session.number}), with {changed}.")
     _tell_changes(begun)
     reasons = [
         f"{counts[name]} {words}"
@@ -50,30 +51,26 @@ def announce(begun: Begun, *, resumed: bool) -> None:
         if counts[name]
     ]
     why = f": {', '.join(reasons)}" if reasons else ""
-    _say(f"{counts['finished']} of {begun.prepared.planned} trials are finished, {counts['owed']} are owed{why}.")
+    say(f"{counts['finished']} of {begun.prepared.planned} trials are finished, {counts['owed']} are owed{why}.")
     for note in begun.session.reader.notes():
-        _say(f"note: {note}")
+        say(f"note: {note}")
 
 
 def _tell_changes(begun: Begun) -> None:
     for warning in begun.warnings:
-        _say(f"warning: {warning}")
+        say(f"warning: {warning}")
     changes = begun.decision.changes if begun.decision else []
     for change in changes:
-        _say(f"  {change.path}: {change_text(change.old, change.new)}")
+        say(f"  {change.path}: {change_text(change.old, change.new)}")
     tell_kept(begun.decision.kept if begun.decision else [], begun.note)
 
 
 def tell_kept(kept: list[Difference], note: str) -> None:
     """Says where less is offered than the run has, and what was found about its config.yaml."""
     for item in kept:
-        _say(f"  {item.path}: {change_text(item.old, item.new)}; the run keeps what it has")
+        say(f"  {item.path}: {change_text(item.old, item.new)}; the run keeps what it has")
     if note:
-        _say(f"note: {note}")
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)
+        say(f"note: {note}")
 
 
 def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
@@ -84,7 +81,12 @@ def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
         nonlocal told
         if not told:
             told = True
-            _tell(begun, ended, as_json=as_json)
+            try:
+                _tell(begun, ended, as_json=as_json)
+            except OSError as error:
+                # How the run ended is so whether it can be printed or not.
+                mute_if_broken(sys.stdout)
+                say(f"holdfast: how the run ended could not be printed: {error.strerror}. It was: {ended.how}.")
 
     def give_up(ended: Ended) -> None:
         """Ends a program that a task's code holds up; what was acknowledged is safe."""
@@ -105,7 +107,7 @@ def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
     except SystemExit as error:
         raise _exit_of_a_task(begun, error) from None
     except KeyboardInterrupt:
-        _say(f"Stopped before the first call. Go on with: holdfast resume {shlex.quote(begun.place)}")
+        say(f"Stopped before the first call. Go on with: holdfast resume {shlex.quote(begun.place)}")
         raise
 
 
@@ -150,8 +152,8 @@ def _leave_soon(code: int) -> None:
 
 def _leave(code: int) -> None:
     end_children()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    mute_if_broken(sys.stdout)
+    mute_if_broken(sys.stderr)
     os._exit(code)
 
 
@@ -165,13 +167,13 @@ def end_children() -> None:
 
 def _tell(begun: Begun, ended: Ended, *, as_json: bool) -> None:
     if begun.reuse is not None:
-        _say(f"{begun.reuse.taken} replies were taken from other runs.")
+        say(f"{begun.reuse.taken} replies were taken from other runs.")
     if ended.warning:
-        _say(f"holdfast: {ended.warning}")
+        say(f"holdfast: {ended.warning}")
     for failure in ended.failures:
-        _say(f"note: {failure}")
+        say(f"note: {failure}")
     if left := _left(begun):
-        _say(f"holdfast: {left}")
+        say(f"holdfast: {left}")
     if as_json:
         print_json(_ended_json(begun, ended))
     else:

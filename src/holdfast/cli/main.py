@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import os
 import re
 import sys
 from typing import Any
@@ -12,10 +11,13 @@ from typing import Any
 import click
 
 from holdfast.cli.early import early
+from holdfast.cli.streams import is_of_output, mute_if_broken, open_closed, say
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.version import __version__
 
 _ACTING = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_OUTPUT = "No run has suffered by it; see to the place that the output goes to."
+_LOOK = "Check that it can be read and written here, then try again."
 VERBS = {
     "init": "Write an eval file, a task and a dataset to start from.",
     "run": "Begin a run of an eval file or a Python task.",
@@ -52,7 +54,7 @@ class Verbs(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             # The reader of our output has gone; there is nobody to tell, now or at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            mute_if_broken(sys.stdout)
             return 141
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
@@ -69,6 +71,7 @@ def program() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and ends the process with its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
+    open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that knows few characters shows the others as escapes; nothing fails because of it.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -86,8 +89,17 @@ def main(arguments: list[str] | None = None) -> None:
     except click.Abort:
         code = early.exit_code or 130
     except OSError as error:
-        code = _tell(StorageFailure(f"{error.filename or 'The storage'}: {error.strerror}."), as_json="--json" in words)
+        code = _tell_failure(error, as_json="--json" in words)
+    mute_if_broken(sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell_failure(error: OSError, *, as_json: bool) -> int:
+    mute_if_broken(sys.stdout)
+    if is_of_output(error):
+        failure = StorageFailure(f"Standard output cannot be written: {error.strerror}.", hint=_OUTPUT)
+        return _tell(failure, as_json=False)
+    return _tell(StorageFailure(f"{error.filename or 'The storage'}: {error.strerror}.", hint=_LOOK), as_json=as_json)
 
 
 def _tell(error: HoldfastError, *, as_json: bool) -> int:
@@ -96,7 +108,7 @@ def _tell(error: HoldfastError, *, as_json: bool) -> int:
     else:
         from holdfast.cli.printable import printable  # noqa: PLC0415 - not needed for --help
 
-        click.echo(printable(f"holdfast: {error}"), err=True)
+        say(printable(f"holdfast: {error}"))
     return error.exit_code
 
 

@@ -10,6 +10,7 @@ import click
 from holdfast.cli.display import duration
 from holdfast.cli.main import print_json
 from holdfast.cli.printable import printable
+from holdfast.cli.streams import say
 from holdfast.errors import UsageError
 from holdfast.run.find import RUNS
 from holdfast.run.listing import Recoverable, list_recoverable
@@ -42,7 +43,7 @@ def command(place: str | None, to: Path | None, *, merge: bool, no_steps: bool, 
 
 def _tell(recovered: Recovered) -> None:
     for warning in recovered.warnings:
-        click.echo(printable(f"warning: {warning}"), err=True)
+        say(printable(f"warning: {warning}"))
     if recovered.fetched:
         click.echo(f"Fetched {recovered.fetched} files, {recovered.bytes:,} bytes.")
     else:

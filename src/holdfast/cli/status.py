@@ -7,6 +7,7 @@ import click
 from holdfast.analysis.status import RunStatus, run_status
 from holdfast.cli.main import print_json
 from holdfast.cli.printable import printable
+from holdfast.cli.streams import say
 from holdfast.errors import HoldfastError
 from holdfast.run.find import all_runs, find_run
 from holdfast.run.gate import change_text
@@ -42,7 +43,7 @@ def _all(*, as_json: bool) -> int:
         try:
             found.append(_status(str(path)))
         except HoldfastError as error:
-            click.echo(f"{path}: {error}", err=True)
+            say(printable(f"{path}: {error}"))
     if as_json:
         print_json({"runs": found})
         return 0
