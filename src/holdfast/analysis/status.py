@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.engine.owed import owed_and_why, reasons
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.run.lacking import lacking_scores
@@ -85,6 +86,8 @@ class RunStatus(msgspec.Struct, frozen=True):
     held_by: str
     notes: list[str]
     remote: RemoteStatus | None = None
+    why: dict[str, int] = {}
+    """Why trials are owed, and how many for each reason; nothing while a session is at work."""
 
 
 def run_status(reader: RunReader) -> RunStatus:
@@ -113,6 +116,7 @@ def run_status(reader: RunReader) -> RunStatus:
         held_by=str(holder) if holder else "",
         notes=reader.notes(),
         remote=remote,
+        why={} if holder else reasons(owed_and_why(reader, planned)),
     )
 
 

@@ -14,7 +14,9 @@ def report_text(report: Report) -> str:
         for model, group in models.items():
             lines.append(f"  {task} · {model}: {coverage_text(group.coverage)}")
             lines += [f"    {line}" for line in _metric_lines(group)]
-    lines.append(f"  tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out{_cost(report.cost)}")
+    lines.append(
+        f"  tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out{cost_text(report.cost)}"
+    )
     return "\n".join(lines)
 
 
@@ -48,5 +50,6 @@ def metric_text(metric: Metric) -> str:
     return f"{metric.value:.3f}{spread} (n={metric.n})"
 
 
-def _cost(cost: float) -> str:
+def cost_text(cost: float) -> str:
+    """What it cost, as the end of a line; nothing where no model has a price."""
     return f"; cost {cost:.4f}" if cost else ""

@@ -18,10 +18,12 @@ import click
 from holdfast.cli.display import Display
 from holdfast.cli.early import early
 from holdfast.cli.main import print_json
+from holdfast.cli.printable import many
 from holdfast.cli.streams import mute_if_broken, say
-from holdfast.engine.begin import Begun, owed_and_why
+from holdfast.engine.begin import Begun
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, Interrupt
+from holdfast.engine.owed import owed_and_why, reasons, reasons_text
 from holdfast.engine.progress import Progress
 from holdfast.errors import HoldfastError
 from holdfast.run.gate import change_text
@@ -33,25 +35,15 @@ def announce(begun: Begun, *, resumed: bool) -> None:
     session = begun.session.session
     counts = owed_and_why(begun.session.reader, begun.prepared.planned)
     if not resumed:
-        say(f"Run {begun.place}: {counts['owed']} trials to do.")
+        say(f"Run {begun.place}: {many(counts['owed'], 'trial')} to do.")
         return
     changed = "the configuration saved in the run"
     if begun.decision is not None and begun.decision.changes:
-        changed += f" and {len(begun.decision.changes)} changes"
+        changed += f" and {many(len(begun.decision.changes), 'change')}"
     say(f"Resuming {begun.place} (session {session.number}), with {changed}.")
     _tell_changes(begun)
-    reasons = [
-        f"{counts[name]} {words}"
-        for name, words in (
-            ("interrupted", "interrupted"),
-            ("failed", "failed before"),
-            ("lacking_scores", "not yet scored"),
-            ("not_started", "not started"),
-        )
-        if counts[name]
-    ]
-    why = f": {', '.join(reasons)}" if reasons else ""
-    say(f"{counts['finished']} of {begun.prepared.planned} trials are finished, {counts['owed']} are owed{why}.")
+    finished = f"{counts['finished']} of {begun.prepared.planned} trials are finished"
+    say(f"{finished}, {counts['owed']} are owed{reasons_text(reasons(counts))}.")
     for note in begun.session.reader.notes():
         say(f"note: {note}")
 

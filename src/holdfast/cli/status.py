@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from holdfast.analysis.status import RunStatus, run_status
+from holdfast.analysis.text import cost_text
 from holdfast.cli.main import print_json
-from holdfast.cli.printable import printable
+from holdfast.cli.printable import many, printable
 from holdfast.cli.streams import say
+from holdfast.engine.owed import reasons_text
 from holdfast.errors import HoldfastError
 from holdfast.run.find import all_runs, find_run
 from holdfast.run.gate import change_text
@@ -57,22 +61,23 @@ def _all(*, as_json: bool) -> int:
 def _print(status: RunStatus) -> None:
     lines = [
         f"{status.run}: {status.state}{', held by ' + status.held_by if status.held_by else ''}",
-        f"  {status.finished} of {status.planned} trials finished, {status.owed} owed, {status.failed} failed",
+        f"  {status.finished} of {status.planned} trials finished, {status.owed} owed{reasons_text(status.why)}",
         f"  begun {status.started_at}, last written {status.last_updated_at}",
         f"  calls: {_calls_text(status)}",
-        f"  tokens: {status.usage.input_tokens:,} in, {status.usage.output_tokens:,} out; cost {status.cost:.4f}",
+        f"  tokens: {status.usage.input_tokens:,} in, {status.usage.output_tokens:,} out{cost_text(status.cost)}",
     ]
     if status.remote is not None and (lag := str(status.remote.lag)):
         lines.append(f"  {lag}")
     for session in status.sessions:
         ended = f", ended {session.ended_at}" if session.ended_at else ""
-        told = f"{session.finished} trials, {session.calls} calls, {session.in_flight_at_death} perhaps paid twice"
+        told = f"{many(session.finished, 'trial')}, {many(session.calls, 'call')}"
+        told += f", {session.in_flight_at_death} perhaps paid twice"
         lines.append(f"  session {session.session}: {session.how}, began {session.started_at}{ended}: {told}")
         lines += [f"    {change.path}: {change_text(change.old, change.new)}" for change in session.changes]
         lines += [f"    {failure}" for failure in session.failures]
     lines += [f"  note: {note}" for note in status.notes]
     if status.state == "incomplete":
-        lines.append(f"  go on with: holdfast resume {status.run}")
+        lines.append(f"  go on with: holdfast resume {shlex.quote(status.run)}")
     click.echo(printable("\n".join(lines)))
 
 

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from holdfast.cli.main import print_json
+from holdfast.cli.printable import many
 from holdfast.errors import HoldfastError
 from holdfast.run.deep import Deep
 from holdfast.run.find import find_run
@@ -51,12 +52,11 @@ def _verify_deep(reader: RunReader) -> Verification:
 
 def _print(result: Verification) -> None:
     click.echo(f"{result.run}: {'sound' if result.ok else 'DAMAGED'}")
-    click.echo(
-        f"  {result.segments} segments, {result.frames} frames, {result.records} records, {result.sessions} sessions"
-    )
+    counts = {"segment": result.segments, "frame": result.frames, "record": result.records, "session": result.sessions}
+    click.echo(f"  {_counted(counts)}")
     planned = f" of {result.planned} planned" if result.planned else ""
     click.echo(f"  {result.trials}{planned} trials finished")
-    click.echo(f"  {result.blobs} blobs, {result.inputs} inputs, {result.artifacts} artifacts")
+    click.echo(f"  {_counted({'blob': result.blobs, 'input': result.inputs, 'artifact': result.artifacts})}")
     if result.grid or result.results:
         click.echo(f"  {result.grid} trials in the planned grid, {result.results} result files")
     if result.torn_bytes:
@@ -66,3 +66,7 @@ def _print(result: Verification) -> None:
     for damage in result.damage:
         if damage.is_loss:
             click.echo(f"  {damage}")
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(many(count, thing) for thing, count in counts.items())

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.engine.examine import Examiner, Passage, raw_digest, task_codes
-from holdfast.engine.history import History
 from holdfast.engine.look import look
 from holdfast.engine.prepare import FreshInputs, Prepared, prepare, source_inputs
 from holdfast.engine.reuse import Reuse
@@ -22,7 +21,6 @@ from holdfast.run.config_file import write_config
 from holdfast.run.create import SourceFile, refuse_existing
 from holdfast.run.find import RUNS
 from holdfast.run.gate import Decision
-from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Input, PlanEntry, Session
 from holdfast.run.session import RunSession
@@ -228,21 +226,3 @@ def last_session(reader: RunReader) -> Session:
             f"No session record is left in {reader.layout.root}.", hint="`holdfast verify` names what is lost."
         )
     return reader.sessions[-1]
-
-
-def owed_and_why(reader: RunReader, planned: int) -> dict[str, int]:
-    """How many trials are finished, and how many are owed for which reason."""
-    finished = reader.finished_count
-    touched = History(reader).touched
-    failed = sum(1 for key in touched if any(True for _ in reader.index.rows("trial", key)))
-    lacking = len(lacking_scores(reader))
-    open_ = max(planned - finished, 0)
-    interrupted = min(len(touched) - failed, open_)
-    return {
-        "finished": finished - lacking,
-        "owed": open_ + lacking,
-        "failed": failed,
-        "interrupted": interrupted,
-        "lacking_scores": lacking,
-        "not_started": max(open_ - failed - interrupted, 0),
-    }

@@ -1,0 +1,44 @@
+"""What a run still owes, and why: every planned trial that is not finished is counted under one reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.engine.history import History
+from holdfast.run.lacking import lacking_scores
+from holdfast.run.reading import RunReader
+
+_WORDS = {
+    "interrupted": "interrupted",
+    "failed": "failed before",
+    "lacking_scores": "not yet scored",
+    "not_started": "not started",
+}
+
+
+def owed_and_why(reader: RunReader, planned: int) -> dict[str, int]:
+    """How many trials are finished, and how many are owed for which reason."""
+    finished = reader.finished_count
+    touched = History(reader).touched
+    failed = sum(1 for key in touched if any(True for _ in reader.index.rows("trial", key)))
+    lacking = len(lacking_scores(reader))
+    open_ = max(planned - finished, 0)
+    interrupted = min(len(touched) - failed, open_)
+    return {
+        "finished": finished - lacking,
+        "owed": open_ + lacking,
+        "failed": failed,
+        "interrupted": interrupted,
+        "lacking_scores": lacking,
+        "not_started": max(open_ - failed - interrupted, 0),
+    }
+
+
+def reasons(counts: Mapping[str, int]) -> dict[str, int]:
+    """The reasons that apply, in the words of a person."""
+    return {words: counts[name] for name, words in _WORDS.items() if counts.get(name)}
+
+
+def reasons_text(told: Mapping[str, int]) -> str:
+    """The end of a sentence about how many trials are owed; nothing where none is."""
+    return ": " + ", ".join(f"{count} {words}" for words, count in told.items()) if told else ""

@@ -1,0 +1,69 @@
+"""What a person reads: why trials are owed, where code broke, and commands that work as they are printed."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from evals import http_eval, python_eval
+
+BROKEN = """
+from holdfast import Sample, Task, exact, task
+
+async def solve(trial):
+    raise ValueError("not today")
+
+@task
+def t():
+    return Task(samples=[Sample("x", target="x", id="s1")], solve=solve, score=exact())
+"""
+
+
+def test_status_says_why_trials_are_owed(holdfast, server, tmp_path):
+    """Failed, interrupted and not started trials are told apart, in the words that resume uses."""
+    eval_file = http_eval(tmp_path, server.base_url, 6, deadline=0.01, concurrency_limit=1)
+    server.behave(refuse_status=503, refuse_times=1, refuse_only=["q1"], hold=True, **{"pass": 1})
+    started = holdfast.start("run", eval_file, "--run-dir", "r")
+    server.wait_for(in_flight=1)
+    started.kill()
+    status = holdfast.json("status", "r")
+    assert sum(status["why"].values()) == status["owed"] == 6 - status["finished"]
+    told = ", ".join(f"{count} {words}" for words, count in status["why"].items())
+    assert f"{status['owed']} owed: {told}\n" in holdfast("status", "r").out
+    server.behave()
+    assert f"{status['owed']} are owed: {told}." in holdfast("resume", "r", code=0).err
+    assert holdfast.json("status", "r")["why"] == {}
+
+
+def test_the_command_that_goes_on_can_be_pasted(holdfast, server, tmp_path):
+    """A run in a directory with spaces and quotes: what status prints after `go on with:` is a command of the shell."""
+    python_eval(tmp_path, server.base_url, BROKEN)
+    name = "my 'own' run; $HOME ü"
+    holdfast("run", "eval.yaml", "--run-dir", name, code=1)
+    lines = holdfast("status", name, code=0).out.splitlines()
+    (command,) = [line.partition("go on with: ")[2] for line in lines if "go on with: " in line]
+    assert shlex.split(command) == ["holdfast", "resume", name]
+    command = command.replace("holdfast", f"{shlex.quote(sys.executable)} -m holdfast", 1)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1 and "1 failed before" in done.stderr
+
+
+def test_nothing_is_said_of_cost_where_no_model_has_a_price(holdfast, server, tmp_path):
+    """A cost of nothing is not a cost that is known."""
+    holdfast("run", http_eval(tmp_path, server.base_url, 1), "--run-dir", "r", code=0)
+    assert "cost" not in holdfast("status", "r").out
+    priced = {"price": {"input": 1e6, "output": 1e6}}
+    holdfast("run", http_eval(tmp_path, server.base_url, 1, model=priced), "--run-dir", "p", code=0)
+    assert "; cost " in holdfast("status", "p").out
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, "1 trial to do."), (2, "2 trials to do.")])
+def test_one_is_not_several(holdfast, server, tmp_path, count, told):
+    """One trial is a trial."""
+    assert told in holdfast("run", http_eval(tmp_path, server.base_url, count), "--run-dir", "r", code=0).err
+    assert "1 session\n" in holdfast("verify", "r").out
