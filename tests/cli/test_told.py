@@ -67,3 +67,42 @@ def test_one_is_not_several(holdfast, server, tmp_path, count, told):
     """One trial is a trial."""
     assert told in holdfast("run", http_eval(tmp_path, server.base_url, count), "--run-dir", "r", code=0).err
     assert "1 session\n" in holdfast("verify", "r").out
+
+
+def test_a_failure_names_what_was_raised_and_where(holdfast, server, tmp_path):
+    """The line that ends an attempt, in progress and in show, leads to the line of the task's own code."""
+    ended = holdfast("run", python_eval(tmp_path, server.base_url, BROKEN, max_retries=1), "--run-dir", "r", code=1)
+    assert "t/s1: failed: ValueError: not today (in task.py line 5)\n" in ended.err
+    first, second = holdfast("show", "r").out.splitlines()
+    assert "failed t m s1#1" in first and "failed (attempt 2) t m s1#1" in second
+    assert second.endswith("ValueError: not today (in task.py line 5)")
+    transcript = holdfast("show", "r", "s1").out
+    assert "(attempt 1), 0 calls" in transcript and "(attempt 2), 0 calls" in transcript
+
+
+def test_a_reply_of_any_length_leaves_the_terminal_usable(holdfast, server, tmp_path):
+    """Of a text that nobody would read to its end a part is shown, and where the rest is."""
+    source = BROKEN.replace('raise ValueError("not today")', 'return "a" * 1_000_000')
+    holdfast("run", python_eval(tmp_path, server.base_url, source), "--run-dir", "r", code=0)
+    told = holdfast("show", "r", "s1").out
+    assert len(told) < 30_000 and "… and 980,000 characters more; --json has all of them" in told
+    (answer,) = [record for record in holdfast.json("show", "r", "s1")["records"] if record["type"] == "answer"]
+    assert len(answer["text"]) == 1_000_000
+
+
+@pytest.mark.parametrize("limit", ["0", "-1"])
+def test_a_list_of_no_trials_is_refused(holdfast, server, tmp_path, limit):
+    """A limit below one is a mistake."""
+    holdfast("run", http_eval(tmp_path, server.base_url, 1), "--run-dir", "r", code=0)
+    assert "--limit" in holdfast("show", "r", "--limit", limit, code=2).err
+
+
+def test_a_misspelt_generation_parameter_is_found_before_the_run(holdfast, server, tmp_path):
+    """generate(temprature=1) is wrong before anything is asked or written."""
+    source = BROKEN.replace("solve=solve", "solve=generate(temprature=1)").replace("exact,", "exact, generate,")
+    ended = holdfast("run", python_eval(tmp_path, server.base_url, source), "--run-dir", "r", code=2)
+    assert "no parameter 'temprature'" in ended.err and "Did you mean 'temperature'?" in ended.err
+    source = source.replace("temprature=1", "temperature='hot'")
+    ended = holdfast("run", python_eval(tmp_path, server.base_url, source), "--run-dir", "r", code=2)
+    assert "A parameter of generate() is wrong" in ended.err and "temperature" in ended.err
+    assert not (tmp_path / "r").exists()

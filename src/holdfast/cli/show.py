@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -10,16 +11,19 @@ import msgspec
 from holdfast.analysis.run import Run
 from holdfast.cli.large import print_in_pieces, readable
 from holdfast.cli.main import print_json
-from holdfast.cli.printable import printable
+from holdfast.cli.printable import many, printable
+from holdfast.engine.told import told
 from holdfast.errors import UsageError
 from holdfast.run.reading import Large
 from holdfast.run.records import Answer, Score, Step, Trial
+
+_SHOWN = 20_000
 
 
 @click.command("show")
 @click.argument("run")
 @click.argument("trial", required=False)
-@click.option("--limit", type=int, default=50, show_default=True, help="At most so many trials.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many trials.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, trial: str | None, *, limit: int, as_json: bool) -> int:
     """List the trials of RUN, or show the transcript of TRIAL: its key, the beginning of it, or a sample's id."""
@@ -52,9 +56,10 @@ def _list(run: Run, limit: int, *, as_json: bool) -> None:
 def _line(record: Trial) -> str:
     axes = "".join(f" {name}={value}" for name, value in record.axes.items())
     scores = " ".join(f"{name}={value:g}" for name, value in record.scores.items())
-    error = f" {record.error.message}" if record.error else ""
+    error = f" {told(record.error)}" if record.error else ""
+    attempt = f" (attempt {record.attempt})" if record.attempt > 1 else ""
     where = f"{record.task} {record.model} {record.sample}#{record.epoch}{axes}"
-    return " ".join(f"{record.trial} {record.status.value} {where} {scores}{error}".split())[:300]
+    return " ".join(f"{record.trial} {record.status.value}{attempt} {where} {scores}{error}".split())[:300]
 
 
 def _transcript(run: Run, text: str, *, as_json: bool) -> None:
@@ -90,20 +95,22 @@ def _find(run: Run, text: str) -> str:
         raise UsageError(
             f"{text!r} fits {len(keys)} trials: {', '.join(sorted(keys)[:8])}.", hint="Give more of the key."
         )
-    raise UsageError(f"There is no trial {text!r} in {run.path}.", hint=f"`holdfast show {run.path}` lists them.")
+    raise UsageError(
+        f"There is no trial {text!r} in {run.path}.", hint=f"`holdfast show {shlex.quote(str(run.path))}` lists them."
+    )
 
 
 def _told(record: Any) -> str:
     if isinstance(record, Step):
         return _told_step(record)
     if isinstance(record, Answer):
-        return f"── answer (attempt {record.attempt})\n{record.text}"
+        return f"── answer (attempt {record.attempt})\n{_short(record.text)}"
     if isinstance(record, Score):
         why = f": {record.explanation}" if record.explanation else ""
         return f"── score {record.scorer} = {record.value}{why}"
     error = f"\n{record.error.kind}: {record.error.message}\n{record.error.traceback}" if record.error else ""
-    calls = f"{record.calls} calls, {record.replayed} replayed"
-    return f"── {record.status.value} after {record.seconds:.2f} s, {calls}{error}"
+    calls = f"{many(record.calls, 'call')}, {record.replayed} replayed"
+    return f"── {record.status.value} after {record.seconds:.2f} s (attempt {record.attempt}), {calls}{error}"
 
 
 def _told_step(step: Step) -> str:
@@ -111,9 +118,17 @@ def _told_step(step: Step) -> str:
     if step.error is not None:
         return f"{lines[0]} came to nothing\n{step.error.message}"
     if isinstance(step.request, dict) and isinstance(step.request.get("messages"), list):
-        lines += [f"[{message.get('role')}] {message.get('content')}" for message in step.request["messages"]]
+        lines += [f"[{message.get('role')}] {_short(message.get('content'))}" for message in step.request["messages"]]
         result = step.result.get("text", "") if isinstance(step.result, dict) else step.result
-        lines.append(f"[{step.model}] {result}")
+        lines.append(f"[{step.model}] {_short(result)}")
     else:
-        lines.append(msgspec.json.encode(step.result).decode())
+        lines.append(_short(msgspec.json.encode(step.result).decode()))
     return "\n".join(lines)
+
+
+def _short(text: object) -> str:
+    """A text as far as a person may want to read it."""
+    whole = str(text)
+    if len(whole) <= _SHOWN:
+        return whole
+    return f"{whole[:_SHOWN]}… and {len(whole) - _SHOWN:,} characters more; --json has all of them"

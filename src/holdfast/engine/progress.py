@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from holdfast.engine.calls import CallCounts, ModelClosed
 from holdfast.engine.clock import Clock
 from holdfast.engine.plan import Cell
+from holdfast.engine.told import told
 from holdfast.models.message import Usage
 from holdfast.run.records import Status, Trial
 
@@ -77,7 +78,7 @@ class Progress:
             self.unfinished += 1
         # That a model is closed was said when it happened.
         if end.error is not None and end.error.kind != ModelClosed.kind:
-            self.messages.append(f"{cell.task.name}/{end.sample}: {end.status.value}: {end.error.message}")
+            self.messages.append(f"{cell.task.name}/{end.sample}: {end.status.value}: {told(end.error)}")
 
     def _finish(self, cell: Cell, end: Trial) -> None:
         self.finished += 1

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message, Reply
-from holdfast.spec import Shot
+from holdfast.spec import Generation, Shot
 from holdfast.tasks.choices import lettered, prompt_fields
 from holdfast.tasks.conversation import conversation
 from holdfast.tasks.nearest import did_you_mean, listing
@@ -100,7 +100,12 @@ def generate(
     few_shot_template: str | None = None,
     **generation: Any,
 ) -> Generate:
-    """A solver that asks the model once; several prompts, in a list or by name, are variants."""
+    """A solver that asks the model once; several prompts, in a list or by name, are variants.
+
+    Raises:
+        ConfigurationError: a template or a generation parameter is wrong.
+    """
+    _check_generation(generation)
     return Generate(
         prompts=_prompts(prompt),
         system=None if system is None else Template.parse(system, "system text"),
@@ -108,6 +113,19 @@ def generate(
         shot_template=None if few_shot_template is None else Template.parse(few_shot_template, "few-shot template"),
         generation=generation,
     )
+
+
+def _check_generation(given: dict[str, Any]) -> None:
+    known = [field.encode_name for field in msgspec.structs.fields(Generation)]
+    for name in given:
+        if name not in known:
+            raise ConfigurationError(
+                f"generate() takes no parameter {name!r}; it takes {listing(known)}.", hint=did_you_mean(name, known)
+            )
+    try:
+        msgspec.convert(given, Generation)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"A parameter of generate() is wrong: {error}.") from None
 
 
 def _prompts(given: Prompts) -> dict[str, Template]:
