@@ -181,7 +181,7 @@ def test_bad_task_file_is_named_with_its_line(holdfast, tmp_path, name):
 
 USAGE = {
     "an eval file that is not there": (["run", "gone.yaml"], ["gone.yaml does not exist"]),
-    "a directory for an eval file": (["run", "."], ["cannot be read"]),
+    "a directory for an eval file": (["run", "."], ["is a directory"]),
     "a file below a file": (["run", "eval.yaml/x.yaml"], ["cannot be read"]),
     "a model for an eval file": (["run", "eval.yaml", "--model", "scripted/echo"], ["--model is for a Python file"]),
     "an argument for an eval file": (["run", "eval.yaml", "-T", "n=3"], ["-T is for a Python file"]),
@@ -190,7 +190,7 @@ USAGE = {
     "an unknown sample": (["run", "eval.yaml", "--sample-id", "s99"], ["s99"]),
     "no epochs": (["run", "eval.yaml", "--epochs", "0"], ["epochs"]),
     "a negative limit": (["run", "eval.yaml", "--limit", "-5"], ["limit"]),
-    "a Python file without a model": (["run", "task.py"], ["models is missing"]),
+    "a Python file without a model": (["run", "task.py"], ["No model is named"]),
     "a task that is not there": (["run", "task.py:u", "--model", "scripted/echo"], ["no task 'u'"]),
     "an unknown argument": (["run", "task.py", "--model", "scripted/echo", "-T", "m=3"], ["'m'"]),
     "an argument of the wrong type": (["run", "task.py", "--model", "scripted/echo", "-T", "n=x"], ["n"]),

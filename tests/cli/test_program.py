@@ -79,7 +79,7 @@ def test_recovery_28_a_directory_that_is_not_a_run_is_said_plainly(here, capfdbi
     for name, said in (
         ("empty", "is not a run: it has no journal"),
         ("other", "is not a run: it has no journal"),
-        ("file", "does not exist or is no directory"),
+        ("file", "is not a run: it is a file"),
         ("begun", "its journal is empty"),
         ("torn", "nothing legible is in its journal"),
         ("absent", "There is no run 'absent'"),

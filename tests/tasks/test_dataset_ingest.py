@@ -196,7 +196,7 @@ def test_a_missing_file_names_the_nearest_one(tmp_path):
 def test_a_directory_is_no_dataset(tmp_path):
     """A path that cannot be read is a sentence, not a traceback."""
     (tmp_path / "folder.jsonl").mkdir()
-    assert "cannot be read" in refusal(tmp_path / "folder.jsonl")
+    assert "is a directory" in refusal(tmp_path / "folder.jsonl")
 
 
 @pytest.mark.parametrize(("name", "form", "said"), [("a.txt", None, "format"), ("a.jsonl", "jsnl", "'jsonl'")])

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from holdfast.cli.main import print_json
+from holdfast.cli.resume import edited_eval
 from holdfast.engine.begin import last_session
 from holdfast.engine.examine import Examiner
 from holdfast.errors import ResumeAborted
 from holdfast.run.find import find_run
 from holdfast.run.gate import Decision, change_text
 from holdfast.run.reading import RunReader
-from holdfast.spec import load_eval, resolve
 
 
 @click.command("diff")
@@ -23,7 +23,7 @@ from holdfast.spec import load_eval, resolve
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, eval_file: Path, *, as_json: bool) -> int:
     """Show what differs between RUN and EVAL, and what a resume would make of it. Exits 3 if it would be refused."""
-    offered = resolve(load_eval(eval_file), str(eval_file))
+    offered = edited_eval(eval_file)
     reader = RunReader(find_run(run))
     try:
         last_session(reader)

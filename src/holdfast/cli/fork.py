@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from holdfast.cli.main import print_json
-from holdfast.cli.resume import offered_eval
+from holdfast.cli.resume import offered_eval, own_eval
 from holdfast.engine.begin import default_root
 from holdfast.engine.fork import Forked, fork
-from holdfast.errors import UsageError
 from holdfast.run.find import find_run
 
 
@@ -24,12 +23,11 @@ from holdfast.run.find import find_run
 def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir: Path | None, *, as_json: bool) -> int:
     """Make a new run with an edited eval, and take over every trial of RUN whose answer would be the same.
 
-    Nothing is called; `holdfast resume` goes on with the new run.
+    Without --config it has the run's own eval, with the data and the code as they are now. Nothing is called; `holdfast
+    resume` goes on with the new run.
     """
     root = find_run(run)
-    spec = offered_eval(root, settings, eval_file)
-    if spec is None:
-        raise UsageError("A fork needs an eval.", hint="Give --config EVAL, or --set for changes to the run's own.")
+    spec = offered_eval(root, settings, eval_file) or own_eval(root)
     begun, told = fork(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
     finished = sum(1 for _ in begun.session.reader.finished())
     begun.session.close("forked", finished=finished, planned=told.planned)

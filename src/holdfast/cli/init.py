@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -86,10 +87,13 @@ def command(directory: Path, *, as_json: bool) -> int:
         for name, text in FILES.items():
             (directory / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{directory} cannot be written: {error.strerror}.") from error
+        raise UsageError(
+            f"{directory} cannot be written: {error.strerror}.", hint="Choose another directory."
+        ) from error
     if as_json:
         print_json({"directory": str(directory), "files": list(FILES)})
     else:
-        click.echo(f"Wrote {', '.join(FILES)} to {directory}/.")
-        click.echo(f"Run it with: holdfast run {directory / 'eval.yaml'}")
+        place = "" if directory == Path() else f" to {directory}"
+        click.echo(f"Wrote {', '.join(FILES)}{place}.")
+        click.echo(f"Run it with: holdfast run {shlex.quote(str(directory / 'eval.yaml'))}")
     return 0

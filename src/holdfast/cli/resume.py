@@ -16,7 +16,7 @@ from holdfast.engine.reuse import Reuse
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.run.find import find_run
 from holdfast.run.reading import RunReader
-from holdfast.spec import EvalSpec, load_eval, parse_argument, resolve
+from holdfast.spec import EvalSpec, load_eval, parse_arguments, resolve
 from holdfast.spec.override import override
 from holdfast.storage.remote import is_url
 
@@ -61,14 +61,29 @@ def offered_eval(root: Path, settings: tuple[str, ...], eval_file: Path | None) 
     """The eval that --config and --set offer; None if neither is given."""
     if eval_file is None and not settings:
         return None
-    spec = _saved(root) if eval_file is None else resolve(load_eval(eval_file), str(eval_file))
+    spec = own_eval(root) if eval_file is None else edited_eval(eval_file)
     try:
-        return resolve(override(spec, dict(parse_argument(text) for text in settings)), "the command line")
+        return resolve(override(spec, dict(parse_arguments(settings))), "the command line")
     except ConfigurationError as error:
         raise UsageError(error.message, hint=error.hint) from None
 
 
-def _saved(root: Path) -> EvalSpec:
+def edited_eval(eval_file: Path) -> EvalSpec:
+    """The eval in a file that is offered to a run.
+
+    Raises:
+        UsageError: it is Python, of which a run knows where its tasks are.
+    """
+    if eval_file.suffix == ".py":
+        raise UsageError(
+            f"{eval_file} is a Python file, and not an eval file.",
+            hint="A run takes the code of its tasks as it is now; settings are changed with --set.",
+        )
+    return resolve(load_eval(eval_file), str(eval_file))
+
+
+def own_eval(root: Path) -> EvalSpec:
+    """The eval that a run has."""
     reader = RunReader(root)
     try:
         return saved_eval(last_session(reader))

@@ -18,9 +18,9 @@ from holdfast.errors import UsageError
 from holdfast.run.create import refuse_existing
 from holdfast.run.find import find_run
 from holdfast.run.layout import Layout
-from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_argument, resolve
+from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_arguments, resolve
 from holdfast.spec.override import override
-from holdfast.storage.remote import is_url
+from holdfast.storage.remote import SCHEMES, is_url
 from holdfast.tasks.use import task_names
 
 
@@ -49,6 +49,7 @@ def command(
 ) -> int:
     """Begin a run of EVAL: an eval file (.yaml), or a Python file with tasks (file.py or file.py:name)."""
     spec = _eval(eval_file, **flags)
+    _refuse_foreign(run_dir)
     if or_resume and run_dir is None:
         raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
     if dry_run:
@@ -65,6 +66,13 @@ def command(
         return go_on(run_dir, spec, as_json=as_json, reuse=replies)
     begun.reuse = replies
     return carry_out(begun, as_json=as_json, resumed=False)
+
+
+def _refuse_foreign(run_dir: str | None) -> None:
+    """A URL that nobody here understands would make an odd directory."""
+    if run_dir is not None and "://" in run_dir and not is_url(run_dir):
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise UsageError(f"{run_dir} is a URL, and of no object store that is known.", hint=f"There are {known}.")
 
 
 def _begin(spec: EvalSpec, run_dir: str | None, source: str) -> Begun:
@@ -87,7 +95,7 @@ def _eval(
     settings: tuple[str, ...],
 ) -> EvalSpec:
     tasks = {"epochs": epochs, "limit": limit, "sample_ids": list(sample_ids) or None}
-    args = dict(parse_argument(text) for text in arguments)
+    args = dict(parse_arguments(arguments))
     if _is_python(eval_file):
         spec = eval_from_flags(task_names(eval_file, Path.cwd()), models, args=args)
     else:
@@ -98,7 +106,7 @@ def _eval(
     changes: dict[str | tuple[str, ...], Any] = {
         ("tasks", name, key): value for name in spec.tasks for key, value in tasks.items() if value is not None
     }
-    changes |= dict(parse_argument(text) for text in settings)
+    changes |= dict(parse_arguments(settings))
     return resolve(override(spec, changes), eval_file)
 
 

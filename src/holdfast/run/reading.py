@@ -332,7 +332,8 @@ def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
         NotARun: there is no journal, or not one sound header in it.
     """
     if not layout.root.is_dir():
-        raise NotARun(f"{layout.root} does not exist or is no directory.", hint="Give the directory of a run.")
+        state = "is a file" if layout.root.exists() else "does not exist"
+        raise NotARun(f"{layout.root} is not a run: it {state}.", hint="Give the directory of a run.")
     if not layout.journal.is_dir():
         raise NotARun(f"{layout.root} is not a run: it has no journal.", hint="Give the directory of a run.")
     votes: Counter[bytes] = Counter()

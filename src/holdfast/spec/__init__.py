@@ -5,7 +5,7 @@ from holdfast.spec.dataset import DatasetSpec, Filter, Operation, Repeat, Shuffl
 from holdfast.spec.drift import Block, Drift
 from holdfast.spec.eval import EvalSpec
 from holdfast.spec.fields import Field, Place, fields_of, places
-from holdfast.spec.flags import eval_from_flags, parse_argument
+from holdfast.spec.flags import eval_from_flags, parse_argument, parse_arguments
 from holdfast.spec.load import load_eval, parse_eval, typed_eval
 from holdfast.spec.model import Generation, ModelSpec, Price, RateLimit, Timeouts
 from holdfast.spec.resolve import resolve
@@ -41,6 +41,7 @@ __all__ = [
     "fields_of",
     "load_eval",
     "parse_argument",
+    "parse_arguments",
     "parse_eval",
     "places",
     "plain",

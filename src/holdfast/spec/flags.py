@@ -26,6 +26,11 @@ def eval_from_flags(
     Each task takes the same `args`. `settings` are further keys of an eval file, such as `concurrency_limit`.
     Relative paths start at the working directory.
     """
+    models = list(models)
+    if not models:
+        raise UsageError(
+            "No model is named.", hint="Give --model provider/name; `holdfast models` lists the providers."
+        )
     task = {"epochs": epochs, "limit": limit, "args": dict(args or {})}
     tasks = _named_tasks(uses)
     data = {
@@ -46,6 +51,21 @@ def parse_argument(text: str) -> tuple[str, Any]:
     if not name or not separator:
         raise UsageError(f"The argument {shown(text)} has no value.", hint="Write it as name=value.")
     return name, read_document(value, f"the argument {name}")
+
+
+def parse_arguments(texts: Iterable[str]) -> list[tuple[str, Any]]:
+    """The names and values of all of them.
+
+    Raises:
+        UsageError: one has no value, or is given twice.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, value = parse_argument(text)
+        if name in found:
+            raise UsageError(f"{shown(name)} is given twice.", hint="Leave one of them out.")
+        found[name] = value
+    return list(found.items())
 
 
 def _named_tasks(uses: Iterable[str]) -> dict[str, str]:

@@ -53,8 +53,10 @@ def _text(file: Path) -> str:
         raise ConfigurationError(f"{file} does not exist.", hint="Check the path, or run `holdfast init`.") from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{file} is not UTF-8 text (at byte {error.start}).") from None
+    except IsADirectoryError:
+        raise ConfigurationError(f"{file} is a directory.", hint="Name the eval file in it.") from None
     except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read: {error.strerror}.") from None
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}.", hint="Check its permissions.") from None
     except ValueError as error:  # a path that no system takes
         raise ConfigurationError(f"{shown(str(file))} cannot be read: {error}.") from None
 

@@ -90,7 +90,10 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
         return _take_lock(fs, run)
     except OSError as error:
         if error.errno not in _NO_LOCKS:
-            raise StorageFailure(f"The lease {path} cannot be taken: {error.strerror}.") from error
+            raise StorageFailure(
+                f"The lease {path} cannot be taken: {error.strerror}.",
+                hint="A run can be executed only where its directory can be written; reading verbs work all the same.",
+            ) from error
         return _take_without_locks(run, lifetime_seconds)
 
 

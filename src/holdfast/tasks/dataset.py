@@ -17,7 +17,7 @@ from holdfast.tasks.choices import shuffled
 from holdfast.tasks.columns import Columns
 from holdfast.tasks.identity import Identities, key_text
 from holdfast.tasks.ingest import canonical_json
-from holdfast.tasks.nearest import did_you_mean
+from holdfast.tasks.nearest import did_you_mean, listing
 from holdfast.tasks.operations import select
 from holdfast.tasks.rows import Rows
 from holdfast.tasks.sample import Sample
@@ -53,7 +53,8 @@ class Dataset:
                 missing.discard(key)
         if missing:
             first = min(missing)
-            near = did_you_mean(first, islice(self.keys(), SUGGESTED_FROM))
+            keys = list(islice(self.keys(), SUGGESTED_FROM))
+            near = did_you_mean(first, keys) or f"There are {listing(keys)}."
             raise ConfigurationError(f"{self.rows.source} has no sample with the id {first!r}.", hint=near)
         self._selection = self._selection.pick(kept)
 

@@ -22,6 +22,7 @@ from holdfast.tasks.sample import Sample
 DIGEST_BYTES = 16
 
 _canonical = msgspec.json.Encoder(order="sorted")
+_FROM_WHERE = "Relative paths start at the directory of the eval file."
 
 
 class Ingested(msgspec.Struct, frozen=True):
@@ -34,6 +35,8 @@ class Ingested(msgspec.Struct, frozen=True):
 
 def ingest(path: Path, format: str | None, destination: BinaryIO) -> Ingested:  # noqa: A002 - the name users know
     """Write the canonical form of a dataset file to the destination."""
+    if path.is_dir():
+        raise ConfigurationError(f"Dataset {path} is a directory.", hint="Name a file in it.")
     form = detect_format(path, format)
     with _open(path) as stream:
         return _write(read_rows(stream, form, path.name), destination, path.name)
@@ -54,9 +57,11 @@ def _open(path: Path) -> BinaryIO:
         return path.open("rb")
     except FileNotFoundError:
         near = did_you_mean(path.name, _siblings(path))
-        raise ConfigurationError(f"Dataset {path} is not there.", hint=near) from None
+        raise ConfigurationError(f"Dataset {path} is not there.", hint=near or _FROM_WHERE) from None
     except OSError as error:
-        raise ConfigurationError(f"Dataset {path} cannot be read: {error.strerror}.") from None
+        raise ConfigurationError(
+            f"Dataset {path} cannot be read: {error.strerror}.", hint="Check its permissions."
+        ) from None
 
 
 def _siblings(path: Path) -> list[str]:

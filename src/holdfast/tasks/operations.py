@@ -18,6 +18,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.spec import Filter, Operation, Repeat, Shuffle, Slice
 from holdfast.tasks.identity import Identities
+from holdfast.tasks.nearest import did_you_mean, listing
 from holdfast.tasks.paths import MISSING, as_text, lookup
 from holdfast.tasks.rows import Rows
 
@@ -89,9 +90,17 @@ def _repeat(selection: Selection, given: Repeat) -> Selection:
 
 def _filter(selection: Selection, given: Filter, rows: Rows) -> Selection:
     keeps = _test(given)
-    return selection.pick(
+    kept = selection.pick(
         position for position, row in enumerate(selection.rows) if keeps(lookup(rows[row], given.field))
     )
+    if not kept.rows and all(lookup(rows[row], given.field) is MISSING for row in selection.rows):
+        has = list(rows[selection.rows[0]])
+        raise ConfigurationError(
+            f"A filter of the dataset {rows.source} names the field {given.field!r}, which no row has; the first has"
+            f" {listing(has)}.",
+            hint=did_you_mean(given.field, has),
+        )
+    return kept
 
 
 def _test(given: Filter) -> Callable[[Any], bool]:

@@ -78,7 +78,10 @@ class Template(msgspec.Struct, frozen=True):
                 hint=did_you_mean(path, fields) or "Write {{ and }} for braces that are meant as such.",
             )
         if value is None:
-            raise ConfigurationError(f"The {self.where} names the field {path!r}, which is null in {place}.")
+            raise ConfigurationError(
+                f"The {self.where} names the field {path!r}, which is null in {place}.",
+                hint="Give it a value there, or leave the row out with a filter.",
+            )
         return value
 
 

@@ -1,0 +1,125 @@
+"""Mistakes that people make: each gets a sentence with the thing, its state and the way out, and writes nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from evals import write_dataset
+
+TASK = {"dataset": "rows", "prompt": "{question}", "target": "{answer}", "scorers": ["exact"]}
+EVAL = {
+    "models": {"m": {"provider": "scripted", "model": "echo"}},
+    "datasets": {"rows": {"path": "rows.jsonl"}},
+    "tasks": {"t": TASK},
+}
+PYTHON = """
+from holdfast import Sample, Task, exact, task
+
+async def solve(trial):
+    return await trial.generate("{asked}")
+
+@task
+def t(n: int = 1):
+    return Task(samples=[Sample("x", target="x", id="s1")] * n, solve=solve, score=exact())
+"""
+
+
+@pytest.fixture
+def place(holdfast, tmp_path):
+    """A directory with an eval, its dataset and a task in Python."""
+    write_dataset(tmp_path, 3)
+    (tmp_path / "eval.yaml").write_text(json.dumps(EVAL))
+    (tmp_path / "task.py").write_text(PYTHON.format(asked="x"))
+    (tmp_path / "empty").mkdir()
+    return holdfast
+
+
+def changed(directory, **dataset):
+    """The eval with another dataset."""
+    path = directory / "other.yaml"
+    path.write_text(json.dumps({**EVAL, "datasets": {"rows": {"path": "rows.jsonl", **dataset}}}))
+    return path
+
+
+MISTAKES = {
+    "a directory for an eval": (("run", "empty"), "empty is a directory.", "Name the eval file in it."),
+    "no model": (("run", "task.py"), "No model is named.", "Give --model provider/name"),
+    "an argument twice": (
+        ("run", "task.py", "--model", "scripted/echo", "-T", "n=1", "-T", "n=2"),
+        '"n" is given twice.',
+        "Leave one of them out.",
+    ),
+    "a setting twice": (
+        ("run", "eval.yaml", "--set", "seed=1", "--set", "seed=2"), '"seed" is given twice.', "Leave one of them out."
+    ),
+    "a URL of another kind": (
+        ("run", "eval.yaml", "--run-dir", "http://x/y"), "http://x/y is a URL", "There are s3://"
+    ),
+    "a sample that is not there": (
+        ("run", "eval.yaml", "--sample-id", "zzz"), "has no sample with the id 'zzz'.", "There are s1, s2, s3."
+    ),
+    "a file for a run": (("resume", "task.py"), "task.py is not a run: it is a file.", "Give the directory of a run."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_named_with_its_way_out(place, tmp_path, name):
+    """Exit code 2, one sentence or two, and nothing written."""
+    words, thing, way_out = MISTAKES[name]
+    before = sorted(path.name for path in tmp_path.glob("[!.]*"))
+    ended = place(*words, code=2)
+    assert thing in ended.err and way_out in ended.err, ended.err
+    assert "Traceback" not in ended.err and ended.out == ""
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == before
+
+
+DATASETS = {
+    "a directory": ({"path": "empty"}, "empty is a directory.", "Name a file in it."),
+    "a file that is not there": ({"path": "nothing-like-it.csv"}, "is not there.", "Relative paths start at"),
+    "a filter on a field that no row has": (
+        {"operations": [{"filter": {"field": "questoin", "equals": "q1"}}]},
+        "names the field 'questoin', which no row has; the first has answer, id, question.",
+        "Did you mean 'question'?",
+    ),
+    "a filter that nothing passes": (
+        {"operations": [{"filter": {"field": "question", "equals": "zz"}}]}, "leaves no sample of 3.", "Widen it"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_dataset_that_cannot_be_used_is_named_with_its_way_out(place, tmp_path, name):
+    """What is wrong with it is told before a run is made."""
+    dataset, thing, way_out = DATASETS[name]
+    ended = place("run", changed(tmp_path, **dataset), "--run-dir", "r", code=2)
+    assert thing in ended.err and way_out in ended.err, ended.err
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_null_field_is_named_with_its_way_out(place, tmp_path):
+    """A prompt cannot be made from nothing."""
+    with (tmp_path / "rows.jsonl").open("a") as stream:
+        stream.write('{"id": "s4", "question": null, "answer": "x"}\n')
+    ended = place("run", "eval.yaml", "--run-dir", "r", code=2)
+    assert "which is null in rows.jsonl row 4. Give it a value there" in ended.err
+
+
+@pytest.mark.parametrize("words", [("diff", "r", "task.py"), ("resume", "r", "--config", "task.py")])
+def test_a_python_file_is_no_eval_file(place, words):
+    """Where an edited eval is asked for, a Python file is not read as YAML."""
+    place("run", "task.py", "--model", "scripted/echo", "--run-dir", "r", code=0)
+    ended = place(*words, code=2)
+    assert "task.py is a Python file, and not an eval file." in ended.err and "--set" in ended.err
+
+
+def test_a_refused_change_of_code_can_be_forked_as_it_is_told(place, tmp_path):
+    """A run of a Python file has no eval file to give: `holdfast fork RUN` takes its own eval and the code of now."""
+    place("run", "task.py", "--model", "scripted/echo", "--run-dir", "r", code=0)
+    (tmp_path / "task.py").write_text(PYTHON.format(asked="y"))
+    assert "`holdfast fork`" in place("resume", "r", code=3).err
+    assert "1 trials planned, 0 taken over" in place("fork", "r", "--run-dir", "f", code=0).out
+    assert "Complete: 1 of 1" in place("resume", "f", code=0).out
+    (step,) = place.records("f", "step")
+    assert step["request"]["messages"][0]["content"] == "y"
