@@ -235,8 +235,8 @@ def test_a_missing_file_is_refused(tmp_path):
 
 
 def test_a_directory_is_refused(tmp_path):
-    """A directory in place of a file is refused with the system's reason."""
-    assert file_refusal(tmp_path) == f"{tmp_path} cannot be read: Is a directory."
+    """A directory in place of a file is refused as such."""
+    assert file_refusal(tmp_path) == f"{tmp_path} is a directory. Name the eval file in it."
 
 
 def test_a_name_too_long_for_the_system_is_refused():

@@ -88,10 +88,20 @@ def main(arguments: list[str] | None = None) -> None:
             code = error.exit_code
     except click.Abort:
         code = early.exit_code or 130
+    except UnicodeEncodeError as error:
+        code = _tell(_unsayable(error), as_json="--json" in words)
     except OSError as error:
         code = _tell_failure(error, as_json="--json" in words)
     mute_if_broken(sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _unsayable(error: UnicodeEncodeError) -> UsageError:
+    text = error.object.encode(errors="backslashreplace").decode()
+    return UsageError(
+        f"{text[:200]} cannot be written in the encoding of this locale ({error.encoding}).",
+        hint="Set PYTHONUTF8=1, or LC_ALL to a locale with UTF-8.",
+    )
 
 
 def _tell_failure(error: OSError, *, as_json: bool) -> int:

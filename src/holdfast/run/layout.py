@@ -56,6 +56,14 @@ class Layout:
 
 def reader_cache(root: Path, run: bytes) -> Path:
     """Where a process that does not hold the run keeps its own index of it: one for each copy of each run."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    base = Path(os.environ.get("XDG_CACHE_HOME") or _home_cache())
     place = blake2b(os.fsencode(root.resolve()), key=run, digest_size=10).hexdigest()
     return base / "holdfast" / f"{place}.sqlite"
+
+
+def _home_cache() -> Path:
+    """The user's cache; a user without a home, as in many containers, gets a place that is none, and no cache."""
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:
+        return Path(os.devnull) / "cache"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.errors import NotARun, StorageFailure
+from holdfast.errors import NotARun, StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
 from holdfast.run.home import Brought, bring_home, wanted
 from holdfast.run.layout import Layout
@@ -28,7 +28,13 @@ _TRIES = 100
 
 def view_root(url: str) -> Path:
     """Where this machine puts together what it can read of a run."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        raise UsageError(
+            f"There is no place for what is read of {url}: this user has no home directory.",
+            hint="Set HOME or XDG_CACHE_HOME to a directory that can be written.",
+        ) from None
     return base / "holdfast" / "view" / blake2b(url.rstrip("/").encode(), digest_size=10).hexdigest()
 
 

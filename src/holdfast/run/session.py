@@ -338,7 +338,8 @@ def session_record(
         version=__version__,
         config=config,
         environment={"python": sys.version.split()[0], "platform": sys.platform},
-        invocation=list(sys.argv),
+        # Only told to people, so bytes that are no text are told as escapes.
+        invocation=[word.encode(errors="backslashreplace").decode() for word in sys.argv],
         pins=pins,
         **fields,
     )

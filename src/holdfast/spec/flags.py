@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.errors import UsageError
 from holdfast.spec.eval import EvalSpec
-from holdfast.spec.load import typed_eval
+from holdfast.spec.load import sayable, typed_eval
 from holdfast.spec.wording import shown
 
 
@@ -35,7 +35,7 @@ def eval_from_flags(
     tasks = _named_tasks(uses)
     data = {
         "name": "-".join(tasks)[:100].replace("/", "-"),
-        "directory": str(Path.cwd()),
+        "directory": sayable(str(Path.cwd())),
         "models": {model: model for model in models},
         "tasks": {name: {"use": use, **task} for name, use in tasks.items()},
     }

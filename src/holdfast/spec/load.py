@@ -22,7 +22,7 @@ def load_eval(path: str | os.PathLike[str]) -> EvalSpec:
     """The eval in a file; it is called after the file when it does not give a name."""
     file = Path(path)
     spec = parse_eval(_text(file), str(file))
-    directory = os.path.normpath(file.absolute().parent / spec.directory)
+    directory = sayable(os.path.normpath(file.absolute().parent / spec.directory))
     return msgspec.structs.replace(spec, name=spec.name or file.stem, directory=directory)
 
 
@@ -44,6 +44,23 @@ def typed_eval(data: Any, source: str = "the eval") -> EvalSpec:
     usual = checker.value(data, EvalSpec, "")
     refuse(source, checker.problems)
     return msgspec.convert(usual, EvalSpec)
+
+
+def sayable(path: str) -> str:
+    """A path that can stand in an eval.
+
+    Raises:
+        ConfigurationError: it has bytes that are no text here.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        shown_path = path.encode(errors="backslashreplace").decode()
+        raise ConfigurationError(
+            f"The name of {shown_path} is no text in this locale, so a run cannot record it.",
+            hint="Rename it or, if it is written in UTF-8, set PYTHONUTF8=1.",
+        ) from None
+    return path
 
 
 def _text(file: Path) -> str:
