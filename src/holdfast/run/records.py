@@ -101,6 +101,8 @@ class Session(Record, frozen=True):
     config: dict[str, Any] = {}
     inputs: dict[str, Input] = {}
     environment: dict[str, str] = {}
+    packages: dict[str, str] = {}
+    """The versions of the packages that were installed."""
     invocation: list[str] = []
     source: str = ""
     planned: int = 0

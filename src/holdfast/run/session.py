@@ -20,6 +20,7 @@ import msgspec
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.journal.index import INDEX
+from holdfast.run.environment import environment, packages
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader, check_openable, find_run_id, take_further
 from holdfast.run.records import FAILURE, FAILURES, Note, Record, Session, SessionEnd, encode, outsource
@@ -337,7 +338,8 @@ def session_record(
         at=now(),
         version=__version__,
         config=config,
-        environment={"python": sys.version.split()[0], "platform": sys.platform},
+        environment=environment(str(config.get("directory", "."))),
+        packages=packages(),
         # Only told to people, so bytes that are no text are told as escapes.
         invocation=[word.encode(errors="backslashreplace").decode() for word in sys.argv],
         pins=pins,
