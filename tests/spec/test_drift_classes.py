@@ -26,14 +26,14 @@ def imported_with(tmp_path: Path, file: str, old: str, new: str) -> subprocess.C
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
 
 
-def test_import_fails_for_a_field_without_a_class(tmp_path):
+def test_resume_32_import_fails_for_a_field_without_a_class(tmp_path):
     """A schema field without a drift class stops the import and is named."""
     result = imported_with(tmp_path, "model.py", "Annotated[Temperature | None, Drift.IDENTITY]", "Temperature | None")
     assert result.returncode != 0
     assert "TypeError: Generation.temperature must carry exactly one drift class" in result.stderr
 
 
-def test_import_fails_for_a_field_with_two_classes(tmp_path):
+def test_resume_32_import_fails_for_a_field_with_two_classes(tmp_path):
     """A schema field with two drift classes stops the import and both are named."""
     result = imported_with(
         tmp_path,
@@ -45,7 +45,7 @@ def test_import_fails_for_a_field_with_two_classes(tmp_path):
     assert "RunnerSpec.grace must carry exactly one drift class, found THROUGHPUT, RECORDED" in result.stderr
 
 
-def test_import_works_for_the_schema_as_it_is(tmp_path):
+def test_resume_32_import_works_for_the_schema_as_it_is(tmp_path):
     """The same copy imports when every field keeps its class."""
     result = imported_with(tmp_path, "runner.py", "= 256", "= 255")
     assert result.returncode == 0, result.stderr
