@@ -193,6 +193,18 @@ def test_resume_11_what_is_recorded(world, key, block):
     assert f"{key} (recorded): " in told and "`holdfast fork`" in told
 
 
+def test_resume_11_a_setting_of_the_run_is_told_once(world):
+    """Tasks have it from the run, and nobody has set it there."""
+    world.data["tasks"]["u"] = dict(world.task)
+    world.begin()
+    world.data["max_retries"] = 7
+    told = world.refused()
+    assert "  runner.max_retries (recorded): 2 → 7" in told and told.count("max_retries") == 1
+    world.task["max_retries"] = 5
+    told = world.refused()
+    assert "tasks.t.runner.max_retries (recorded): 2 → 5" in told and told.count("max_retries") == 2
+
+
 REFUSED = {
     "seed": (lambda world: world.data.update(seed=5), "seed (identity): 0 → 5"),
     "temperature": (

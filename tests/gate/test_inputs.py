@@ -237,7 +237,7 @@ def test_resume_22_dataset_gone(world):
     world.begin()
     (world.directory / "rows.jsonl").unlink()
     told = world("resume", "r", code=0)
-    assert "tasks.t.dataset: given → left out; the run keeps what it has" in told.err
+    assert "tasks.t.dataset: rows.jsonl → not there any more; the run keeps what it has" in told.err
     assert asked(world) == questions(4)
     world.check_complete(4)
 

@@ -88,6 +88,7 @@ def main(arguments: list[str] | None = None) -> None:
             code = error.exit_code
     except click.Abort:
         code = early.exit_code or 130
+        say("holdfast: stopped.")
     except UnicodeEncodeError as error:
         code = _tell(_unsayable(error), as_json="--json" in words)
     except OSError as error:

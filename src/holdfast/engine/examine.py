@@ -168,7 +168,9 @@ class Examiner:
         for source, names in self._sources(spec).items():
             state = self._changed(source, self._tasks[names[0]])
             if state == "gone":
-                kept += [_dataset_kept(name, "given", "left out") for name in names]
+                path = self._tasks[names[0]].dataset
+                there = Path(path.path).name if isinstance(path, DatasetSpec) else "given"
+                kept += [_dataset_kept(name, there, "not there any more") for name in names]
             elif state == "changed":
                 askings = {name: self._asking(name, spec) for name in names}
                 offered = self._inputs.fresh.rows(source, self._tasks[names[0]])

@@ -65,7 +65,23 @@ _WAYS_OUT = {
 def join(saved: EvalSpec, offered: EvalSpec) -> Joined:
     """The saved eval with every change that may be made, and all differences with their verdicts."""
     joiner = _Joiner()
-    return Joined(joiner.block(saved, offered, ""), joiner.differences)
+    spec = joiner.block(saved, offered, "")
+    return Joined(spec, _once(joiner.differences))
+
+
+def _once(differences: list[Difference]) -> list[Difference]:
+    """Without what a task only has from the run's own settings, where the same change is told of those."""
+    of_the_run = {
+        (item.path.removeprefix("runner."), repr(item.old), repr(item.new))
+        for item in differences
+        if item.path.startswith("runner.")
+    }
+    return [
+        item
+        for item in differences
+        if not item.path.startswith("tasks.")
+        or (item.path.rpartition(".runner.")[2], repr(item.old), repr(item.new)) not in of_the_run
+    ]
 
 
 def way_out(drift: Drift) -> str:
