@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
@@ -106,3 +107,40 @@ def test_a_misspelt_generation_parameter_is_found_before_the_run(holdfast, serve
     ended = holdfast("run", python_eval(tmp_path, server.base_url, source), "--run-dir", "r", code=2)
     assert "A parameter of generate() is wrong" in ended.err and "temperature" in ended.err
     assert not (tmp_path / "r").exists()
+
+
+def test_several_trials_of_a_sample_are_told_apart(holdfast, server, tmp_path):
+    """A sample's id that fits several trials is refused with what each of them is."""
+    eval_file = http_eval(tmp_path, server.base_url, 1, task={"epochs": 2})
+    holdfast("run", eval_file, "--run-dir", "r", code=0)
+    told = holdfast("show", "r", "s1", code=2).err
+    assert "'s1' fits 2 trials" in told and "(t m s1#1)" in told and "(t m s1#2)" in told
+
+
+def test_a_report_of_a_damaged_run_says_so(holdfast, server, tmp_path):
+    """What is lost is owed, and whoever reads the report is told that something was."""
+    holdfast("run", http_eval(tmp_path, server.base_url, 3), "--run-dir", "r", code=0)
+    assert "note" not in holdfast("report", "r", code=0).err
+    path = min((tmp_path / "r" / "journal").iterdir())
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    assert "note: The journal is damaged" in holdfast("report", "r", code=0).err
+    assert json.loads(holdfast("report", "r", "--json", code=0).out)["name"] == "counted"
+
+
+def test_a_run_that_has_lost_its_journal_is_not_told_to_begin_again(holdfast, server, tmp_path):
+    """Where config.yaml shows that there was a run, nobody is sent to `holdfast run`."""
+    holdfast("run", http_eval(tmp_path, server.base_url, 1), "--run-dir", "r", code=0)
+    for path in (tmp_path / "r" / "journal").iterdir():
+        path.unlink()
+    told = holdfast("resume", "r", code=2).err
+    assert "r has lost its records: its journal is empty." in told
+    assert "holdfast run" not in told and "from a copy" in told
+
+
+def test_a_tab_in_an_eval_file_is_named(holdfast, tmp_path):
+    """The usual mistake in YAML has a sentence of its own."""
+    (tmp_path / "eval.yaml").write_text("models:\n\tm: scripted/echo\n")
+    assert "eval.yaml, line 2" in (told := holdfast("run", "eval.yaml", code=2).err)
+    assert "indented with spaces in YAML, and not with tabs" in told

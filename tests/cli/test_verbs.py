@@ -89,7 +89,7 @@ def test_dry_run_writes_and_calls_nothing(holdfast, server, tmp_path, as_json):
             "planned": 30,
         }
     else:
-        assert "5 samples x 2 variants x 3 epochs x 1 models = 30" in ended.out
+        assert "5 samples x 2 variants x 3 epochs x 1 model = 30 trials" in ended.out
         assert "nothing was called or written" in ended.out
     assert {name: data for name, data in snapshot(tmp_path).items() if not name.startswith(".")} == before
     assert server.state()["received"] == 0

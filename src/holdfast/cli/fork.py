@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.main import print_json
+from holdfast.cli.printable import many
 from holdfast.cli.resume import offered_eval, own_eval
 from holdfast.engine.begin import default_root
 from holdfast.engine.fork import Forked, fork
@@ -39,7 +40,7 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
 
 
 def _print(told: Forked) -> None:
-    click.echo(f"{told.run}: {told.planned} trials planned, {told.taken} taken over.")
+    click.echo(f"{told.run}: {many(told.planned, 'trial')} planned, {told.taken} taken over.")
     if told.rescored:
         click.echo(f"  {told.rescored} taken over with their answers, to be scored again")
     for why, count in sorted(told.owed.items()):

@@ -7,6 +7,7 @@ import click
 from holdfast.analysis.report import make_report
 from holdfast.cli.main import print_json
 from holdfast.cli.printable import printable
+from holdfast.cli.streams import say
 from holdfast.run.find import find_run
 from holdfast.run.reading import RunReader
 
@@ -18,11 +19,13 @@ def command(run: str, *, as_json: bool) -> int:
     """Print the report of RUN, complete or not."""
     reader = RunReader(find_run(run))
     try:
-        report = make_report(reader)
+        report, notes = make_report(reader), reader.notes()
     finally:
         reader.close()
     if as_json:
         print_json(report)
     else:
         click.echo(printable(str(report)))
+    for note in notes:
+        say(printable(f"note: {note}"))
     return 0

@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli.execute import carry_out
 from holdfast.cli.main import print_json
+from holdfast.cli.printable import many
 from holdfast.cli.resume import go_on
 from holdfast.engine.begin import Begun, begin_run, default_root, plan_entries
 from holdfast.engine.prepare import FreshInputs, Prepared, prepare
@@ -133,8 +134,7 @@ def _print_plan(prepared: Prepared) -> None:
     for task in prepared.tasks:
         axes = f" x {len(task.axes)} variants" if len(task.axes) > 1 else ""
         epochs = f" x {task.epochs} epochs" if task.epochs > 1 else ""
-        click.echo(
-            f"{task.name}: {len(task.dataset)} samples{axes}{epochs} x {len(task.models)} models = {task.planned}"
-        )
+        asked = f"{many(len(task.dataset), 'sample')}{axes}{epochs} x {many(len(task.models), 'model')}"
+        click.echo(f"{task.name}: {asked} = {many(task.planned, 'trial')}")
         click.echo(f"  models: {', '.join(task.models)}; scorers: {', '.join(s.name for s in task.task.scorers)}")
-    click.echo(f"{prepared.planned} trials in all; nothing was called or written.")
+    click.echo(f"{many(prepared.planned, 'trial')} in all; nothing was called or written.")

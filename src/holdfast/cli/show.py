@@ -18,6 +18,7 @@ from holdfast.run.reading import Large
 from holdfast.run.records import Answer, Score, Step, Trial
 
 _SHOWN = 20_000
+_CANDIDATES = 8
 
 
 @click.command("show")
@@ -54,12 +55,16 @@ def _list(run: Run, limit: int, *, as_json: bool) -> None:
 
 
 def _line(record: Trial) -> str:
-    axes = "".join(f" {name}={value}" for name, value in record.axes.items())
     scores = " ".join(f"{name}={value:g}" for name, value in record.scores.items())
     error = f" {told(record.error)}" if record.error else ""
     attempt = f" (attempt {record.attempt})" if record.attempt > 1 else ""
-    where = f"{record.task} {record.model} {record.sample}#{record.epoch}{axes}"
+    where = _where(record)
     return " ".join(f"{record.trial} {record.status.value}{attempt} {where} {scores}{error}".split())[:300]
+
+
+def _where(record: Trial) -> str:
+    axes = "".join(f" {name}={value}" for name, value in record.axes.items())
+    return f"{record.task} {record.model} {record.sample}#{record.epoch}{axes}"
 
 
 def _transcript(run: Run, text: str, *, as_json: bool) -> None:
@@ -92,12 +97,18 @@ def _find(run: Run, text: str) -> str:
     if len(keys) == 1:
         return keys.pop()
     if keys:
-        raise UsageError(
-            f"{text!r} fits {len(keys)} trials: {', '.join(sorted(keys)[:8])}.", hint="Give more of the key."
-        )
+        told = ", ".join(_named(run, key) for key in sorted(keys)[:_CANDIDATES])
+        more = f" and {len(keys) - _CANDIDATES} more" if len(keys) > _CANDIDATES else ""
+        raise UsageError(f"{text!r} fits {len(keys)} trials: {told}{more}.", hint="Give more of the key.")
     raise UsageError(
         f"There is no trial {text!r} in {run.path}.", hint=f"`holdfast show {shlex.quote(str(run.path))}` lists them."
     )
+
+
+def _named(run: Run, key: str) -> str:
+    """A key, and what its trial asks."""
+    ends = [record for record in run.records_of(key) if isinstance(record, Trial)]
+    return f"{key} ({_where(ends[-1])})" if ends else key
 
 
 def _told(record: Any) -> str:

@@ -53,7 +53,7 @@ def fork(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> tuple
         ConfigurationError: the eval is wrong.
         UsageError: there is something at `root` already.
     """
-    refuse_existing(root.absolute())
+    refuse_existing(root.absolute(), "choose another directory")
     reader = RunReader(source)
     inputs = FreshInputs()
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,13 +81,11 @@ def create_run(
         ) from error
 
 
-def refuse_existing(root: Path) -> None:
+def refuse_existing(root: Path, otherwise: str = "add `--or-resume` to the same command") -> None:
     """Raises UsageError unless a run can be put at `root`: nothing is there, or an empty directory."""
     if Layout(root).journal.exists():
-        raise UsageError(
-            f"{root} already holds a run.",
-            hint=f"Go on with `holdfast resume {root}`, or add `--or-resume` to the same command.",
-        )
+        told = f"Go on with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
+        raise UsageError(f"{root} already holds a run.", hint=told)
     if root.exists() and not (root.is_dir() and not any(root.iterdir())):
         raise UsageError(f"{root} exists and is not an empty directory.", hint="Choose another directory for the run.")
 

@@ -31,6 +31,7 @@ _FIRST_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _LOOKED_AT = 100
 """How many finished trials without files are asked whether they should have any, when a run is opened."""
+_LOST = "Bring its journal back from a copy; `holdfast repair` takes what result files still tell."
 
 
 class Large(NamedTuple):
@@ -342,6 +343,8 @@ def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
         votes.update(ids_in(fs, layout.journal / name))
     if not votes:
         state = "its journal is empty" if not names else "nothing legible is in its journal"
+        if layout.config.exists():
+            raise NotARun(f"{layout.root} has lost its records: {state}.", hint=_LOST)
         raise NotARun(f"Nothing was recorded in {layout.root}: {state}.", hint="`holdfast run` begins a run.")
     return votes.most_common(1)[0][0]
 

@@ -68,7 +68,9 @@ def read_document(text: str, source: str) -> Any:
         raise ConfigurationError(f"{source}, line {line}: {error.reason}.") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigurationError(f"{source}, line {line}: not valid YAML: {error.problem}.") from None
+        is_tab = error.problem_mark is not None and text[error.problem_mark.index :].startswith("\t")
+        hint = "Lines are indented with spaces in YAML, and not with tabs." if is_tab else ""
+        raise ConfigurationError(f"{source}, line {line}: not valid YAML: {error.problem}.", hint=hint) from None
 
 
 def write_document(data: Any) -> str:
