@@ -17,7 +17,7 @@ def test_killed_50_times_every_acknowledged_trial_is_kept_once(observed, server,
     """Fifty kills at random moments: nothing acknowledged is lost, and only calls in flight are repeated."""
     campaign = Campaign(observed, server, tmp_path, trials=900, limit=8, seed=new_seed())
     campaign.carry_out(kills=50, most_seconds=45, latency=0.05)
-    assert campaign.kills == 50 or campaign.ran_out_of_time
+    assert campaign.kills == 50 or (campaign.ran_out_of_time and campaign.kills >= 15)
 
 
 @pytest.mark.soak

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.owed import owed_and_why, reasons
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.lag import Lag, read_lag
+from holdfast.run.owed import owed_and_why, reasons
 from holdfast.run.reading import RunReader
 from holdfast.run.records import BY_MODEL, FAILURE, FAILURES, KEPT, Change, Note, Status, decode_summary
 from holdfast.run.spool import spool_root

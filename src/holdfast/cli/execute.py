@@ -23,10 +23,10 @@ from holdfast.cli.streams import mute_if_broken, say
 from holdfast.engine.begin import Begun
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, Interrupt
-from holdfast.engine.owed import owed_and_why, reasons, reasons_text
 from holdfast.engine.progress import Progress
 from holdfast.errors import HoldfastError
 from holdfast.run.gate import change_text
+from holdfast.run.owed import owed_and_why, reasons, reasons_text
 from holdfast.spec.compare import Difference
 
 

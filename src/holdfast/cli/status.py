@@ -11,10 +11,10 @@ from holdfast.analysis.text import cost_text
 from holdfast.cli.main import print_json
 from holdfast.cli.printable import many, printable
 from holdfast.cli.streams import say
-from holdfast.engine.owed import reasons_text
 from holdfast.errors import HoldfastError
 from holdfast.run.find import all_runs, find_run
 from holdfast.run.gate import change_text
+from holdfast.run.owed import reasons_text
 from holdfast.run.reading import RunReader
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.engine.history import History
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
 
@@ -19,11 +18,13 @@ _WORDS = {
 def owed_and_why(reader: RunReader, planned: int) -> dict[str, int]:
     """How many trials are finished, and how many are owed for which reason."""
     finished = reader.finished_count
-    touched = History(reader).touched
-    failed = sum(1 for key in touched if any(True for _ in reader.index.rows("trial", key)))
+    touched = failed = 0
+    for key in reader.index.open_keys():
+        touched += 1
+        failed += any(True for _ in reader.index.rows("trial", key))
     lacking = len(lacking_scores(reader))
     open_ = max(planned - finished, 0)
-    interrupted = min(len(touched) - failed, open_)
+    interrupted = min(touched - failed, open_)
     return {
         "finished": finished - lacking,
         "owed": open_ + lacking,
