@@ -11,7 +11,7 @@ from holdfast import Run
 
 KEYS = {
     "session", "started_at", "ended_at", "how", "exit_code", "calls", "replies", "in_flight_at_death", "finished",
-    "changes",
+    "changes", "failures",
 }  # fmt: skip
 
 
