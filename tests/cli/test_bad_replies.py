@@ -85,7 +85,7 @@ def test_dead_endpoint_is_waited_for_once(holdfast, tmp_path):
         eval_file = http_eval(tmp_path, address, 200, deadline=0.6, concurrency_limit=2)
         ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert "cannot be reached" in ended.err and "connection refused" in ended.err
-    assert "0 of 200 trials finished, 200 owed" in ended.out
+    assert "0 of 200 trials finished, 200 owed, 200 got no reply" in ended.out
     failures = [step for step in holdfast.records("r", "step") if "error" in step]
     assert len(failures) == 200
     assert holdfast.json("status", "r")["calls"] == {"made": 200, "replayed": 0, "in_flight_at_death": 0}
@@ -106,6 +106,8 @@ def test_failures_that_pass_are_tried_again_within_the_deadline(holdfast, server
     server.behave(refuse_status=503, refuse_times=2, retry_after=0.05)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=0)
     assert "8 retries" in ended.err
+    assert ended.err.count("m: asked again after: ") == 1
+    assert "503" in ended.err
     assert set(server.worked_on().values()) == {1}
 
 

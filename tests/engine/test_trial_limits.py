@@ -206,4 +206,6 @@ def test_a_wrong_generation_parameter_is_told(tmp_path, given):
     rig.session()
     (end,) = rig.ends()
     assert end.status is Status.FAILED and next(iter(given)) in end.error.message
+    if "temprature" in given:
+        assert "Did you mean 'temperature'?" in end.error.message
     assert actor.calls == 0

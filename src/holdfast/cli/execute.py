@@ -183,6 +183,7 @@ def _tell_end(begun: Begun, ended: Ended) -> None:
         click.echo(f"See: holdfast report {shlex.quote(begun.place)}")
         return
     failed = f", {ended.failed} failed" if ended.failed else ""
+    failed += f", {ended.unfinished} got no reply" if ended.unfinished else ""
     click.echo(
         f"Stopped ({ended.how}): {ended.finished} of {ended.planned} trials finished, {ended.owed} owed{failed}."
     )
@@ -198,6 +199,7 @@ def _ended_json(begun: Begun, ended: Ended) -> dict[str, Any]:
         "planned": ended.planned,
         "finished": ended.finished,
         "failed": ended.failed,
+        "unfinished": ended.unfinished,
         "owed": ended.owed,
         "warning": ended.warning,
         "failures": ended.failures,

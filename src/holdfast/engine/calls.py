@@ -30,6 +30,7 @@ _LONGEST_PAUSE = 60.0
 _LONGEST_WISH = 3600.0
 _NO_KEY = 401
 _HOPELESS = {_NO_KEY, 403, 404}
+_TELL_SECONDS = 60.0
 _GIVE_A_REPLY = "It has to return a Reply, with its text, as `holdfast.Reply` describes it."
 
 
@@ -68,6 +69,9 @@ class Model:
     """Since when it has failed whoever asked; None once it has answered anybody."""
 
     has_replied: bool = False
+
+    told_at: float | None = None
+    """When it was last said that it has trouble answering."""
 
     expected: str = ""
     """Which model the server has to say it is, where it is reached at another address than before."""
@@ -110,9 +114,10 @@ class Caller:
         rng: random.Random,
         slots: Slots,
         on_refused: Callable[[Model], None] = lambda _: None,
+        on_trouble: Callable[[Model, str], None] = lambda _model, _why: None,
     ) -> None:
         self._clock, self._gate, self._counts, self._rng = clock, gate, counts, rng
-        self._slots, self._on_refused = slots, on_refused
+        self._slots, self._on_refused, self._on_trouble = slots, on_refused, on_trouble
 
     async def call(
         self,
@@ -138,11 +143,13 @@ class Caller:
                 model.failing_since = None
                 self._counts.rate_limited += 1
                 pause = self._pause(error, tries)
+                self._tell_trouble(model, error)
             except PassingError as error:
                 now, pause = self._clock.monotonic(), self._pause(error, tries)
                 is_dead = now + pause - model.fail(now) > deadline_seconds
                 if is_dead or not patience.allows(pause, now - began):
                     raise
+                self._tell_trouble(model, error)
             except Rejected as error:
                 # Where it has replied to others, only a refused key is more than a matter of this one request.
                 is_hopeless = error.status in _HOPELESS and (not model.has_replied or error.status == _NO_KEY)
@@ -226,6 +233,13 @@ class Caller:
         if not model.refusal:
             model.refusal = str(error)
             self._on_refused(model)
+
+    def _tell_trouble(self, model: Model, error: PassingError) -> None:
+        """Says why a model is asked again, now and then: whoever watches wants to know what is being waited for."""
+        now = self._clock.monotonic()
+        if model.told_at is None or now - model.told_at >= _TELL_SECONDS:
+            model.told_at = now
+            self._on_trouble(model, error.message)
 
     def _pause(self, error: PassingError, tries: int) -> float:
         """What the server wishes, or a pause that doubles; jittered, so that many do not come back at once."""

@@ -45,7 +45,10 @@ class Ended:
     planned: int
     finished: int
     failed: int
+    """Trials whose task failed at every attempt that it had."""
     warning: str = ""
+    unfinished: int = 0
+    """Trials that got no reply, or were stopped by a fault that is none of theirs; they are owed."""
     failures: Sequence[Failure] = ()
     """What failed meanwhile and stopped nothing."""
 
@@ -161,7 +164,8 @@ class Execution:
         return models
 
     def _make_carrier(self, models: dict[str, Model], levels: Levels) -> Carrier:
-        caller = Caller(self._clock, self._gate, self._counts, self._rng, self._scheduler.slots, self._refused)
+        slots, tell = self._scheduler.slots, self._tell_trouble
+        caller = Caller(self._clock, self._gate, self._counts, self._rng, slots, self._refused, tell)
         seed = self._prepared.spec.seed
         environment = TrialEnvironment(self._session, caller, self._counts, self._clock, self._look_if_idle, seed)
         environment.reuse = self._reuse
@@ -182,6 +186,9 @@ class Execution:
         if model.is_other:
             self._refusal = f"Resume aborted: {model.refusal}"
             self._let_finish()
+
+    def _tell_trouble(self, model: Model, why: str) -> None:
+        self.progress.messages.append(f"{model.name}: asked again after: {why}")
 
     # Interrupts.
 
@@ -218,14 +225,21 @@ class Execution:
 
     def _interrupted(self) -> Ended:
         progress = self.progress
-        return Ended("interrupted", self._interrupt.exit_code, progress.planned, progress.done, progress.failed)
+        return Ended(
+            "interrupted",
+            self._interrupt.exit_code,
+            progress.planned,
+            progress.done,
+            progress.failed,
+            unfinished=progress.unfinished,
+        )
 
     def _end(self, failure: StorageFailure | RunHeld | None) -> Ended:
         progress = self.progress
         if self._scheduler.is_through:
             progress.finished_before = sum(lane.passed for lane in self._lanes)
         how, code = self._verdict(failure)
-        ended = Ended(how, code, progress.planned, progress.done, progress.failed, self._refusal)
+        ended = replace(self._interrupted(), how=how, exit_code=code, warning=self._refusal)
         if failure is not None:
             self._session.abandon()
             return replace(ended, warning=str(failure))

@@ -44,6 +44,7 @@ from holdfast.run.session import RunSession
 from holdfast.spec import Generation
 from holdfast.tasks.conversation import conversation
 from holdfast.tasks.sample import Sample
+from holdfast.tasks.solver import check_generation
 from holdfast.tasks.trial import Prompt
 
 _to_builtins = msgspec.to_builtins
@@ -134,7 +135,8 @@ class RunningTrial:
         Raises:
             ModelError: no reply could be had.
             LimitReached: the trial has used up its tokens or its cost.
-            UsageError: a generation parameter is unknown or out of range, or the trial is over.
+            ConfigurationError: a generation parameter is unknown or out of range.
+            UsageError: the trial is over.
         """
         self._check_going_on("generate")
         talk = _TALK.get()
@@ -172,10 +174,8 @@ class RunningTrial:
             overrides = {**overrides, "seed": base.seed + self.epoch - 1}
         if not overrides:
             return base
-        try:
-            return msgspec.convert({**_to_builtins(base), **overrides}, Generation)
-        except msgspec.ValidationError as error:
-            raise UsageError(f"A generation parameter is wrong: {error}.") from None
+        check_generation(overrides)
+        return msgspec.convert({**_to_builtins(base), **overrides}, Generation)
 
     def _reused(self, key: str) -> Step | None:
         """The reply of another run to the same request, as a step of this trial."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, NotARun
 from holdfast.journal.segment import parse_name
 from holdfast.run.find import RUNS, all_runs
 from holdfast.run.glimpse import glimpse
@@ -46,6 +46,7 @@ def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
     """The runs below a directory or the URL of a prefix, in the order of their names.
 
     Raises:
+        NotARun: the directory is not there.
         StorageFailure: the store cannot be reached.
     """
     text = str(place)
@@ -54,6 +55,8 @@ def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             return list(pool.map(_remote, runs, runs.values()))
     root = Path(place)
+    if not root.is_dir() and root != RUNS:
+        raise NotARun(f"{root} is no directory.", hint="Give the directory, or the URL, that has the runs.")
     return [_local(run) for run in ([root] if Layout(root).journal.is_dir() else all_runs(root))]
 
 

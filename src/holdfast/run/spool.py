@@ -14,7 +14,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 
-from holdfast.errors import SegmentConflict, StorageFailure
+from holdfast.errors import SegmentConflict, StorageFailure, UsageError
 from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.journal.writer import JournalWriter
 from holdfast.run.lag import LAG, Lag, count_segments, write_lag
@@ -30,13 +30,25 @@ _SEALING_SECONDS = 5.0
 
 
 def spool_root(url: str) -> Path:
-    """Where the spool of a run with this URL is on this machine."""
-    base = os.environ.get("HOLDFAST_SPOOL")
-    if not base:
-        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        base = str(Path(state) / "holdfast" / "spool")
+    """Where the spool of a run with this URL is on this machine.
+
+    Raises:
+        UsageError: there is no place for it.
+    """
+    base = os.environ.get("HOLDFAST_SPOOL") or _home_spool(url)
     name = url.rstrip("/").rpartition("/")[2]
     return Path(base) / f"{name}-{blake2b(url.rstrip('/').encode(), digest_size=6).hexdigest()}"
+
+
+def _home_spool(url: str) -> Path:
+    try:
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise UsageError(
+            f"There is no place for the spool of {url}: this user has no home directory.",
+            hint="Set HOLDFAST_SPOOL to a directory that can be written.",
+        ) from None
+    return Path(state) / "holdfast" / "spool"
 
 
 def newest_session(store: RemoteStore, root: Path) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
+from holdfast.storage.store_error import reason, way_out
 
 SCHEMES = ("s3", "gs", "az", "abfs", "azure")
 _CHUNK = 1 << 20
@@ -80,7 +81,7 @@ class RemoteStore:
         try:
             return self._obstore.store.from_url(self.url, client_options=client, retry_config=retry)
         except (self._obstore.exceptions.BaseError, ValueError) as error:
-            raise ConfigurationError(f"{self.url} cannot be opened: {_reason(error)}.") from error
+            raise ConfigurationError(f"{self.url} cannot be opened: {reason(error)}.") from error
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -90,9 +91,7 @@ class RemoteStore:
         except FileNotFoundError:
             raise
         except (self._obstore.exceptions.BaseError, OSError) as error:
-            raise StorageFailure(
-                f"{self.url} failed to {what}: {_reason(error)}.", hint="What is on this machine is intact."
-            ) from error
+            raise StorageFailure(f"{self.url} failed to {what}: {reason(error)}.", hint=way_out(error)) from error
 
     def put(self, key: str, data: bytes) -> str:
         """Stores an object, whatever was there; its tag."""
@@ -248,9 +247,3 @@ def _seconds(count: int) -> Any:
     from datetime import timedelta  # noqa: PLC0415 - only here
 
     return timedelta(seconds=count)
-
-
-def _reason(error: BaseException) -> str:
-    """The first line of what the store's library says, without its debug output."""
-    text = str(error).split("\n", 1)[0].strip()
-    return text[:300] or type(error).__name__

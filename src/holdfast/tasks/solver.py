@@ -105,7 +105,7 @@ def generate(
     Raises:
         ConfigurationError: a template or a generation parameter is wrong.
     """
-    _check_generation(generation)
+    check_generation(generation)
     return Generate(
         prompts=_prompts(prompt),
         system=None if system is None else Template.parse(system, "system text"),
@@ -115,7 +115,12 @@ def generate(
     )
 
 
-def _check_generation(given: dict[str, Any]) -> None:
+def check_generation(given: dict[str, Any]) -> None:
+    """Looks at the parameters of one call.
+
+    Raises:
+        ConfigurationError: one of them is unknown, or its value is out of range.
+    """
     known = [field.encode_name for field in msgspec.structs.fields(Generation)]
     for name in given:
         if name not in known:

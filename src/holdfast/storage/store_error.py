@@ -1,0 +1,47 @@
+"""What a store's library says when something fails, as one sentence for a person, and the way out.
+
+The library's own text names the request, its retries and the first line of a page of XML; whoever reads it wants to
+know what the store answered, and what to set.
+"""
+
+from __future__ import annotations
+
+import re
+
+_REQUEST = re.compile(r"Error performing [A-Z]+ (?P<url>\S+?)(\?\S*)? in .*? - (?P<answer>.*)", re.DOTALL)
+_ANSWER = re.compile(r"Server returned non-2xx status code: (?P<status>\d{3} [^:<]*)")
+_CODE = re.compile(r"<Code>(?P<code>\w+)</Code>")
+_LONGEST = 300
+_INTACT = "What is on this machine is intact."
+_KEYS = "Set the store's keys, for S3 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION."
+_ADDRESS = "Is the store there? A server of your own is named by AWS_ENDPOINT_URL."
+_METADATA = "169.254.169.254"
+"""Where a machine in a cloud asks for keys if none are set."""
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, in a few words."""
+    text = str(error)
+    request = _REQUEST.search(text)
+    if request is None:
+        return _short(text) or type(error).__name__
+    answer = _ANSWER.search(request["answer"])
+    if answer is None:
+        return f"{_short(request['answer'])} ({request['url']})"
+    code = _CODE.search(request["answer"])
+    told = f", {code['code']}" if code else ""
+    return f"{answer['status'].strip()}{told} ({request['url']})"
+
+
+def way_out(error: BaseException) -> str:
+    """What may help; in any case that nothing here is lost."""
+    text = str(error)
+    if _METADATA in text or re.search(r"status code: 40[13]\b", text):
+        return f"{_KEYS} {_INTACT}"
+    if re.search(r"status code: 404\b", text):
+        return f"Is the bucket there, and its name right? {_INTACT}"
+    return f"{_ADDRESS} {_INTACT}" if "error sending request" in text else _INTACT
+
+
+def _short(text: str) -> str:
+    return text.split("\n", 1)[0].strip()[:_LONGEST]
