@@ -95,6 +95,23 @@ def test_dry_run_writes_and_calls_nothing(holdfast, server, tmp_path, as_json):
     assert server.state()["received"] == 0
 
 
+def test_dry_run_says_what_may_be_called_and_cost_at_the_most(holdfast, server, tmp_path):
+    """Calls are told with and without retries; the cost where a price and the length of replies bound it."""
+    model = {"price": {"input": 3.0, "output": 10.0}, "generation": {"max_tokens": 100}}
+    eval_file = http_eval(tmp_path, server.base_url, 5, model=model, max_retries=1, task={"prompt": "123456"})
+    (told,) = holdfast.json("run", eval_file, "--dry-run")["forecast"]
+    assert (told["calls"], told["most_calls"]) == (5, 10)
+    assert told["most_cost"] == pytest.approx(10 * (2 * 3.0 + 100 * 10.0) / 1e6)
+    assert (
+        "m: 5 calls, or 10 if every attempt fails, which would cost about 0.0101"
+        in holdfast("run", eval_file, "--dry-run").out
+    )
+    del model["generation"]
+    eval_file = http_eval(tmp_path, server.base_url, 5, model=model)
+    (told,) = holdfast.json("run", eval_file, "--dry-run")["forecast"]
+    assert "most_cost" not in told
+
+
 def test_what_init_writes_runs_as_it_is(holdfast, tmp_path):
     """The files of init make a complete run, and the report rests on all of it."""
     ended = holdfast("init", "new", code=0)

@@ -12,6 +12,7 @@ from holdfast.cli.main import print_json
 from holdfast.cli.printable import many
 from holdfast.cli.resume import go_on
 from holdfast.engine.begin import Begun, begin_run, default_root, plan_entries
+from holdfast.engine.forecast import Forecast, forecast
 from holdfast.engine.prepare import FreshInputs, Prepared, prepare
 from holdfast.engine.remote import begin_remote_run, remote_exists
 from holdfast.engine.reuse import Reuse
@@ -121,20 +122,31 @@ def _dry_run(spec: EvalSpec, run_dir: str | None, *, as_json: bool) -> int:
     inputs = FreshInputs()
     try:
         prepared = prepare(spec, inputs)
+        expected = forecast(prepared)
     finally:
         inputs.close()
     if as_json:
-        print_json({"name": spec.name, "planned": prepared.planned, "plan": plan_entries(prepared)})
+        plan = plan_entries(prepared)
+        print_json({"name": spec.name, "planned": prepared.planned, "plan": plan, "forecast": expected})
     else:
-        _print_plan(prepared)
+        _print_plan(prepared, expected)
     return 0
 
 
-def _print_plan(prepared: Prepared) -> None:
+def _print_plan(prepared: Prepared, expected: list[Forecast]) -> None:
     for task in prepared.tasks:
         axes = f" x {len(task.axes)} variants" if len(task.axes) > 1 else ""
         epochs = f" x {task.epochs} epochs" if task.epochs > 1 else ""
         asked = f"{many(len(task.dataset), 'sample')}{axes}{epochs} x {many(len(task.models), 'model')}"
         click.echo(f"{task.name}: {asked} = {many(task.planned, 'trial')}")
         click.echo(f"  models: {', '.join(task.models)}; scorers: {', '.join(s.name for s in task.task.scorers)}")
+        for told in filter(None, (_told(item) for item in expected if item.task == task.name)):
+            click.echo(f"  {told}")
     click.echo(f"{many(prepared.planned, 'trial')} in all; nothing was called or written.")
+
+
+def _told(item: Forecast) -> str:
+    if item.calls is None or item.most_calls is None:
+        return f"{item.model}: as many calls as the task's own code makes"
+    cost = "" if item.most_cost is None else f", which would cost about {item.most_cost:.4f}"
+    return f"{item.model}: {many(item.calls, 'call')}, or {item.most_calls} if every attempt fails{cost}"
