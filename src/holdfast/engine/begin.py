@@ -19,6 +19,7 @@ from holdfast.journal import SegmentPin
 from holdfast.run import create_run, open_session, session_record
 from holdfast.run.config_file import write_config
 from holdfast.run.create import SourceFile, refuse_existing
+from holdfast.run.environment import packages
 from holdfast.run.find import RUNS
 from holdfast.run.gate import Decision
 from holdfast.run.reading import RunReader
@@ -94,8 +95,9 @@ def begin_run(
 
 
 def session_fields(prepared: Prepared) -> dict[str, Any]:
-    """What a session record says of the plan and the code."""
-    return {"plan": plan_entries(prepared), "code": task_codes({task.name: task.task for task in prepared.tasks})}
+    """What a session record says of the plan, the code, and the packages it runs with."""
+    codes = task_codes({task.name: task.task for task in prepared.tasks})
+    return {"plan": plan_entries(prepared), "code": codes, "packages": packages()}
 
 
 def input_files(prepared: Prepared, files: Mapping[str, Path]) -> dict[str, SourceFile]:

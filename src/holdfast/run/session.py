@@ -20,7 +20,7 @@ import msgspec
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.journal.index import INDEX
-from holdfast.run.environment import environment, packages
+from holdfast.run.environment import environment
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader, check_openable, find_run_id, take_further
 from holdfast.run.records import FAILURE, FAILURES, Note, Record, Session, SessionEnd, encode, outsource
@@ -339,7 +339,6 @@ def session_record(
         version=__version__,
         config=config,
         environment=environment(str(config.get("directory", "."))),
-        packages=packages(),
         # Only told to people, so bytes that are no text are told as escapes.
         invocation=[word.encode(errors="backslashreplace").decode() for word in sys.argv],
         pins=pins,
