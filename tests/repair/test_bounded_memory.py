@@ -18,7 +18,7 @@ from holdfast.run.repair import repair_run
 TRIALS = (400, 1600)
 STEP_BYTES = 20_000
 BYTES_A_TRIAL = 5_000
-"""What may be kept of each trial: a few keys, and frames that are now smaller and now larger; far less than transcripts."""
+"""What may be kept of each trial: a few keys, and frames that vary in size; far less than its transcript."""
 
 
 def make_run(directory, count):
