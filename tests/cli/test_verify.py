@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 import pytest
 
 from cli_calls import call
-from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
+from durable import (
+    begin_run,
+    begin_session,
+    change_index,
+    crashed_run,
+    data_pieces,
+    finish_trials,
+    finished_run,
+    segment_paths,
+)
 from holdfast.journal import BLOB_BYTES
 from holdfast.run import create_run
 from holdfast.run.records import Answer, Status, Step, Trial
@@ -195,9 +203,7 @@ def test_recovery_21_an_index_that_invents_or_lacks_a_trial_is_named(tmp_path, v
         ("UPDATE records SET key = 'zz' WHERE kind = 'trial' AND key = 't2'", {"zz", "t2"}),
         ("DELETE FROM records WHERE kind = 'trial' AND key = 'zz'", {"t2"}),
     ):
-        database = sqlite3.connect(cache, isolation_level=None)
-        database.execute(change)
-        database.close()
+        change_index(cache, change)
         code, result = verify(root)
         assert code == 1
         assert {item["where"] for item in result["damage"]} == {"index"}

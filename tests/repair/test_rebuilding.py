@@ -13,7 +13,7 @@ import pytest
 from workspaces import begin_session_like, ends_on_record, leave_results, lose_journal, planned_run, workspace_eval
 
 from cli_calls import program
-from durable import data_pieces, segment_paths, snapshot
+from durable import change_index, data_pieces, segment_paths, snapshot
 from holdfast.storage import crashpoints
 
 
@@ -160,16 +160,10 @@ INDEXES = {
     "missing": lambda path: path.unlink(),
     "cut": lambda path: path.write_bytes(path.read_bytes()[:5000]),
     "garbage": lambda path: path.write_bytes(b"x" * 9000),
-    "emptied": lambda path: changed(path, "DELETE FROM records"),
-    "inventing": lambda path: changed(path, "UPDATE records SET key = 'zz' WHERE kind = 'trial'"),
-    "of another run": lambda path: changed(path, "UPDATE about SET value = '00' WHERE name = 'run'"),
+    "emptied": lambda path: change_index(path, "DELETE FROM records"),
+    "inventing": lambda path: change_index(path, "UPDATE records SET key = 'zz' WHERE kind = 'trial'"),
+    "of another run": lambda path: change_index(path, "UPDATE about SET value = '00' WHERE name = 'run'"),
 }
-
-
-def changed(path, statement):
-    database = sqlite3.connect(path, isolation_level=None)
-    database.execute(statement)
-    database.close()
 
 
 @pytest.mark.parametrize("state", INDEXES)
@@ -195,7 +189,7 @@ def test_an_index_of_the_readers_that_contradicts_the_journal_is_removed(run, to
     told("repair", run)
     assert told("verify", run)[0] == 0
     (cache,) = cache_home.rglob("*.sqlite")
-    changed(cache, "DELETE FROM records WHERE kind = 'trial'")
+    change_index(cache, "DELETE FROM records WHERE kind = 'trial'")
     assert told("verify", run)[0] == 1
     _, result = told("repair", run)
     assert "readers' index" in result["changes"][0]

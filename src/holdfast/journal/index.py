@@ -3,7 +3,8 @@
 It is a fold over the journal kept in SQLite, and nothing but a cache: it may be deleted, cut or come from another run
 at any time, and is then built again with the same answers. Its rows count only while the bytes they were read from
 are unchanged: every `refresh` hashes all indexed bytes again (without decompressing them), reads what is new, and
-throws away and reads again whatever does not match.
+throws away and reads again whatever does not match. The file itself is believed only while it is, byte for byte, as
+an index left it: beside it lies its hash, written after every change.
 
 The index knows nothing of what records mean. `classify` tells it, for one encoded record, the kind, the key it
 belongs to, and a flag and a few bytes of the caller's own to keep beside the place.
@@ -31,6 +32,7 @@ from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import SegmentPin
 from holdfast.storage import crashpoints
 from holdfast.storage.failures import Failures
+from holdfast.storage.filesystem import ReadFile
 
 INDEX = "index.sqlite"
 """Under this name the ledger of a session counts what could not be written here."""
@@ -130,21 +132,14 @@ class Index:
         self.note = ""
         """Why the index was built anew, if it was."""
         self.failures = Failures()
+        self._changes = 0
         self._db = self._open()
-        self._changes = self._db.total_changes
 
     def close(self) -> None:
         """Closes the index; doing so again does nothing."""
-        if self._is_closed:
-            return
-        self._is_closed, has_changed = True, self._db.total_changes != self._changes
-        self._db.close()
-        if has_changed and self._path is not None:
-            try:
-                _sum_path(self._path).write_bytes(_hash_file(self._path))
-            except OSError as error:
-                # It costs the next one who opens the index a longer look.
-                self.failures.note(INDEX, error)
+        if not self._is_closed:
+            self._is_closed = True
+            self._db.close()
 
     # Opening.
 
@@ -154,14 +149,15 @@ class Index:
             db = self._connect()
             if not self._is_ours(db):
                 self.note = "it belonged to another run or version" if existed else ""
-            elif not self._is_sound(db):
-                # Found now, because an answer may come from pages that keeping up with the journal never looks at.
-                self.note = "it was damaged"
+            elif not self._is_as_left(db):
+                # Found now: no check of a database finds a changed key or flag, and every answer rests on those.
+                self.note = "it was damaged, or its writer was killed"
             else:
                 return db
             db.close()
         except sqlite3.DatabaseError as error:
             self.note = f"it could not be read ({error})"
+            self._leave_to_others(error)
         return self._begin()
 
     def _connect(self) -> sqlite3.Connection:
@@ -176,11 +172,14 @@ class Index:
         about = dict(db.execute("SELECT name, value FROM about"))
         return about == self._about()
 
-    def _is_sound(self, db: sqlite3.Connection) -> bool:
-        """Whether the file is, byte for byte, as it was left; or where that is not known, whether it makes sense."""
-        if self._path is not None and has_its_sum(self._path):
-            return True
-        return bool(db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+    def _is_as_left(self, db: sqlite3.Connection) -> bool:
+        # Nobody writes to the file as long as somebody reads from it.
+        db.execute("BEGIN")
+        db.execute("SELECT 1 FROM sqlite_master").fetchone()
+        try:
+            return self._path is not None and has_its_sum(self._path)
+        finally:
+            db.execute("ROLLBACK")
 
     def _about(self) -> dict[str, str]:
         closing = f"{self._closing.kind} {self._closing.flag}"
@@ -198,7 +197,7 @@ class Index:
 
     def _create(self) -> sqlite3.Connection:
         if self._path is not None:
-            for name in (self._path, self._path.with_name(self._path.name + "-journal"), _sum_path(self._path)):
+            for name in (self._path, _journal_path(self._path), _sum_path(self._path)):
                 name.unlink(missing_ok=True)
         db = self._connect()
         db.executescript("BEGIN;" + _SCHEMA)
@@ -227,17 +226,31 @@ class Index:
                 self._path = None
                 self._begin_anew(once_more)
                 self._refresh(settle=settle)
+        self._vouch()
+
+    def _vouch(self) -> None:
+        """Writes the hash of the file beside it, where something was changed: without it nobody believes the file."""
+        if self._path is None or self._db.total_changes == self._changes:
+            return
+        self._changes = self._db.total_changes
+        try:
+            _sum_path(self._path).write_bytes(_hash_file(self._path))
+        except OSError as error:
+            self.failures.note(INDEX, error)
 
     def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
         self._db.close()
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY:
-            # Another reader is at work on it, and must not lose it.
-            self._path = None
+        self._leave_to_others(error)
         self.note = f"it could not be used ({error})"
         if isinstance(error, sqlite3.OperationalError):
             # Not what was in the file is wrong, but the disk it is on.
             self.failures.note(INDEX, str(error))
         self._db, self._changes = self._begin(), 0
+
+    def _leave_to_others(self, error: sqlite3.DatabaseError) -> None:
+        """Another reader may be at work on the file, or have put its own in its place; it must not lose that."""
+        if _is_busy(error) or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
+            self._path = None
 
     def _refresh(self, *, settle: bool) -> None:
         self._db.execute("BEGIN IMMEDIATE")
@@ -308,12 +321,24 @@ class Index:
         if known.length and (not unchanged or known.sealed or known.lost):
             dropped = self._drop_rows(number)
             start = next_seq = 0
-        with self._journal.scan(segment, start=start, next_seq=next_seq, settle=settle) as scan:
-            self._read(number, scan)
-        walk.follow(segment, scan)
-        self._save(number, segment, scan, start=start)
+        if not self._take(segment, walk, known, start=start, next_seq=next_seq, settle=settle):
+            dropped = self._drop_rows(number)
+            self._take(segment, walk, known, start=0, next_seq=0, settle=settle)
         if dropped:
             self._note_missed(number, dropped - self._places(number))
+
+    def _take(
+        self, segment: SegmentFile, walk: Walk, known: _Known, *, start: int, next_seq: int, settle: bool
+    ) -> bool:
+        """Reads a segment from `start`; False if that does not go with what is known of the bytes before it."""
+        with self._journal.scan(segment, start=start, next_seq=next_seq, settle=settle) as scan:
+            self._read(known.number, scan)
+            # Of the very file that was read: another may have taken its name by now.
+            before, hash_ = hash_parts(scan.file, min(known.length, scan.size) if start else 0, scan.size)
+        if start and scan.size >= known.length and before != known.hash:
+            return False
+        walk.follow(segment, scan)
+        return self._save(known.number, segment, scan, hash_, start=start)
 
     def _compare(self, segment: SegmentFile, known: _Known) -> tuple[int, bool]:
         """The size of a segment's file, and whether the bytes that were indexed are as they were."""
@@ -383,7 +408,8 @@ class Index:
                     entry.data,
                 )
 
-    def _save(self, number: int, segment: SegmentFile, scan: SegmentScan, *, start: int) -> None:
+    def _save(self, number: int, segment: SegmentFile, scan: SegmentScan, hash_: bytes, *, start: int) -> bool:
+        """Notes what was read; False, and nothing is noted, if a footer counts other frames than were found."""
         state = state_of(segment, scan)
         damage = list(scan.damage)
         if start:
@@ -391,8 +417,12 @@ class Index:
             # What lay behind the bytes that were indexed has just been read again.
             damage = [item for item in old_damage if item.offset < start] + damage
             state = _joined(before, state)
+            if scan.footer is not None and (state.frames, state.first_seq) != (
+                scan.footer.frames,
+                scan.footer.first_seq,
+            ):
+                return False
         last = (scan.last_frame.offset, ",".join(map(str, scan.last_frame.origin))) if scan.last_frame else (None, None)
-        _, hash_ = hash_prefix(self._journal, segment, scan.size)
         self._db.execute(
             "UPDATE segments SET where_=?, named_sealed=?, sealed=?, successor=?, frames=?, records=?,"
             " first_seq=?, last_seq=?, last_digest=?, lost=?, length=?, hash=?, read_to=?,"
@@ -401,6 +431,7 @@ class Index:
             " WHERE id=?",
             (*state[1:], scan.size, hash_, scan.end, *last, scan.newer_format, _damage_encoder.encode(damage), number),
         )
+        return True
 
     def _state(self, number: int) -> tuple[SegmentState, list[Damage]]:
         row = self._db.execute(f"SELECT {_STATE}, damage FROM segments WHERE id = ?", (number,)).fetchone()  # noqa: S608
@@ -561,8 +592,13 @@ def _joined(before: SegmentState, after: SegmentState) -> SegmentState:
 
 
 def _sum_path(path: Path) -> Path:
-    """Beside an index: the hash of its file, as it was when it was last closed."""
+    """Beside an index: the hash of its file, as it was after its last change."""
     return path.with_name(path.name + ".sum")
+
+
+def _journal_path(path: Path) -> Path:
+    """Where SQLite keeps what it needs to undo a change of the index that was cut short."""
+    return path.with_name(path.name + "-journal")
 
 
 def _hash_file(path: Path) -> bytes:
@@ -571,21 +607,32 @@ def _hash_file(path: Path) -> bytes:
 
 
 def has_its_sum(path: Path) -> bool:
-    """Whether an index is byte for byte as it was closed."""
+    """Whether an index is byte for byte as it was left."""
     try:
         return _sum_path(path).read_bytes() == _hash_file(path)
     except OSError:
         return False
 
 
+def _is_busy(error: sqlite3.Error) -> bool:
+    """Whether another is writing to the file; the lower bits of a code say what kind of error it is."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def extent(path: Path) -> int:
-    """How many bytes of a journal the index at `path` knows; 0 if nothing can be learned from it."""
+    """How many bytes of a journal the index at `path` knows; 0 if nothing can be learned from it.
+
+    Raises:
+        sqlite3.OperationalError: another is writing to it.
+    """
     try:
         with contextlib.closing(_read_only(path)) as db:
             (schema,) = db.execute("SELECT value FROM about WHERE name = 'schema'").fetchone() or ("",)
             total = db.execute("SELECT coalesce(sum(length), 0) FROM segments").fetchone()[0]
             return int(total) if schema == str(_SCHEMA_VERSION) else 0
-    except sqlite3.Error:
+    except sqlite3.Error as error:
+        if _is_busy(error):
+            raise
         return 0
 
 
@@ -603,6 +650,8 @@ def copy_index(source: Path, target: Path) -> None:
         db.execute("SELECT 1 FROM sqlite_master").fetchone()
         try:
             shutil.copyfile(source, temporary)
+            # What would undo a change of the old file would spoil the new one.
+            _journal_path(target).unlink(missing_ok=True)
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -617,14 +666,21 @@ def _read_only(path: Path) -> sqlite3.Connection:
 def hash_prefix(journal: Journal, segment: SegmentFile, length: int) -> tuple[int, bytes]:
     """The size of a segment's file, and the hash of its first `length` bytes."""
     file = journal.open(segment)
-    hash_ = sha256()
     try:
-        size, offset = file.size(), 0
-        while offset < length and (part := file.read_at(offset, min(_CHUNK, length - offset))):
-            hash_.update(part)
-            offset += len(part)
-    except OSError:
-        return size, b""
+        return file.size(), hash_parts(file, 0, length)[1]
     finally:
         file.close()
-    return size, hash_.digest() if offset == length else b""
+
+
+def hash_parts(file: ReadFile, part: int, length: int) -> tuple[bytes, bytes]:
+    """The hashes of the first `part` and the first `length` bytes of a file; empty where those cannot be read."""
+    hash_, found, offset = sha256(), [], 0
+    for end in (part, length):
+        try:
+            while offset < end and (piece := file.read_at(offset, min(_CHUNK, end - offset))):
+                hash_.update(piece)
+                offset += len(piece)
+        except OSError:
+            return b"", b""
+        found.append(hash_.digest() if offset == end else b"")
+    return found[0], found[1]

@@ -147,6 +147,7 @@ class SegmentScan:
         next_seq: int = 0,
         size: int | None = None,
     ) -> None:
+        self.file = file
         self._window = Window(file, file.size() if size is None else size)
         self._run, self._ident, self._where = run, ident, where
         self._next_seq = next_seq

@@ -50,7 +50,7 @@ class Mender:
     def open_copy(self, directory: Path) -> RunReader:
         """A reader with a copy of the run's own index: looking changes nothing."""
         copy = directory / self._layout.index.name
-        for suffix in ("", "-journal"):
+        for suffix in ("", "-journal", ".sum"):
             path = self._layout.index.with_name(self._layout.index.name + suffix)
             if path.is_file():
                 shutil.copyfile(path, copy.with_name(copy.name + suffix))

@@ -142,7 +142,8 @@ class RunReader:
         """What stands in the journal of a record."""
         segment = self.journal.find(row.segment)
         frame = self.journal.read_frame(segment, row.offset) if segment else None
-        lines = self.journal.records(frame) if frame is not None else []
+        # Another segment may have taken the name of the one that was indexed.
+        lines = self.journal.records(frame) if frame is not None and frame.origin == row.ident[:3] else []
         return lines[row.ident.place] if row.ident.place < len(lines) else None
 
     # State.

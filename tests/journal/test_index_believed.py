@@ -1,0 +1,227 @@
+"""Recovery 5 and 27: when an index is believed, and which file and which bytes it speaks of."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
+from holdfast.journal import Index, Kind
+from holdfast.journal.index import copy_index, has_its_sum
+from holdfast.run import RunReader
+from holdfast.run.layout import reader_cache
+from holdfast.run.records import Status, Trial
+
+SEED = 20261117
+
+
+def own_index(root: Path) -> Path:
+    reader = RunReader(root)
+    reader.close()
+    return reader_cache(root, reader.run)
+
+
+def told(root: Path, index: Path | None = None) -> tuple:
+    """What an index says is there."""
+    with contextlib.closing(RunReader(root, index=index)) as reader:
+        rows = [row for kind in reader.index.counts() for row in reader.index.rows(kind)]
+        return (
+            rows,
+            sorted(reader.index.open_keys()),
+            list(reader.finished()),
+            reader.index.states(),
+            [item.frame for item in reader.index.doubtful()],
+            [reader.read(row) for row in rows],
+        )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with finished trials, one that failed, and an index of its own."""
+    root = finished_run(tmp_path / "run", "t1", "t2")
+    second = begin_session(root)
+    finish_trials(second, "t3")
+    second.commit(Trial(trial="t9", attempt=1, status=Status.FAILED))
+    second.reader.refresh()
+    second.abandon()
+    return root
+
+
+def test_recovery_5_a_changed_byte_in_an_index_is_noticed_also_without_its_sum(run):
+    """One byte anywhere, in an index that nothing vouches for: the answers are those of the journal."""
+    print(f"seed {SEED}")
+    noise, path = random.Random(SEED), own_index(run)
+    expected, data = told(run), path.read_bytes()
+    places = [place for place, byte in enumerate(data) if byte]
+    for place in noise.sample(places, 60):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        path.with_name(f"{path.name}.sum").unlink()
+        assert told(run) == expected, place
+
+
+@pytest.mark.parametrize("sum_", ["missing", "old", "cut"])
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE records SET flag = 1 WHERE key = 't9'", "DELETE FROM records WHERE key = 't3'", "DELETE FROM open"],
+)
+def test_recovery_5_an_index_that_contradicts_the_journal_is_not_believed(run, change, sum_):
+    """Sound as a database, and wrong: no trial vanishes, and none is finished that is not."""
+    path = own_index(run)
+    expected, beside = told(run), path.with_name(f"{path.name}.sum")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(change)
+    if sum_ == "missing":
+        beside.unlink()
+    elif sum_ == "cut":
+        beside.write_bytes(beside.read_bytes()[:-1])
+    assert told(run) == expected
+
+
+def test_the_index_of_a_killed_session_is_believed(tmp_path):
+    """What it knew when the session began is not read again."""
+    root = finished_run(tmp_path / "run", "t1")
+    session = begin_session(root)
+    assert has_its_sum(root / "index.sqlite")
+    session.abandon()
+    again = begin_session(root)
+    assert again.reader.index.note == ""
+    again.abandon()
+
+
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from holdfast.journal.index import Index
+def killed(self):
+    # What was changed is in the file, and what undoes it beside it.
+    self._db.execute("PRAGMA cache_size = 1")
+    self._db.execute("PRAGMA cache_spill = 1")
+    self._db.execute("CREATE TABLE spill (text TEXT)")
+    for _ in range(300):
+        self._db.execute("INSERT INTO spill VALUES (?)", ("x" * 2000,))
+    self._db.execute("DELETE FROM records")
+    os.kill(os.getpid(), signal.SIGKILL)
+Index._know_open = killed
+from pathlib import Path
+from holdfast.run.reading import RunReader
+RunReader(Path(sys.argv[1]), index=Path(sys.argv[1]) / "index.sqlite")
+"""
+
+
+def test_recovery_5_what_would_undo_a_killed_change_is_not_applied_to_a_copy(run):
+    """A session was killed while it wrote the index; the next takes over the reader's, and not the old one's pages."""
+    for turn in range(3):
+        session = begin_session(run)
+        finish_trials(session, *(f"u{number}" for number in range(turn, 60, 3)))
+        session.abandon()
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, run], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert (run / "index.sqlite-journal").stat().st_size
+    expected = told(run)
+    session = begin_session(run)
+    assert session.reader.index.note == ""
+    session.abandon()
+    assert told(run, run / "index.sqlite")[2] == expected[2]
+
+
+def test_an_index_that_another_has_put_in_place_is_left_to_it(run):
+    """A reader whose file was replaced goes on with one of its own; the other keeps its file, and both are right."""
+    path = own_index(run)
+    first = RunReader(run)
+    copy_index(run / "index.sqlite", path)
+    second = RunReader(run)
+    file = path.stat().st_ino
+    third = begin_session(run)
+    finish_trials(third, "t4")
+    for reader in (first, second):
+        reader.refresh()
+        assert list(reader.finished()) == ["t1", "t2", "t3", "t4"]
+    third.abandon()
+    assert (path.stat().st_ino, second.index.note) == (file, "")
+    first.close()
+    second.close()
+
+
+def test_an_index_that_another_writes_is_left_to_it(run, monkeypatch):
+    """Who cannot even open it, because another is writing to it, goes on with one of its own."""
+    real = sqlite3.connect
+    monkeypatch.setattr(
+        "holdfast.journal.index.sqlite3.connect", lambda *args, **more: real(*args, **{**more, "timeout": 0})
+    )
+    path = own_index(run)
+    file = path.stat().st_ino
+    with contextlib.closing(real(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        assert told(run)[2] == ["t1", "t2", "t3"]
+        assert path.stat().st_ino == file
+        writer.execute("ROLLBACK")
+
+
+def test_recovery_27_bytes_that_change_during_a_session_are_noticed_at_its_end(tmp_path):
+    """The session's own index vouches for nothing that is no longer there."""
+    root = crashed_run(tmp_path / "run", "t1")
+    session = begin_session(root)
+    (path,) = [path for path in segment_paths(root) if path.name.startswith("000002")]
+    data = path.read_bytes()
+    place = data_pieces(data)[0].end - 5
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(bytes([data[place] ^ 1]))
+    finish_trials(session, "t2")
+    session.close("complete")
+    anew = told(root, tmp_path / "anew")
+    assert told(root, root / "index.sqlite") == anew
+    with contextlib.closing(RunReader(root)) as reader:
+        assert any(item.is_loss for item in reader.damage())
+
+
+def test_recovery_27_frames_that_were_lost_before_the_seal_are_counted_after_it(tmp_path):
+    """A segment that was read in two parts is held against its footer as one that is read in one."""
+    root = tmp_path / "run"
+    session = begin_run(root)
+    finish_trials(session, "t1", "t2")
+    (path,) = segment_paths(root)
+    data = path.read_bytes()
+    first = data_pieces(data)[1]
+    path.write_bytes(data[first.start :])
+    told(root, tmp_path / "old")
+    session.close("complete")
+    with contextlib.closing(RunReader(root, index=tmp_path / "old")) as old:
+        kinds = {item.kind for item in old.damage()}
+    with contextlib.closing(RunReader(root, index=tmp_path / "new")) as new:
+        assert kinds == {item.kind for item in new.damage()}
+    assert Kind.GAP in kinds
+
+
+def test_recovery_27_a_row_gives_no_record_of_another_frame(run):
+    """A segment that was replaced since it was indexed: what stands in the place of a record is not taken for it."""
+    with contextlib.closing(RunReader(run)) as reader:
+        row = next(row for row in reader.index.rows("trial") if row.key == "t1")
+        other = next(row for row in reader.index.rows("trial") if row.key == "t2")
+        assert reader.read(row._replace(offset=other.offset)) is None
+        assert reader.read(row).trial == "t1"
+
+
+def test_a_segment_that_is_exchanged_while_it_is_read_is_read_again(run, tmp_path, monkeypatch):
+    """The index is bound to the file that it has read, not to the one that has taken its name meanwhile."""
+    path = segment_paths(run)[0]
+    data = path.read_bytes()
+    real = Index._read
+
+    def exchanging(self, number, scan):
+        real(self, number, scan)
+        if scan.size == len(data):
+            other = tmp_path / "other"
+            other.write_bytes(bytes([data[300] ^ 1]).join((data[:300], data[301:])))
+            other.replace(path)
+
+    monkeypatch.setattr(Index, "_read", exchanging)
+    told(run, tmp_path / "beside")
+    monkeypatch.undo()
+    assert told(run, tmp_path / "beside") == told(run, tmp_path / "anew")
