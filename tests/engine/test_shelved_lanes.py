@@ -1,0 +1,105 @@
+"""The trials of a lane are the same whether their keys were kept from an earlier session or are worked out now."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.rig import simple_task
+from holdfast.engine import plan
+from holdfast.engine.plan import KeySet, Lane, PlannedTask, axis_values
+from holdfast.spec import Limits, Operation, Shuffle
+from holdfast.tasks import Dataset, Rows
+from holdfast.tasks.shelf import Shelf
+
+SEED = 20261116
+NOTHING = KeySet([])
+
+
+class Growing:
+    """An eval whose data, epochs, axes, models and limit change from session to session."""
+
+    def __init__(self, directory: Path, noise: random.Random) -> None:
+        self._directory, self._noise = directory, noise
+        self._shelf = directory / "shelf"
+        self.rows: list[dict] = [{"input": f"q{number}"} for number in range(6)]
+        self.axes: dict[str, list[str]] = {}
+        self.models, self.epochs = ["small"], 1
+        self.limit: int | None = None
+        self.is_shuffled = False
+
+    def change(self) -> None:
+        noise, turn = self._noise, self._noise.randrange(9)
+        if turn == 0:
+            self.rows.append({"input": f"q{noise.randrange(9)}"})
+        elif turn == 1:
+            noise.shuffle(self.rows)
+        elif turn == 2:
+            self.rows.insert(0, {"id": f"i{len(self.rows)}", "input": "asked"})
+        elif turn == 3:
+            self.epochs += 1
+        elif turn == 4:
+            self.axes.setdefault(noise.choice("ab"), ["1"]).append(str(noise.randrange(10**6)))
+        elif turn == 5:
+            noise.shuffle(self.axes.get("a", []))
+        elif turn == 6:
+            self.models.append(f"m{len(self.models)}")
+        elif turn == 7:
+            self.limit = noise.randrange(1, len(self.rows) + 3)
+        else:
+            self.is_shuffled = not self.is_shuffled
+
+    def spoil(self) -> None:
+        """Cuts, changes or exchanges what is on the shelf."""
+        paths = sorted(self._shelf.iterdir()) if self._shelf.is_dir() else []
+        for path in self._noise.sample(paths, min(len(paths), 2)):
+            data, other = path.read_bytes(), self._noise.choice(paths).read_bytes()
+            place = self._noise.randrange(len(data))
+            changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+            path.write_bytes(self._noise.choice([data[:place], changed, other]))
+
+    def task(self) -> PlannedTask:
+        path = self._directory / "rows.jsonl"
+        path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows))
+        rows = Rows.open(path, shelf=Shelf(self._shelf))
+        rows.shelf.keep(self._shelf)
+        operations = [Operation(shuffle=Shuffle(seed=1))] if self.is_shuffled else []
+        dataset = Dataset(rows, None, operations, limit=self.limit)
+        axes = axis_values(self.axes)
+        return PlannedTask("t", simple_task(1), dataset, tuple(self.models), axes, self.epochs, Limits(), 0, 9.0)
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + 12))
+def test_a_lane_from_the_shelf_is_the_lane_without_it(tmp_path, monkeypatch, seed):
+    """Whatever grew, was reordered or was damaged since: no trial is missing, and none is begun twice."""
+    print(f"seed {seed}")
+    noise = random.Random(seed)
+    monkeypatch.setattr(plan, "_SHELVED_FROM", 1)
+    monkeypatch.setattr("holdfast.tasks.identity._SHELVED_FROM", 1)
+    growing, finished = Growing(tmp_path, noise), set()
+    for turn in range(12):
+        task, keys = growing.task(), KeySet(sorted(finished))
+        for model in task.models:
+            lanes = Lane(task, model, keys, NOTHING), Lane(task, model, keys, NOTHING, task.dataset.rows.shelf)
+            bare, shelved = (list(lane.cells()) for lane in lanes)
+            assert shelved == bare, (turn, model)
+            assert lanes[0].passed == lanes[1].passed == task.planned_by_model - len(bare)
+            finished.update(cell.key for cell in bare if noise.random() < 0.6)
+        task.dataset.rows.close()
+        growing.change()
+        if noise.random() < 0.3:
+            growing.spoil()
+
+
+def test_a_shelf_is_used(tmp_path, monkeypatch):
+    """The test above would say nothing if it were not."""
+    monkeypatch.setattr(plan, "_SHELVED_FROM", 1)
+    task = Growing(tmp_path, random.Random(1)).task()
+    cells = list(Lane(task, "small", KeySet(["00" * 10]), NOTHING, task.dataset.rows.shelf).cells())
+    monkeypatch.setattr(plan, "_digest", None)
+    again = Lane(task, "small", KeySet([cells[0].key]), NOTHING, task.dataset.rows.shelf)
+    assert list(again.cells()) == cells[1:]
+    task.dataset.rows.close()
