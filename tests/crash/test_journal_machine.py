@@ -29,7 +29,7 @@ from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import Damage, JournalWriter
 from holdfast.journal.segment import parse_name
 from holdfast.run import RunReader, RunSession, create_run, open_session, session_record, verify_run
-from holdfast.run.records import Status, Trial, encode
+from holdfast.run.records import Status, Step, Trial, encode
 from holdfast.storage.filesystem import RealFileSystem
 
 SEGMENT_BYTES = 900
@@ -56,6 +56,8 @@ class JournalMachine(RuleBasedStateMachine):
         self.written = 0
         self.acknowledged: set[str] = set()
         self.truth = Truth(self.root / "journal")
+        self.kept: dict[Path, bytes] = {}
+        """Bytes of indexes, and of their sums, from earlier."""
 
     def _gate(self, operation: str, path: Path) -> None:
         if self.failing and operation == "sync" and parse_name(path.name):
@@ -92,6 +94,13 @@ class JournalMachine(RuleBasedStateMachine):
             self.session.append(trial)
         self.session.commit(trials[-1])
         self.acknowledged.update(trial.trial for trial in trials)
+
+    @precondition(lambda self: self.session)
+    @rule(status=st.sampled_from([Status.FAILED, Status.UNFINISHED]))
+    def leave_open(self, status: Status) -> None:
+        """A trial that has begun, or failed, is not finished."""
+        self.session.commit(Step(trial=f"o{self.written}", attempt=1, step="solve/1"))
+        self.session.commit(Trial(trial=f"o{self.written}", attempt=1, status=status))
 
     @precondition(lambda self: self.session)
     @rule()
@@ -194,21 +203,44 @@ class JournalMachine(RuleBasedStateMachine):
             path.unlink()
             self.truth.lost(path)
 
+    def _indexes(self) -> list[Path]:
+        return [
+            path for path in (self.root / "index.sqlite", *self.place.glob("cache/holdfast/*.sqlite")) if path.exists()
+        ]
+
     @precondition(lambda self: not self.session)
-    @rule(how=st.sampled_from(["delete", "cut", "garbage", "page"]), at=fractions)
-    def spoil_the_index(self, how: str, at: float) -> None:
-        for path in [self.root / "index.sqlite", *self.place.glob("cache/holdfast/*.sqlite")]:
-            if not path.exists():
-                continue
+    @rule(how=st.sampled_from(["delete", "cut", "garbage", "page", "byte"]), at=fractions, vouched=st.booleans())
+    def spoil_the_index(self, how: str, at: float, *, vouched: bool) -> None:
+        """Also one that nothing vouches for, as a kill may leave it."""
+        for path in self._indexes():
             data = path.read_bytes()
-            page = int(at * (len(data) // 4096)) * 4096
+            page, place = int(at * (len(data) // 4096)) * 4096, int(at * len(data))
             spoilt = {
                 "delete": None,
-                "cut": data[: int(at * len(data))],
+                "cut": data[:place],
                 "garbage": b"no database at all" * 100,
                 "page": data[:page] + bytes(4096) + data[page + 4096 :],
+                "byte": data[:place] + bytes(byte ^ 1 for byte in data[place : place + 1]) + data[place + 1 :],
             }[how]
             path.unlink() if spoilt is None else path.write_bytes(spoilt)
+            if not vouched:
+                path.with_name(f"{path.name}.sum").unlink(missing_ok=True)
+
+    @rule()
+    def keep_the_indexes(self) -> None:
+        """What an index is now may come back later, when the journal has moved on."""
+        for path in self._indexes():
+            for kept in (path, path.with_name(f"{path.name}.sum")):
+                if kept.exists():
+                    self.kept[kept] = kept.read_bytes()
+
+    @precondition(lambda self: not self.session)
+    @rule(crossed=st.booleans())
+    def bring_indexes_back(self, *, crossed: bool) -> None:
+        """Each to its own place, or the session's to the reader's and the other way round."""
+        for path, data in self.kept.items():
+            places = [other for other in self.kept if other != path and other.suffix == path.suffix]
+            (places[0] if crossed and places else path).write_bytes(data)
 
     # Reading.
 
@@ -237,8 +269,20 @@ class JournalMachine(RuleBasedStateMachine):
             return
         try:
             self._compare(reader)
+            if not self.session:
+                self._compare_with_a_new_index(reader)
         finally:
             reader.close()
+
+    def _compare_with_a_new_index(self, reader: RunReader) -> None:
+        anew = RunReader(reader.layout.root, index=self.place / "anew.sqlite")
+        try:
+            said, expected = _said(reader), _said(anew)
+            expect(said == expected, f"the index says {said}, a new one {expected}")
+        finally:
+            anew.close()
+            for path in self.place.glob("anew.sqlite*"):
+                path.unlink()
 
     def _compare(self, reader: RunReader) -> None:
         streamed: list[Damage] = []
@@ -255,6 +299,16 @@ class JournalMachine(RuleBasedStateMachine):
         verified = verify_run(reader)
         expect(verified.ok == (not losses), f"verify: {verified.damage}; reader: {losses}")
         self.truth.check_reported([item for item in verified.damage if item.is_loss])
+
+
+def _said(reader: RunReader) -> tuple:
+    """Everything that an index answers but damage, of which an older one may have seen more."""
+    index = reader.index
+    found = [row for kind in sorted(index.counts()) for row in index.rows(kind)]
+    # Where a frame was written again, either place will do.
+    rows = [(*row._replace(segment=None, offset=0), reader.read_line(row)) for row in found]
+    doubtful = [(item.frame.offset, item.keys) for item in index.doubtful()]
+    return rows, sorted(index.open_keys()), list(reader.finished()), index.states(), doubtful
 
 
 LIVELY = settings(

@@ -98,7 +98,7 @@ class Truth:
 
     def names(self, lines: Iterable[bytes]) -> set[str]:
         records = (decode(line) for line in lines)
-        return {record.trial for record in records if isinstance(record, Trial)}
+        return {record.trial for record in records if isinstance(record, Trial) and record.status.is_kept}
 
     def check_reported(self, losses: list[Damage]) -> None:
         """Holds what a reader calls lost against what was destroyed.

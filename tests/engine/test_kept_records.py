@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
+from durable import begin_run
 from held_disk import RUN, HeldDisk, lines_in
 from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter
+from holdfast.run import RunReader
+from holdfast.run.records import Status, Trial
 
 
 @pytest.fixture
@@ -93,3 +97,43 @@ def test_records_put_in_by_one_producer_keep_their_order(disk, journal):
     asyncio.run(writer.keep(b"end"))
     writer.close()
     assert lines_in(journal)[2:] == [b"0", b"1", b"2", b"3", b"4", b"end"]
+
+
+class Store:
+    """An uploader that notes which frames are waited for."""
+
+    url = "s3://bucket/run"
+
+    def __init__(self) -> None:
+        self.awaited: list[int] = []
+
+    def when_up(self, seq, _) -> None:
+        self.awaited.append(seq)
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_trial_that_was_cancelled_while_its_end_was_kept_counts_with_its_own_frame(tmp_path, late):
+    """Under `durability: remote` it counts when the frame with its end is up, not when an earlier one is."""
+    session = begin_run(tmp_path / "run")
+    store = Store()
+    session.uploader, session.counts_when_up = store, True
+    held = [True]
+    session._lease.is_held = lambda: held[0]
+
+    async def end():
+        held[0] = not late
+        task = asyncio.ensure_future(session.keep(Trial(trial="t1", attempt=1, status=Status.VALID)))
+        await asyncio.sleep(0.1 if late else 0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        session.when_counted(lambda: None)
+
+    asyncio.run(end())
+    session.abandon()
+    with contextlib.closing(RunReader(tmp_path / "run")) as reader:
+        (row,) = reader.index.rows("trial")
+    assert store.awaited == [row.ident.seq]

@@ -355,6 +355,11 @@ class JournalWriter:
         self._segment.moved_to(directory)
 
     @property
+    def last_seq(self) -> int:
+        """The last frame that was written: whatever is durable now stands in none after it."""
+        return self._segment.next_seq - 1
+
+    @property
     def failure(self) -> StorageFailure | None:
         """Why the writer ended, if it did."""
         return self._failure

@@ -175,10 +175,15 @@ class RunSession:
             StorageFailure: it could not be made durable.
             RunHeld: the lease ran out, and another session may have taken the run.
         """
-        ident = await self._writer.keep(self._line(record), getattr(record, "trial", ""))
+        try:
+            ident = await self._writer.keep(self._line(record), getattr(record, "trial", ""))
+        except asyncio.CancelledError:
+            # The record is durable all the same, and counts once its frame does.
+            self._last_seq = self._writer.last_seq
+            raise
+        self._last_seq = max(self._last_seq, ident.seq)
         if not self._lease.is_held():
             await self._until_held()
-        self._last_seq = max(self._last_seq, ident.seq)
         return ident
 
     async def append_async(self, record: Record) -> None:
