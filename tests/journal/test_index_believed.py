@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
+from holdfast.errors import StorageFailure
 from holdfast.journal import Index, Kind
 from holdfast.journal.index import copy_index, has_its_sum
 from holdfast.run import RunReader
@@ -225,3 +226,14 @@ def test_a_segment_that_is_exchanged_while_it_is_read_is_read_again(run, tmp_pat
     told(run, tmp_path / "beside")
     monkeypatch.undo()
     assert told(run, tmp_path / "beside") == told(run, tmp_path / "anew")
+
+
+def test_an_index_that_breaks_between_two_questions_is_told_in_a_sentence(run):
+    """The next reader builds it anew."""
+    expected, path = told(run), own_index(run)
+    with contextlib.closing(RunReader(run)) as reader:
+        reader.index._db.execute("PRAGMA cache_size = 0")
+        path.write_bytes(path.read_bytes()[:8192] + b"\xff" * (path.stat().st_size - 8192))
+        with pytest.raises(StorageFailure, match="broke while it was in use"):
+            list(reader.finished())
+    assert told(run) == expected

@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import file_digest, sha256
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.errors import StorageFailure
 from holdfast.journal.damage import Damage
 from holdfast.journal.directory import Journal, SegmentFile, SegmentState, Walk, cross_check, state_of
 from holdfast.journal.frame import COPY, RecordId
@@ -439,10 +440,24 @@ class Index:
 
     # Asking.
 
+    def _ask(self, query: str, values: Iterable[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """What the tables say.
+
+        Raises:
+            StorageFailure: the file was spoilt since it was opened; whoever opens it next builds it anew.
+        """
+        try:
+            yield from self._db.execute(query, tuple(values))
+        except sqlite3.DatabaseError as error:
+            raise StorageFailure(
+                f"The index {self._path or 'in a temporary file'} broke while it was in use: {error}.",
+                hint="The journal is intact; do it again, and the index is built anew.",
+            ) from error
+
     def states(self) -> list[SegmentState]:
         """Every segment that is there, in order."""
         query = f"SELECT {_STATE} FROM segments WHERE NOT gone ORDER BY session, writer, number"  # noqa: S608
-        return [_state_from(row) for row in self._db.execute(query)]
+        return [_state_from(row) for row in self._ask(query)]
 
     def gone(self) -> list[SegmentPin]:
         """Segments that were indexed once and are there no more.
@@ -453,12 +468,12 @@ class Index:
             "SELECT session, writer, number, frames, lower(hex(last_digest)), sealed FROM segments"
             " WHERE gone AND (frames OR lost)"
         )
-        return [SegmentPin._make((*row[:5], bool(row[5]))) for row in self._db.execute(query)]
+        return [SegmentPin._make((*row[:5], bool(row[5]))) for row in self._ask(query)]
 
     def damage(self, pins: Iterable[SegmentPin], lost: Iterable[SegmentId] = ()) -> list[Damage]:
         """Everything that is wrong with the journal, given the pins and the losses that its records hold."""
         found: list[Damage] = []
-        for (blob,) in self._db.execute("SELECT damage FROM segments WHERE NOT gone ORDER BY session, writer, number"):
+        for (blob,) in self._ask("SELECT damage FROM segments WHERE NOT gone ORDER BY session, writer, number"):
             found += _damage_decoder.decode(blob)
         return self.name_missed(found + cross_check(self.states(), [*pins, *self.gone()], lost))
 
@@ -466,7 +481,7 @@ class Index:
         """The same findings; one that names no key names those whose records were there at an earlier look."""
         query = "SELECT session, writer, number, missed FROM segments WHERE missed != '[]'"
         missed: dict[str, tuple[str, ...]] = {}
-        for *ident, keys in self._db.execute(query):
+        for *ident, keys in self._ask(query):
             for sealed in (True, False):
                 missed[f"journal/{SegmentId(*ident).filename(sealed=sealed)}"] = tuple(msgspec.json.decode(keys))
         return [
@@ -478,7 +493,7 @@ class Index:
 
     def newer_format(self) -> int:
         """The newest format met that this version cannot read; 0 if it can read all."""
-        return int(self._db.execute("SELECT coalesce(max(newer_format), 0) FROM segments").fetchone()[0])
+        return int(next(self._ask("SELECT coalesce(max(newer_format), 0) FROM segments"))[0])
 
     def rows(self, kind: str, key: str | None = None) -> Iterator[Row]:
         """The records of a kind (and key) in the order of the run; each record once, wherever it was written again."""
@@ -490,7 +505,7 @@ class Index:
             f" FROM records r JOIN segments s ON s.id = r.segment WHERE {where} ORDER BY {order}"
         )
         last: RecordId | None = None
-        for row in self._db.execute(query, values):
+        for row in self._ask(query, values):
             ident = RecordId(*row[2:6])
             if ident != last:
                 yield Row(row[0], row[1], ident, SegmentId(*row[6:9]), *row[9:])
@@ -508,26 +523,26 @@ class Index:
         values = (kind, flag, last, _PAGE_KEYS)
         # One long text is handed over far sooner than many short ones.
         joined = f"SELECT count(*), group_concat(key, char(10)) FROM ({keys})"  # noqa: S608
-        count, text = self._db.execute(joined, values).fetchone()
+        count, text = next(self._ask(joined, values))
         page: list[str] = text.split("\n") if count else []
         # A key may be anything, also a text of several lines.
-        return page if len(page) == count else [key for (key,) in self._db.execute(keys, values)]
+        return page if len(page) == count else [key for (key,) in self._ask(keys, values)]
 
     def count_keys(self, kind: str, flag: int) -> int:
         """How many keys have a record of this kind with this flag."""
         query = "SELECT count(DISTINCT key) FROM records WHERE kind = ? AND flag = ?"
-        return int(self._db.execute(query, (kind, flag)).fetchone()[0])
+        return int(next(self._ask(query, (kind, flag)))[0])
 
     def open_keys(self) -> Iterator[str]:
         """The keys that have records, but none that closes them."""
-        return (key for (key,) in self._db.execute("SELECT key FROM open"))
+        return (key for (key,) in self._ask("SELECT key FROM open"))
 
     def counts(self) -> dict[str, int]:
         """How many records of each kind, each counted once."""
         query = (
             "SELECT kind, count(*) FROM (SELECT DISTINCT kind, session, writer, seq, idx FROM records) GROUP BY kind"
         )
-        return dict(self._db.execute(query))
+        return dict(self._ask(query))
 
     def counts_by_session(self, kind: str, flag: int) -> dict[int, int]:
         """How many records of this kind and flag each session wrote first."""
@@ -535,12 +550,12 @@ class Index:
             "SELECT session, count(*) FROM (SELECT DISTINCT session, writer, seq, idx FROM records"
             " WHERE kind = ? AND flag = ?) GROUP BY session"
         )
-        return dict(self._db.execute(query, (kind, flag)))
+        return dict(self._ask(query, (kind, flag)))
 
     def keys_in(self, session: int, writer: int, seq: int) -> list[str]:
         """The keys that have records in one frame."""
         query = "SELECT DISTINCT key FROM records WHERE (session, writer, seq) = (?, ?, ?) AND key != ''"
-        return [key for (key,) in self._db.execute(query, (session, writer, seq))]
+        return [key for (key,) in self._ask(query, (session, writer, seq))]
 
     def doubtful(self) -> list[Doubtful]:
         """The frames that an executing session must write again before it may count them."""
@@ -550,7 +565,7 @@ class Index:
             " WHERE NOT gone AND NOT sealed AND last_offset IS NOT NULL ORDER BY session, writer, number"
         )
         found: list[Doubtful] = []
-        for *ident, offset, origin in self._db.execute(query).fetchall():
+        for *ident, offset, origin in list(self._ask(query)):
             key = tuple(int(part) for part in origin.split(","))
             if self._is_copied(key, ident[0]):
                 continue
@@ -561,7 +576,7 @@ class Index:
 
     def _is_copied(self, origin: tuple[int, ...], session: int) -> bool:
         query = "SELECT 1 FROM copies WHERE (session, writer, seq) = (?, ?, ?) AND by_session > ?"
-        return self._db.execute(query, (*origin, session)).fetchone() is not None
+        return next(self._ask(query, (*origin, session)), None) is not None
 
     def _frame_keys(self, frame: Frame) -> list[str]:
         entries = (self._classify(line) for line in self._journal.records(frame))
