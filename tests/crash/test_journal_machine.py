@@ -99,8 +99,9 @@ class JournalMachine(RuleBasedStateMachine):
     @rule(status=st.sampled_from([Status.FAILED, Status.UNFINISHED]))
     def leave_open(self, status: Status) -> None:
         """A trial that has begun, or failed, is not finished."""
-        self.session.commit(Step(trial=f"o{self.written}", attempt=1, step="solve/1"))
-        self.session.commit(Trial(trial=f"o{self.written}", attempt=1, status=status))
+        self.written += 1
+        self.session.commit(Step(trial=f"o{self.written:05}", attempt=1, step="solve/1"))
+        self.session.commit(Trial(trial=f"o{self.written:05}", attempt=1, status=status))
 
     @precondition(lambda self: self.session)
     @rule()
