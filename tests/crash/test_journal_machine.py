@@ -298,7 +298,8 @@ class JournalMachine(RuleBasedStateMachine):
         losses = [item for item in reader.damage() if item.is_loss]
         self.truth.check_reported(losses)
         verified = verify_run(reader)
-        expect(verified.ok == (not losses), f"verify: {verified.damage}; reader: {losses}")
+        as_told = verified.ok == (not losses) or (not losses and self.truth.has_lost_unseen())
+        expect(as_told, f"verify: {verified.damage}; reader: {losses}")
         self.truth.check_reported([item for item in verified.damage if item.is_loss])
 
 
