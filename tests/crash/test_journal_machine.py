@@ -16,6 +16,7 @@ from account import Broken, expect
 from gates import GatedFileSystem
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -356,6 +357,8 @@ def test_the_machine_betrays(machine, monkeypatch, name):
     """A reader or writer that breaks a promise is found out by some sequence."""
     mutants.ALL[name](monkeypatch)
     hasty = settings(LIVELY, max_examples=400, phases=[Phase.generate], report_multiple_bugs=False)
-    with pytest.raises(Broken) as told:
+    with pytest.raises((Broken, FlakyFailure)) as told:
         run_state_machine_as_test(machine, settings=hasty)
+    # The bytes of a run are never the same twice, so what one flip betrays, the same one may not betray again.
+    assert isinstance(told.value, Broken) or told.value.subgroup(Broken)
     print(told.value)
