@@ -7,6 +7,7 @@ interrupted
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -123,23 +124,28 @@ class Execution:
 
     async def _work(self) -> StorageFailure | RunHeld | None:
         """Carries everything out; whatever ends that early, the run is let go."""
-        try:
-            await self._scheduler.run(self._carrier.carry)
-            await self._wait_for_store()
-        except (StorageFailure, RunHeld) as error:
-            return error
-        except asyncio.CancelledError:
-            # As Ctrl-C does it to asyncio.run: what is under way is owed.
-            self._gate.close()
-            await self._scheduler.end()
-            self._interrupt.exit_code = self._interrupt.exit_code or INTERRUPTED
-            self._end(None)
-            raise
-        except BaseException:
-            await self._scheduler.end()
-            self._session.abandon()
-            raise
-        return None
+        failure: StorageFailure | RunHeld | None = None
+        async with contextlib.AsyncExitStack() as undo:
+            undo.callback(self._session.abandon)
+            undo.push_async_callback(self._scheduler.end)
+            try:
+                await self._scheduler.run(self._carrier.carry)
+                await self._wait_for_store()
+            except (StorageFailure, RunHeld) as error:
+                failure = error
+            except asyncio.CancelledError:
+                undo.pop_all()
+                await self._end_cancelled()
+                raise
+            undo.pop_all()
+        return failure
+
+    async def _end_cancelled(self) -> None:
+        """As Ctrl-C does it to asyncio.run: what is under way is owed."""
+        self._gate.close()
+        await self._scheduler.end()
+        self._interrupt.exit_code = self._interrupt.exit_code or INTERRUPTED
+        self._end(None)
 
     async def _wait_for_store(self) -> None:
         """Where trials count only once their segments are up, waits for that; a signal ends the wait."""

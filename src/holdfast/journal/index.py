@@ -255,18 +255,14 @@ class Index:
 
     def _refresh(self, *, settle: bool) -> None:
         self._db.execute("BEGIN IMMEDIATE")
-        try:
+        # Commits, or takes back all of it.
+        with self._db:
             walk = Walk(self._journal)
             for segment in walk:
                 self._refresh_segment(segment, walk, settle=settle)
             self._note_gone(walk.found)
             self._know_open()
             crashpoints.reach("index.rows-written")
-            self._db.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.DatabaseError):
-                self._db.execute("ROLLBACK")
-            raise
         crashpoints.reach("index.committed")
 
     def _know_open(self) -> None:

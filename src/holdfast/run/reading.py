@@ -59,11 +59,10 @@ class RunReader:
         self.blobs = BlobStore(self.fs, self.layout.blobs)
         self.inputs = BlobStore(self.fs, self.layout.inputs)
         self.index = Index(self.journal, classify, index or _own_cache(self.layout, self.run), _FINISHED)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
             self.refresh()
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     def refresh(self, *, again: bool = True) -> None:
         """Takes in what was written since the last look; with `again`, what was read before is checked again too.

@@ -312,7 +312,8 @@ def _begin(
     pins = [state.pin() for state in reader.index.states()]
     session = make(reader, number, pins)
     journal = JournalWriter(reader.fs, reader.layout.journal, reader.run, number, **options)
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(journal.abandon)
         for doubtful in reader.index.doubtful():
             journal.copy(doubtful.frame.header, doubtful.frame.payload, doubtful.keys)
         crashpoints.reach("session.settled")
@@ -320,9 +321,7 @@ def _begin(
         crashpoints.reach("session.opened")
         # What was there before has just been read, under the lease.
         reader.refresh(again=False)
-    except BaseException:
-        journal.abandon()
-        raise
+        undo.pop_all()
     return RunSession(reader, journal, lease, session)
 
 
