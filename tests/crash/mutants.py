@@ -20,7 +20,7 @@ from holdfast.journal.frame import HEADER_SIZE, decode_header
 from holdfast.journal.scan import Frame, SegmentScan
 from holdfast.journal.segment import SegmentWriter, parse_name
 from holdfast.run import create as create_module
-from holdfast.run import session as session_module
+from holdfast.run import opening as opening_module
 from holdfast.storage.filesystem import AppendFile, FileSystem, RealFileSystem
 from holdfast.storage.recording import FileNode, RecordingFileSystem, _RecordingAppendFile
 
@@ -210,12 +210,12 @@ def late_session_record(patch: Patch) -> None:
             self.held = b""
             return ident
 
-    patch.setattr(session_module, "JournalWriter", Late)
+    patch.setattr(opening_module, "JournalWriter", Late)
 
 
 def unsettled_name(patch: Patch) -> None:
     """A session works in a run whose name the killed creator has not synced."""
-    patch.setattr(session_module, "_settle_name", _do_nothing)
+    patch.setattr(opening_module, "_settle_name", _do_nothing)
 
 
 def unsynced_run(patch: Patch) -> None:

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.config_file import write_config
+from holdfast.run.environment import session_record
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Input, Record, encode, outsource
-from holdfast.run.session import RunSession, session_record
+from holdfast.run.session import RunSession
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
 

@@ -1,17 +1,48 @@
 """What a session ran with, for whoever asks later: the interpreter, the packages installed, the commit of the eval.
 
-It is recorded and never compared. What cannot be found out is left out; nothing here can fail a session.
+It stands in the session's record and is never compared. What cannot be found out is left out; nothing here can fail a
+session.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from holdfast.journal import SegmentPin
+from holdfast.run.records import Session
+from holdfast.version import __version__
 
 _SUFFIX = ".dist-info"
 _LINKS = 5
 """So many references may lead on to others."""
+
+
+def session_record(
+    run: str, number: int, pins: list[SegmentPin], *, name: str, config: dict[str, Any], **fields: Any
+) -> Session:
+    """The record of a session of this process, now."""
+    return Session(
+        number=number,
+        run=run,
+        name=name,
+        at=now(),
+        version=__version__,
+        config=config,
+        environment=environment(str(config.get("directory", "."))),
+        # Only told to people, so bytes that are no text are told as escapes.
+        invocation=[word.encode(errors="backslashreplace").decode() for word in sys.argv],
+        pins=pins,
+        **fields,
+    )
+
+
+def now() -> str:
+    """This moment, for people to read; never compared."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def environment(directory: str) -> dict[str, str]:

@@ -15,10 +15,11 @@ from typing import Any
 from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.backup import Backup
 from holdfast.run.create import SourceFile
+from holdfast.run.environment import session_record
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Input, encode
-from holdfast.run.session import RunSession, session_record
+from holdfast.run.session import RunSession
 from holdfast.storage import Lease, crashpoints
 from holdfast.storage.filesystem import FileSystem
 

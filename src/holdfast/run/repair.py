@@ -11,7 +11,7 @@ Before anything is replaced, its bytes are in a new directory `backup-<n>`. A se
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from holdfast.journal import SegmentPin
 from holdfast.run.backup import Backup
 from holdfast.run.create import SourceFile
 from holdfast.run.ends import Ends
+from holdfast.run.environment import session_record
 from holdfast.run.findings import (
     Conflict,
     Findings,
@@ -36,12 +37,13 @@ from holdfast.run.findings import (
 )
 from holdfast.run.layout import Layout
 from holdfast.run.mend import Counted, Mender
+from holdfast.run.opening import MakeRecord, open_session
 from holdfast.run.planner import UNKNOWN, Planner
 from holdfast.run.reading import RunReader, find_run_id
 from holdfast.run.rebuild import copy_inputs, rebuild_journal
 from holdfast.run.records import Input, PlanEntry, Session, Trial, classify, decode
 from holdfast.run.result_file import Fault
-from holdfast.run.session import RunSession, open_session, session_record
+from holdfast.run.session import RunSession
 from holdfast.storage import RealFileSystem, take_lease
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.lease import find_holder, held
@@ -279,7 +281,7 @@ def _fields(last: Session) -> dict[str, Any]:
     return {name: getattr(last, name) for name in names}
 
 
-def _unchanged(base: _Base, pins: list[SegmentPin]) -> Callable[[RunReader, int, list[SegmentPin]], Session]:
+def _unchanged(base: _Base, pins: list[SegmentPin]) -> MakeRecord:
     def make(reader: RunReader, number: int, now: list[SegmentPin]) -> Session:
         if now != pins:
             raise RunHeld(

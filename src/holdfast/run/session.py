@@ -1,18 +1,15 @@
 """A run open for executing: under its lease, with a journal of this session's own.
 
-Opening settles what the session before left in doubt: the last whole frame of an unsealed segment may have been
-written and never synced, so it is written again and synced before anything in it counts. Then the session record
-follows, with the whole configuration and a pin on every earlier segment. Only after that may work begin.
+Nothing is written or acknowledged once the lease is lost, and nothing is acknowledged while it is in doubt. What fails
+beside the journal stops nothing, and stands in the ledger. Where trials count only once they are in a store, nobody is
+told of one before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,19 +17,13 @@ import msgspec
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.journal.index import INDEX
-from holdfast.run.environment import environment
-from holdfast.run.layout import Layout
-from holdfast.run.reading import RunReader, check_openable, find_run_id, take_further
+from holdfast.run.environment import now
+from holdfast.run.reading import RunReader
 from holdfast.run.records import FAILURE, FAILURES, Note, Record, Session, SessionEnd, encode, outsource
 from holdfast.run.spool import Uploader
-from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
+from holdfast.storage import Lease
 from holdfast.storage.failures import Failure, Failures, joined
-from holdfast.storage.filesystem import FileSystem, sync_name
-from holdfast.storage.remote_lease import RemoteLease
-from holdfast.version import __version__
-
-MakeSession = Callable[[int, list[SegmentPin]], Session]
-
+from holdfast.storage.remote_lease import BothLeases, RemoteLease
 
 _LEASE_SECONDS = 0.2
 
@@ -120,7 +111,7 @@ class RunSession:
 
     def go_remote(self, lease: RemoteLease, uploader: Uploader, *, counts_when_up: bool) -> None:
         """From now on the run is also in a store: under its lease, and uploaded as it grows."""
-        self._lease = _BothLeases(self._lease, lease)
+        self._lease = BothLeases(self._lease, lease)
         self.uploader, self.counts_when_up = uploader, counts_when_up
         lease.progress = lambda: (self.finished_now(), self.session.planned)
         lease.behind = lambda: uploader.lag.segments
@@ -232,119 +223,3 @@ class RunSession:
         if self._lease.is_lost():
             with contextlib.suppress(StorageFailure, OSError):
                 uploader.upload_late()
-
-
-class _BothLeases:
-    """A run in a store is held here and there."""
-
-    def __init__(self, here: Lease, there: RemoteLease) -> None:
-        self._here, self._there = here, there
-        self.failures = here.failures
-
-    def is_held(self) -> bool:
-        return self._here.is_held() and self._there.is_held()
-
-    def is_lost(self) -> bool:
-        return self._here.is_lost() or self._there.is_lost()
-
-    def moved_to(self, run: Path) -> None:
-        self._here.moved_to(run)
-
-    def release(self) -> None:
-        self._there.release()
-        self._here.release()
-
-
-def now() -> str:
-    """This moment, for people to read; never compared."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def open_session(
-    root: Path,
-    make: Callable[[RunReader, int, list[SegmentPin]], Session],
-    fs: FileSystem | None = None,
-    *,
-    at_least: int = 1,
-    **writer: Any,
-) -> RunSession:
-    """Opens the run in `root` for executing; `make` gives this session's record, whose number is `at_least` so high.
-
-    Raises:
-        NotARun: there is no run.
-        RunHeld: another session executes it.
-        NewerFormat: a newer version wrote it.
-        StorageFailure: the session's record could not be made durable.
-    """
-    fs = fs or RealFileSystem()
-    check_openable(root, fs)
-    with contextlib.ExitStack() as undo:
-        lease = take_lease(fs, root)
-        undo.callback(lease.release)
-        _settle_name(fs, root)
-        layout = Layout(root)
-        take_further(layout, find_run_id(fs, layout))
-        reader = RunReader(root, fs, index=layout.index)
-        undo.callback(reader.close)
-        session = _begin(reader, lease, max(_next_number(reader), at_least), make, writer)
-        undo.pop_all()
-        return session
-
-
-def _settle_name(fs: FileSystem, root: Path) -> None:
-    """The process that made the run may have died between renaming it and syncing its parent."""
-    try:
-        sync_name(fs, root.absolute())
-    except OSError as error:
-        raise StorageFailure(
-            f"The directory of {root} could not be synced: {error.strerror}.",
-            hint="What was acknowledged is intact; put the storage right, then resume.",
-        ) from error
-
-
-def _begin(
-    reader: RunReader,
-    lease: Lease,
-    number: int,
-    make: Callable[[RunReader, int, list[SegmentPin]], Session],
-    options: dict[str, Any],
-) -> RunSession:
-    pins = [state.pin() for state in reader.index.states()]
-    session = make(reader, number, pins)
-    journal = JournalWriter(reader.fs, reader.layout.journal, reader.run, number, **options)
-    with contextlib.ExitStack() as undo:
-        undo.callback(journal.abandon)
-        for doubtful in reader.index.doubtful():
-            journal.copy(doubtful.frame.header, doubtful.frame.payload, doubtful.keys)
-        crashpoints.reach("session.settled")
-        journal.commit(encode(session))
-        crashpoints.reach("session.opened")
-        # What was there before has just been read, under the lease.
-        reader.refresh(again=False)
-        undo.pop_all()
-    return RunSession(reader, journal, lease, session)
-
-
-def _next_number(reader: RunReader) -> int:
-    numbers = [state.ident.session for state in reader.index.states()]
-    numbers += [pin.session for pin in (*reader.pins(), *reader.index.gone())]
-    return max(numbers, default=0) + 1
-
-
-def session_record(
-    run: str, number: int, pins: list[SegmentPin], *, name: str, config: dict[str, Any], **fields: Any
-) -> Session:
-    """The record of a session of this process, now."""
-    return Session(
-        number=number,
-        run=run,
-        name=name,
-        at=now(),
-        version=__version__,
-        config=config,
-        environment=environment(str(config.get("directory", "."))),
-        # Only told to people, so bytes that are no text are told as escapes.
-        invocation=[word.encode(errors="backslashreplace").decode() for word in sys.argv],
-        pins=pins,
-        **fields,
-    )

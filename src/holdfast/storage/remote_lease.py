@@ -14,12 +14,14 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
 from holdfast.errors import ConfigurationError, RunHeld, StorageFailure
 from holdfast.storage.failures import Failures
 from holdfast.storage.holder import Holder, is_alive, this_process
+from holdfast.storage.lease import Lease
 from holdfast.storage.remote import RemoteStore
 
 KEY = "lease.json"
@@ -203,3 +205,24 @@ def find_remote_holder(store: RemoteStore) -> Published | None:
 def _held(store: RemoteStore, published: Published | None) -> RunHeld:
     who = str(published.holder) if published else "another process"
     return RunHeld(f"The run {store.url} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
+
+
+class BothLeases:
+    """A run in a store is held here and there."""
+
+    def __init__(self, here: Lease, there: RemoteLease) -> None:
+        self._here, self._there = here, there
+        self.failures = here.failures
+
+    def is_held(self) -> bool:
+        return self._here.is_held() and self._there.is_held()
+
+    def is_lost(self) -> bool:
+        return self._here.is_lost() or self._there.is_lost()
+
+    def moved_to(self, run: Path) -> None:
+        self._here.moved_to(run)
+
+    def release(self) -> None:
+        self._there.release()
+        self._here.release()
