@@ -21,8 +21,8 @@ from holdfast.journal import SegmentFile, SegmentId
 from holdfast.journal.scan import SegmentScan, where_of
 from holdfast.journal.segment import parse_name
 from holdfast.journal.splice import Copy, splice
+from holdfast.run.identify import ids_at, ids_in
 from holdfast.run.layout import Layout
-from holdfast.run.reading import ids_at, ids_in
 from holdfast.run.survey import Survey
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import RealFileSystem

@@ -21,8 +21,8 @@ from holdfast.journal.segment import parse_name
 from holdfast.run.create import make_directories, refuse_existing
 from holdfast.run.find import RUNS
 from holdfast.run.home import Brought, bring_home, id_in_store, is_here, remove_leftovers, wanted
+from holdfast.run.identify import find_run_id
 from holdfast.run.layout import Layout
-from holdfast.run.reading import find_run_id
 from holdfast.run.slim import origin_of, slim
 from holdfast.run.spool import spool_root
 from holdfast.run.survey import Survey

@@ -35,11 +35,12 @@ from holdfast.run.findings import (
     places,
     planned_scorers,
 )
+from holdfast.run.identify import find_run_id
 from holdfast.run.layout import Layout
 from holdfast.run.mend import Counted, Mender
 from holdfast.run.opening import MakeRecord, open_session
 from holdfast.run.planner import UNKNOWN, Planner
-from holdfast.run.reading import RunReader, find_run_id
+from holdfast.run.reading import RunReader
 from holdfast.run.rebuild import copy_inputs, rebuild_journal
 from holdfast.run.records import Input, PlanEntry, Session, Trial, classify, decode
 from holdfast.run.result_file import Fault

@@ -23,8 +23,8 @@ from holdfast.journal import (
 from holdfast.journal.directory import never_brought
 from holdfast.journal.frame import RecordId
 from holdfast.journal.scan import Frame, SegmentScan
+from holdfast.run.identify import refuse_newer
 from holdfast.run.layout import Layout
-from holdfast.run.reading import refuse_newer
 from holdfast.run.records import KEPT, Session, SessionEnd, cited_blob, classify, decode
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
