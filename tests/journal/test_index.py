@@ -430,7 +430,7 @@ def test_two_readers_that_refresh_at_once_disturb_neither(run, monkeypatch):
     def impatient(*arguments, **options):
         return real(*arguments, **{**options, "timeout": 0})
 
-    monkeypatch.setattr("holdfast.journal.index.sqlite3.connect", impatient)
+    monkeypatch.setattr("sqlite3.connect", impatient)
     first, second = RunReader(run), RunReader(run)
     path = own_index(run)
     file = path.stat().st_ino

@@ -15,7 +15,7 @@ import pytest
 from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
 from holdfast.errors import StorageFailure
 from holdfast.journal import Index, Kind
-from holdfast.journal.index import copy_index, has_its_sum
+from holdfast.journal.index_file import copy_index, has_its_sum
 from holdfast.run import RunReader
 from holdfast.run.layout import reader_cache
 from holdfast.run.records import Status, Trial
@@ -152,9 +152,7 @@ def test_an_index_that_another_has_put_in_place_is_left_to_it(run):
 def test_an_index_that_another_writes_is_left_to_it(run, monkeypatch):
     """Who cannot even open it, because another is writing to it, goes on with one of its own."""
     real = sqlite3.connect
-    monkeypatch.setattr(
-        "holdfast.journal.index.sqlite3.connect", lambda *args, **more: real(*args, **{**more, "timeout": 0})
-    )
+    monkeypatch.setattr("sqlite3.connect", lambda *args, **more: real(*args, **{**more, "timeout": 0}))
     path = own_index(run)
     file = path.stat().st_ino
     with contextlib.closing(real(path, isolation_level=None)) as writer:

@@ -6,7 +6,9 @@ from holdfast.journal.blobs import BLOB_BYTES, BlobStore
 from holdfast.journal.damage import Damage, Kind
 from holdfast.journal.directory import Journal, SegmentFile, SegmentState, cross_check, state_of
 from holdfast.journal.frame import FORMAT, RecordId
-from holdfast.journal.index import Closing, Entry, Index, Row
+from holdfast.journal.index import Entry, Index
+from holdfast.journal.index_answers import Row
+from holdfast.journal.index_file import Closing
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import JournalWriter, SegmentPin
 

@@ -3,8 +3,7 @@
 It is a fold over the journal kept in SQLite, and nothing but a cache: it may be deleted, cut or come from another run
 at any time, and is then built again with the same answers. Its rows count only while the bytes they were read from
 are unchanged: every `refresh` hashes all indexed bytes again (without decompressing them), reads what is new, and
-throws away and reads again whatever does not match. The file itself is believed only while it is, byte for byte, as
-an index left it: beside it lies its hash, written after every change.
+throws away and reads again whatever does not match.
 
 The index knows nothing of what records mean. `classify` tells it, for one encoded record, the kind, the key it
 belongs to, and a flag and a few bytes of the caller's own to keep beside the place.
@@ -12,56 +11,29 @@ belongs to, and a flag and a few bytes of the caller's own to keep beside the pl
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from hashlib import file_digest, sha256
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from holdfast.errors import StorageFailure
 from holdfast.journal.damage import Damage
-from holdfast.journal.directory import Journal, SegmentFile, SegmentState, Walk, cross_check, state_of
-from holdfast.journal.frame import COPY, RecordId
+from holdfast.journal.directory import Journal, SegmentFile, SegmentState, Walk, state_of
+from holdfast.journal.frame import COPY
+from holdfast.journal.index_answers import STATE, Answers, damage_decoder, state_from
+from holdfast.journal.index_file import Closing
 from holdfast.journal.scan import Frame, SegmentScan
 from holdfast.journal.segment import SegmentId
-from holdfast.journal.writer import SegmentPin
 from holdfast.storage import crashpoints
-from holdfast.storage.failures import Failures
 from holdfast.storage.filesystem import ReadFile
 
-INDEX = "index.sqlite"
-"""Under this name the ledger of a session counts what could not be written here."""
-_SCHEMA_VERSION = 3
 _CHUNK = 1 << 20
 _BATCH_ROWS = 20_000
-_PAGE_KEYS = 10_000
-_SCHEMA = """ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID; CREATE TABLE segments (
-  id INTEGER PRIMARY KEY, session INTEGER, writer INTEGER, number INTEGER, where_ TEXT,
-  named_sealed INTEGER, sealed INTEGER, successor INTEGER, frames INTEGER, records INTEGER,
-  first_seq INTEGER, last_seq INTEGER, last_digest BLOB, lost INTEGER,
-  length INTEGER DEFAULT 0, hash BLOB, read_to INTEGER DEFAULT 0, last_offset INTEGER, last_origin TEXT,
-  newer_format INTEGER, damage BLOB, missed BLOB DEFAULT '[]', gone INTEGER DEFAULT 0,
-  UNIQUE (session, writer, number));
-CREATE TABLE records (
-  kind TEXT, key TEXT, session INTEGER, writer INTEGER, seq INTEGER, idx INTEGER,
-  segment INTEGER, offset INTEGER, flag INTEGER, data BLOB,
-  PRIMARY KEY (kind, key, session, writer, seq, idx, segment)) WITHOUT ROWID;
-CREATE TABLE copies (session INTEGER, writer INTEGER, seq INTEGER, by_session INTEGER, segment INTEGER,
-  PRIMARY KEY (session, writer, seq, segment)) WITHOUT ROWID;
-CREATE TABLE open (key TEXT PRIMARY KEY) WITHOUT ROWID;
-"""
 _OPEN = "SELECT DISTINCT key FROM records WHERE key != '' EXCEPT SELECT key FROM records WHERE kind = ? AND flag = ?"
-_STATE = (
-    "session, writer, number, where_, named_sealed, sealed, successor,"
-    " frames, records, first_seq, last_seq, last_digest, lost"
-)
-_damage_encoder, _damage_decoder = msgspec.json.Encoder(), msgspec.json.Decoder(list[Damage])
+_damage_encoder = msgspec.json.Encoder()
 
 
 class _Known(NamedTuple):
@@ -80,30 +52,11 @@ class _Known(NamedTuple):
     next_seq: int
 
 
-class Closing(NamedTuple):
-    """The kind and flag of the records that close their key: whatever has one is no longer open."""
-
-    kind: str
-    flag: int
-
-
 class Entry(NamedTuple):
     """What is kept of one record."""
 
     kind: str
     key: str
-    flag: int
-    data: bytes | None
-
-
-class Row(NamedTuple):
-    """One record in the index: its identity, and where to read it."""
-
-    kind: str
-    key: str
-    ident: RecordId
-    segment: SegmentId
-    offset: int
     flag: int
     data: bytes | None
 
@@ -121,92 +74,16 @@ _Place = tuple[str, int, int, int, int]
 _Values = tuple[object, ...]
 
 
-class Index:
+class Index(Answers):
     """The index of one run. Not for use from two threads at once."""
 
     def __init__(self, journal: Journal, classify: Classify, path: Path | None, closing: Closing) -> None:
         """Opens the index at `path`, or begins a new one there; None keeps it in a temporary file of this process."""
-        self._journal, self._classify, self._path, self._closing = journal, classify, path, closing
-        self._is_closed, self._is_open_known = False, True
+        super().__init__(path, journal.run, closing)
+        self._journal, self._classify, self._closing = journal, classify, closing
+        self._is_open_known = True
         self._hashed: dict[SegmentId, int] = {}
         """How many bytes of each segment this object has found as they were indexed."""
-        self.note = ""
-        """Why the index was built anew, if it was."""
-        self.failures = Failures()
-        self._changes = 0
-        self._db = self._open()
-
-    def close(self) -> None:
-        """Closes the index; doing so again does nothing."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._db.close()
-
-    # Opening.
-
-    def _open(self) -> sqlite3.Connection:
-        existed = self._path is not None and self._path.exists()
-        try:
-            db = self._connect()
-            if not self._is_ours(db):
-                self.note = "it belonged to another run or version" if existed else ""
-            elif not self._is_as_left(db):
-                # Found now: no check of a database finds a changed key or flag, and every answer rests on those.
-                self.note = "it was damaged, or its writer was killed"
-            else:
-                return db
-            db.close()
-        except sqlite3.DatabaseError as error:
-            self.note = f"it could not be read ({error})"
-            self._leave_to_others(error)
-        return self._begin()
-
-    def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._path or "", isolation_level=None, check_same_thread=False)
-        db.execute("PRAGMA cache_size = -16000")
-        db.execute("PRAGMA cell_size_check = ON")
-        return db
-
-    def _is_ours(self, db: sqlite3.Connection) -> bool:
-        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
-            return False
-        about = dict(db.execute("SELECT name, value FROM about"))
-        return about == self._about()
-
-    def _is_as_left(self, db: sqlite3.Connection) -> bool:
-        # Nobody writes to the file as long as somebody reads from it.
-        db.execute("BEGIN")
-        db.execute("SELECT 1 FROM sqlite_master").fetchone()
-        try:
-            return self._path is not None and has_its_sum(self._path)
-        finally:
-            db.execute("ROLLBACK")
-
-    def _about(self) -> dict[str, str]:
-        closing = f"{self._closing.kind} {self._closing.flag}"
-        return {"run": self._journal.run.hex(), "schema": str(_SCHEMA_VERSION), "closing": closing}
-
-    def _begin(self) -> sqlite3.Connection:
-        """An empty index; in a temporary file where its own place cannot be written."""
-        try:
-            return self._create()
-        except (sqlite3.Error, OSError) as error:
-            self.note = f"it cannot be written ({error})"
-            self.failures.note(INDEX, str(error))
-            self._path = None
-            return self._create()
-
-    def _create(self) -> sqlite3.Connection:
-        if self._path is not None:
-            for name in (self._path, _journal_path(self._path), _sum_path(self._path)):
-                name.unlink(missing_ok=True)
-        db = self._connect()
-        db.executescript("BEGIN;" + _SCHEMA)
-        db.executemany("INSERT INTO about VALUES (?, ?)", self._about().items())
-        db.execute("COMMIT")
-        return db
-
-    # Keeping up with the journal.
 
     def refresh(self, *, settle: bool = True, again: bool = True) -> None:
         """Brings the rows up to the journal as it is now; reads only what is new, and anew what has changed.
@@ -228,30 +105,6 @@ class Index:
                 self._begin_anew(once_more)
                 self._refresh(settle=settle)
         self._vouch()
-
-    def _vouch(self) -> None:
-        """Writes the hash of the file beside it, where something was changed: without it nobody believes the file."""
-        if self._path is None or self._db.total_changes == self._changes:
-            return
-        self._changes = self._db.total_changes
-        try:
-            _sum_path(self._path).write_bytes(_hash_file(self._path))
-        except OSError as error:
-            self.failures.note(INDEX, error)
-
-    def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
-        self._db.close()
-        self._leave_to_others(error)
-        self.note = f"it could not be used ({error})"
-        if isinstance(error, sqlite3.OperationalError):
-            # Not what was in the file is wrong, but the disk it is on.
-            self.failures.note(INDEX, str(error))
-        self._db, self._changes = self._begin(), 0
-
-    def _leave_to_others(self, error: sqlite3.DatabaseError) -> None:
-        """Another reader may be at work on the file, or have put its own in its place; it must not lose that."""
-        if _is_busy(error) or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
-            self._path = None
 
     def _refresh(self, *, settle: bool) -> None:
         self._db.execute("BEGIN IMMEDIATE")
@@ -431,127 +284,8 @@ class Index:
         return True
 
     def _state(self, number: int) -> tuple[SegmentState, list[Damage]]:
-        row = self._db.execute(f"SELECT {_STATE}, damage FROM segments WHERE id = ?", (number,)).fetchone()  # noqa: S608
-        return _state_from(row), _damage_decoder.decode(row[13])
-
-    # Asking.
-
-    def _ask(self, query: str, values: Iterable[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """What the tables say.
-
-        Raises:
-            StorageFailure: the file was spoilt since it was opened; whoever opens it next builds it anew.
-        """
-        try:
-            yield from self._db.execute(query, tuple(values))
-        except sqlite3.DatabaseError as error:
-            raise StorageFailure(
-                f"The index {self._path or 'in a temporary file'} broke while it was in use: {error}.",
-                hint="The journal is intact; do it again, and the index is built anew.",
-            ) from error
-
-    def states(self) -> list[SegmentState]:
-        """Every segment that is there, in order."""
-        query = f"SELECT {_STATE} FROM segments WHERE NOT gone ORDER BY session, writer, number"  # noqa: S608
-        return [_state_from(row) for row in self._ask(query)]
-
-    def gone(self) -> list[SegmentPin]:
-        """Segments that were indexed once and are there no more.
-
-        Not the empty ones: the name of a segment that nothing was written to yet may vanish with the power.
-        """
-        query = (
-            "SELECT session, writer, number, frames, lower(hex(last_digest)), sealed FROM segments"
-            " WHERE gone AND (frames OR lost)"
-        )
-        return [SegmentPin._make((*row[:5], bool(row[5]))) for row in self._ask(query)]
-
-    def damage(self, pins: Iterable[SegmentPin], lost: Iterable[SegmentId] = ()) -> list[Damage]:
-        """Everything that is wrong with the journal, given the pins and the losses that its records hold."""
-        found: list[Damage] = []
-        for (blob,) in self._ask("SELECT damage FROM segments WHERE NOT gone ORDER BY session, writer, number"):
-            found += _damage_decoder.decode(blob)
-        return self.name_missed(found + cross_check(self.states(), [*pins, *self.gone()], lost))
-
-    def name_missed(self, damage: Iterable[Damage]) -> list[Damage]:
-        """The same findings; one that names no key names those whose records were there at an earlier look."""
-        query = "SELECT session, writer, number, missed FROM segments WHERE missed != '[]'"
-        missed: dict[str, tuple[str, ...]] = {}
-        for *ident, keys in self._ask(query):
-            for sealed in (True, False):
-                missed[f"journal/{SegmentId(*ident).filename(sealed=sealed)}"] = tuple(msgspec.json.decode(keys))
-        return [
-            msgspec.structs.replace(item, keys=missed[item.where])
-            if item.is_loss and not item.keys and item.where in missed
-            else item
-            for item in damage
-        ]
-
-    def newer_format(self) -> int:
-        """The newest format met that this version cannot read; 0 if it can read all."""
-        return int(next(self._ask("SELECT coalesce(max(newer_format), 0) FROM segments"))[0])
-
-    def rows(self, kind: str, key: str | None = None) -> Iterator[Row]:
-        """The records of a kind (and key) in the order of the run; each record once, wherever it was written again."""
-        where, values = ("kind = ?", [kind]) if key is None else ("kind = ? AND key = ?", [kind, key])
-        order = "r.session, r.writer, r.seq, r.idx" if key is not None else "r.key, r.session, r.writer, r.seq, r.idx"
-        query = (
-            "SELECT r.kind, r.key, r.session, r.writer, r.seq, r.idx,"  # noqa: S608 - no value is put into the text
-            " s.session, s.writer, s.number, r.offset, r.flag, r.data"
-            f" FROM records r JOIN segments s ON s.id = r.segment WHERE {where} ORDER BY {order}"
-        )
-        last: RecordId | None = None
-        for row in self._ask(query, values):
-            ident = RecordId(*row[2:6])
-            if ident != last:
-                yield Row(row[0], row[1], ident, SegmentId(*row[6:9]), *row[9:])
-            last = ident
-
-    def keys(self, kind: str, flag: int) -> Iterator[str]:
-        """The keys that have a record of this kind with this flag, sorted; each once."""
-        last, beyond = "", ">="
-        while page := self._page_of_keys(kind, flag, last, beyond):
-            yield from page
-            last, beyond = page[-1], ">"
-
-    def _page_of_keys(self, kind: str, flag: int, last: str, beyond: str) -> list[str]:
-        keys = f"SELECT DISTINCT key FROM records WHERE kind = ? AND flag = ? AND key {beyond} ? ORDER BY key LIMIT ?"  # noqa: S608
-        values = (kind, flag, last, _PAGE_KEYS)
-        # One long text is handed over far sooner than many short ones.
-        joined = f"SELECT count(*), group_concat(key, char(10)) FROM ({keys})"  # noqa: S608
-        count, text = next(self._ask(joined, values))
-        page: list[str] = text.split("\n") if count else []
-        # A key may be anything, also a text of several lines.
-        return page if len(page) == count else [key for (key,) in self._ask(keys, values)]
-
-    def count_keys(self, kind: str, flag: int) -> int:
-        """How many keys have a record of this kind with this flag."""
-        query = "SELECT count(DISTINCT key) FROM records WHERE kind = ? AND flag = ?"
-        return int(next(self._ask(query, (kind, flag)))[0])
-
-    def open_keys(self) -> Iterator[str]:
-        """The keys that have records, but none that closes them."""
-        return (key for (key,) in self._ask("SELECT key FROM open"))
-
-    def counts(self) -> dict[str, int]:
-        """How many records of each kind, each counted once."""
-        query = (
-            "SELECT kind, count(*) FROM (SELECT DISTINCT kind, session, writer, seq, idx FROM records) GROUP BY kind"
-        )
-        return dict(self._ask(query))
-
-    def counts_by_session(self, kind: str, flag: int) -> dict[int, int]:
-        """How many records of this kind and flag each session wrote first."""
-        query = (
-            "SELECT session, count(*) FROM (SELECT DISTINCT session, writer, seq, idx FROM records"
-            " WHERE kind = ? AND flag = ?) GROUP BY session"
-        )
-        return dict(self._ask(query, (kind, flag)))
-
-    def keys_in(self, session: int, writer: int, seq: int) -> list[str]:
-        """The keys that have records in one frame."""
-        query = "SELECT DISTINCT key FROM records WHERE (session, writer, seq) = (?, ?, ?) AND key != ''"
-        return [key for (key,) in self._ask(query, (session, writer, seq))]
+        row = self._db.execute(f"SELECT {STATE}, damage FROM segments WHERE id = ?", (number,)).fetchone()  # noqa: S608
+        return state_from(row), damage_decoder.decode(row[13])
 
     def doubtful(self) -> list[Doubtful]:
         """The frames that an executing session must write again before it may count them."""
@@ -583,13 +317,6 @@ def _closes(row: _Values, closing: Closing) -> bool:
     return row[0] == closing.kind and row[8] == closing.flag
 
 
-def _state_from(row: tuple[object, ...]) -> SegmentState:
-    values = list(row[3:13])
-    for place in (1, 2, 3, 9):
-        values[place] = bool(values[place])
-    return SegmentState(SegmentId(*row[:3]), *values)  # type: ignore[arg-type]
-
-
 def _joined(before: SegmentState, after: SegmentState) -> SegmentState:
     """The state of a segment read in two parts."""
     return after._replace(
@@ -600,78 +327,6 @@ def _joined(before: SegmentState, after: SegmentState) -> SegmentState:
         last_digest=after.last_digest or before.last_digest,
         lost=before.lost or after.lost,
     )
-
-
-def _sum_path(path: Path) -> Path:
-    """Beside an index: the hash of its file, as it was after its last change."""
-    return path.with_name(path.name + ".sum")
-
-
-def _journal_path(path: Path) -> Path:
-    """Where SQLite keeps what it needs to undo a change of the index that was cut short."""
-    return path.with_name(path.name + "-journal")
-
-
-def _hash_file(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return file_digest(stream, "sha256").digest()
-
-
-def has_its_sum(path: Path) -> bool:
-    """Whether an index is byte for byte as it was left."""
-    try:
-        return _sum_path(path).read_bytes() == _hash_file(path)
-    except OSError:
-        return False
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    """Whether another is writing to the file; the lower bits of a code say what kind of error it is."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-
-
-def extent(path: Path) -> int:
-    """How many bytes of a journal the index at `path` knows; 0 if nothing can be learned from it.
-
-    Raises:
-        sqlite3.OperationalError: another is writing to it.
-    """
-    try:
-        with contextlib.closing(_read_only(path)) as db:
-            (schema,) = db.execute("SELECT value FROM about WHERE name = 'schema'").fetchone() or ("",)
-            total = db.execute("SELECT coalesce(sum(length), 0) FROM segments").fetchone()[0]
-            return int(total) if schema == str(_SCHEMA_VERSION) else 0
-    except sqlite3.Error as error:
-        if _is_busy(error):
-            raise
-        return 0
-
-
-def copy_index(source: Path, target: Path) -> None:
-    """Puts a copy of an index at `target`.
-
-    Raises:
-        OSError: it could not be copied; `target` is as it was.
-        sqlite3.Error: there is no index at `source`.
-    """
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
-    with contextlib.closing(_read_only(source)) as db:
-        # Nobody writes to the file as long as somebody reads from it.
-        db.execute("BEGIN")
-        db.execute("SELECT 1 FROM sqlite_master").fetchone()
-        try:
-            shutil.copyfile(source, temporary)
-            # What would undo a change of the old file would spoil the new one.
-            _journal_path(target).unlink(missing_ok=True)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.copyfile(_sum_path(source), _sum_path(target))
-
-
-def _read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 
 def hash_prefix(journal: Journal, segment: SegmentFile, length: int) -> tuple[int, bytes]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import NotARun, RunHeld, StorageFailure
-from holdfast.journal.index import INDEX
+from holdfast.journal.index_file import INDEX
 from holdfast.run.home import WANTED
 from holdfast.run.lag import LAG
 from holdfast.run.layout import Layout

@@ -10,7 +10,7 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
-from holdfast.journal.index import copy_index, extent, has_its_sum
+from holdfast.journal.index_file import copy_index, extent, has_its_sum
 from holdfast.run.layout import Layout, reader_cache
 
 

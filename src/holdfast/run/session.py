@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
-from holdfast.journal.index import INDEX
+from holdfast.journal.index_file import INDEX
 from holdfast.run.environment import now
 from holdfast.run.reading import RunReader
 from holdfast.run.records import FAILURE, FAILURES, Note, Record, Session, SessionEnd, encode, outsource
