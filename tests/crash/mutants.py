@@ -16,8 +16,8 @@ from gates import GatedAppendFile, GatedFileSystem
 
 from holdfast.journal import BlobStore, Index, JournalWriter, RecordId
 from holdfast.journal import directory as directory_module
-from holdfast.journal.frame import HEADER_SIZE, decode_header
-from holdfast.journal.scan import Frame, SegmentScan
+from holdfast.journal.frame import HEADER_SIZE, Frame, decode_header
+from holdfast.journal.scan import SegmentScan
 from holdfast.journal.segment import SegmentWriter, parse_name
 from holdfast.run import create as create_module
 from holdfast.run import opening as opening_module

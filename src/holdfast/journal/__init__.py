@@ -4,12 +4,13 @@ language models.
 
 from holdfast.journal.blobs import BLOB_BYTES, BlobStore
 from holdfast.journal.damage import Damage, Kind
-from holdfast.journal.directory import Journal, SegmentFile, SegmentState, cross_check, state_of
+from holdfast.journal.directory import Journal, SegmentFile
 from holdfast.journal.frame import FORMAT, RecordId
 from holdfast.journal.index import Entry, Index
 from holdfast.journal.index_answers import Row
 from holdfast.journal.index_file import Closing
 from holdfast.journal.segment import SegmentId
+from holdfast.journal.states import SegmentState, cross_check, state_of
 from holdfast.journal.writer import JournalWriter, SegmentPin
 
 __all__ = [

@@ -4,7 +4,8 @@ A frame is a header and a payload. The header is a zstd *skippable* frame, which
 payload of a data frame is an ordinary zstd frame of JSON lines. So a segment is at once our format and plain zstd:
 
     skippable magic, size │ "HDFT", format, kind │ run │ session, writer, segment │ records, seq │ lengths │ digest │
-    origin │ CRC zstd frame: one JSON object per line
+    origin │ CRC
+    zstd frame: one JSON object per line
 
 The payload of a footer lies inside the skippable frame, so that tools do not see it. The digest covers the stored
 bytes of the payload, so a frame can be checked without being decompressed; the CRC covers the header. A header that
@@ -17,6 +18,8 @@ import struct
 from hashlib import blake2b
 from typing import NamedTuple
 from zlib import crc32
+
+import zstandard
 
 FORMAT = 1
 DATA, COPY, FOOTER = 1, 2, 3
@@ -100,3 +103,60 @@ def decode_header(data: bytes, offset: int = 0) -> Header | None:
 def may_begin_header(data: bytes) -> bool:
     """Whether these few bytes are the beginning of a header that was cut off."""
     return MAGIC.startswith(data[:4]) and len(data) < HEADER_SIZE and _TAG.startswith(data[8:12])
+
+
+class Line(NamedTuple):
+    """A record as it stands in its frame."""
+
+    place: int
+    data: bytes
+
+
+class Frame(NamedTuple):
+    """A whole frame, as it is stored."""
+
+    header: Header
+    offset: int
+    payload: bytes
+
+    @property
+    def origin(self) -> Origin:
+        """The frame whose record ids these records carry: itself, unless it is a copy."""
+        header = self.header
+        return header.origin if header.kind == COPY else Origin(header.session, header.writer, header.seq)
+
+    def expand(self, decompressor: zstandard.ZstdDecompressor) -> bytes | None:
+        """The payload as it was before compression, in no more memory than a writer may have used."""
+        size = self.header.raw
+        try:
+            # The decompressor takes the payload's own word for its size, if it gives one.
+            if size > RAW_LIMIT or zstandard.frame_content_size(self.payload) not in {size, -1}:
+                return None
+            raw = decompressor.decompress(self.payload, max_output_size=size)
+        except zstandard.ZstdError:
+            return None
+        return raw if len(raw) == size else None
+
+    def lines(self, decompressor: zstandard.ZstdDecompressor) -> list[bytes] | None:
+        """The records, one line each; None if the payload is not what the header says."""
+        raw = self.expand(decompressor)
+        lines = raw.split(b"\n") if raw is not None else []
+        if len(lines) > 1 and not lines[-1]:
+            lines.pop()
+        return lines if len(lines) == self.header.records else None
+
+    def picked(self, decompressor: zstandard.ZstdDecompressor, heads: tuple[bytes, ...]) -> list[Line] | None:
+        """Of the records, those that begin with one of `heads`; None if the payload is not what the header says."""
+        raw = self.expand(decompressor)
+        found: list[Line] = []
+        place = begin = 0
+        while raw and begin < len(raw):
+            end = raw.find(b"\n", begin)
+            end = end if end >= 0 else len(raw)
+            if raw.startswith(heads, begin):
+                found.append(Line(place, raw[begin:end]))
+            place, begin = place + 1, end + 1
+        return found if place == self.header.records else None
+
+    def record_id(self, place: int) -> RecordId:
+        return RecordId(*self.origin, place)

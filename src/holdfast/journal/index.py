@@ -21,12 +21,13 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.journal.damage import Damage
-from holdfast.journal.directory import Journal, SegmentFile, SegmentState, Walk, state_of
-from holdfast.journal.frame import COPY
+from holdfast.journal.directory import Journal, SegmentFile, Walk
+from holdfast.journal.frame import COPY, Frame
 from holdfast.journal.index_answers import STATE, Answers, damage_decoder, state_from
 from holdfast.journal.index_file import Closing
-from holdfast.journal.scan import Frame, SegmentScan
+from holdfast.journal.scan import SegmentScan
 from holdfast.journal.segment import SegmentId
+from holdfast.journal.states import SegmentState, state_of
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import ReadFile
 
@@ -266,7 +267,7 @@ class Index(Answers):
             before, old_damage = self._state(number)
             # What lay behind the bytes that were indexed has just been read again.
             damage = [item for item in old_damage if item.offset < start] + damage
-            state = _joined(before, state)
+            state = before.joined(state)
             if scan.footer is not None and (state.frames, state.first_seq) != (
                 scan.footer.frames,
                 scan.footer.first_seq,
@@ -315,18 +316,6 @@ class Index(Answers):
 
 def _closes(row: _Values, closing: Closing) -> bool:
     return row[0] == closing.kind and row[8] == closing.flag
-
-
-def _joined(before: SegmentState, after: SegmentState) -> SegmentState:
-    """The state of a segment read in two parts."""
-    return after._replace(
-        frames=before.frames + after.frames,
-        records=before.records + after.records,
-        first_seq=before.first_seq or after.first_seq,
-        last_seq=after.last_seq or before.last_seq,
-        last_digest=after.last_digest or before.last_digest,
-        lost=before.lost or after.lost,
-    )
 
 
 def hash_prefix(journal: Journal, segment: SegmentFile, length: int) -> tuple[int, bytes]:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import blake2b
-from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 import zstandard
@@ -26,111 +25,19 @@ from holdfast.journal.frame import (
     FORMAT,
     HEADER_SIZE,
     MAGIC,
-    RAW_LIMIT,
+    Frame,
     Header,
-    Origin,
-    RecordId,
+    Line,
     decode_header,
     digest_of,
     may_begin_header,
 )
 from holdfast.journal.segment import Footer, SegmentId
+from holdfast.journal.window import WINDOW_BYTES, Window
 from holdfast.storage.filesystem import ReadFile
 
-_WINDOW = 1 << 20
 _T = TypeVar("_T")
 _footer_decoder = msgspec.json.Decoder(Footer)
-
-
-class Line(NamedTuple):
-    """A record as it stands in its frame."""
-
-    place: int
-    data: bytes
-
-
-class Frame(NamedTuple):
-    """A whole frame, as it is stored."""
-
-    header: Header
-    offset: int
-    payload: bytes
-
-    @property
-    def origin(self) -> Origin:
-        """The frame whose record ids these records carry: itself, unless it is a copy."""
-        header = self.header
-        return header.origin if header.kind == COPY else Origin(header.session, header.writer, header.seq)
-
-    def lines(self, decompressor: zstandard.ZstdDecompressor) -> list[bytes] | None:
-        """The records, one line each; None if the payload is not what the header says."""
-        raw = _expand(self, decompressor)
-        lines = raw.split(b"\n") if raw is not None else []
-        if len(lines) > 1 and not lines[-1]:
-            lines.pop()
-        return lines if len(lines) == self.header.records else None
-
-    def picked(self, decompressor: zstandard.ZstdDecompressor, heads: tuple[bytes, ...]) -> list[Line] | None:
-        """Of the records, those that begin with one of `heads`; None if the payload is not what the header says."""
-        raw = _expand(self, decompressor)
-        found: list[Line] = []
-        place = begin = 0
-        while raw and begin < len(raw):
-            end = raw.find(b"\n", begin)
-            end = end if end >= 0 else len(raw)
-            if raw.startswith(heads, begin):
-                found.append(Line(place, raw[begin:end]))
-            place, begin = place + 1, end + 1
-        return found if place == self.header.records else None
-
-    def record_id(self, place: int) -> RecordId:
-        return RecordId(*self.origin, place)
-
-
-def _expand(frame: Frame, decompressor: zstandard.ZstdDecompressor) -> bytes | None:
-    """The payload as it was before compression, in no more memory than a writer may have used."""
-    size = frame.header.raw
-    try:
-        # The decompressor takes the payload's own word for its size, if it gives one.
-        if size > RAW_LIMIT or zstandard.frame_content_size(frame.payload) not in {size, -1}:
-            return None
-        raw = decompressor.decompress(frame.payload, max_output_size=size)
-    except zstandard.ZstdError:
-        return None
-    return raw if len(raw) == size else None
-
-
-class Window:
-    """Random access to a file through one buffer; bytes that cannot be read are told apart from bytes that are not
-    there.
-    """
-
-    def __init__(self, file: ReadFile, size: int) -> None:
-        self._file, self.size = file, size
-        self._start, self._data = 0, b""
-
-    def at(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`; fewer at the end of the file."""
-        size = min(size, self.size - offset)
-        begin = offset - self._start
-        if begin < 0 or begin + size > len(self._data):
-            self._start, begin = offset, 0
-            self._data = self._read(offset, min(max(size, _WINDOW), self.size - offset))
-        return self._data[begin : begin + size]
-
-    def _read(self, offset: int, size: int) -> bytes:
-        parts: list[bytes] = []
-        while size > 0:
-            try:
-                part = self._file.read_at(offset, size)
-            except OSError:
-                # A sector that the disk cannot read is lost like any other bad byte.
-                part = bytes(min(size, 4096))
-            if not part:
-                break
-            parts.append(part)
-            offset, size = offset + len(part), size - len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class SegmentScan:
@@ -269,7 +176,7 @@ class SegmentScan:
 
     def _take_footer(self, frame: Frame) -> None:
         try:
-            self.footer = _footer_decoder.decode(_expand(frame, self._decompressor) or b"")
+            self.footer = _footer_decoder.decode(frame.expand(self._decompressor) or b"")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._report(Kind.UNREADABLE, frame.offset, frame.header.size, "the footer cannot be decoded")
 
@@ -298,7 +205,7 @@ class SegmentScan:
         """The place of the next sound header of this segment, or the end."""
         window = self._window
         while offset < window.size:
-            data = window.at(offset, _WINDOW)
+            data = window.at(offset, WINDOW_BYTES)
             hit = data.find(MAGIC)
             while hit >= 0:
                 whole = hit + HEADER_SIZE <= len(data)
@@ -369,8 +276,3 @@ def _with_keys(damage: Damage, footer: Footer) -> Damage:
 def _origin_text(header: Header, run: bytes) -> str:
     segment = SegmentId(header.session, header.writer, header.segment)
     return f"segment {segment}" if header.run == run else f"another run ({header.run.hex()})"
-
-
-def where_of(path: Path) -> str:
-    """How a segment's file is named in messages: relative to its run."""
-    return f"{path.parent.name}/{path.name}"

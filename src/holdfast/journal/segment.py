@@ -50,8 +50,18 @@ class SegmentId(NamedTuple):
     def __str__(self) -> str:
         return f"{self.session:06}-{self.writer:04}-{self.number:06}"
 
+    @property
+    def next(self) -> SegmentId:
+        """The one that its writer begins after it."""
+        return self._replace(number=self.number + 1)
+
     def filename(self, *, sealed: bool) -> str:
         return f"{self}.jsonl.zst" if sealed else f"{self}.open.jsonl.zst"
+
+
+def where_of(path: Path) -> str:
+    """How a segment's file is named in messages: relative to its run."""
+    return f"{path.parent.name}/{path.name}"
 
 
 def parse_name(name: str) -> tuple[SegmentId, bool] | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.journal.scan import SegmentScan, where_of
-from holdfast.journal.segment import SegmentId
+from holdfast.journal.scan import SegmentScan
+from holdfast.journal.segment import SegmentId, where_of
 from holdfast.storage.filesystem import FileSystem
 
 

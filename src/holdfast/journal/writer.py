@@ -304,13 +304,7 @@ class JournalWriter:
     def _roll(self) -> None:
         """Begins the next segment, then seals the present one, whose footer may then vouch for its successor."""
         old = self._segment
-        self._segment = SegmentWriter(
-            self._fs,
-            self._directory,
-            self._run,
-            old.ident._replace(number=old.ident.number + 1),
-            old.next_seq,
-        )
+        self._segment = SegmentWriter(self._fs, self._directory, self._run, old.ident.next, old.next_seq)
         crashpoints.reach("segment.successor-created")
         try:
             old.seal(successor=True)

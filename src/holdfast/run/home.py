@@ -18,8 +18,8 @@ from pathlib import Path
 
 from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import SegmentFile, SegmentId
-from holdfast.journal.scan import SegmentScan, where_of
-from holdfast.journal.segment import parse_name
+from holdfast.journal.scan import SegmentScan
+from holdfast.journal.segment import parse_name, where_of
 from holdfast.journal.splice import Copy, splice
 from holdfast.run.identify import ids_at, ids_in
 from holdfast.run.layout import Layout

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.journal import BlobStore, Closing, Damage, Index, Journal, RecordId, Row, SegmentPin
-from holdfast.journal.directory import never_brought
 from holdfast.journal.segment import SegmentId
+from holdfast.journal.states import never_brought
 from holdfast.run.identify import find_run_id, refuse_newer
 from holdfast.run.layout import Layout
 from holdfast.run.notes import notes_of

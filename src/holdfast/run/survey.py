@@ -20,9 +20,9 @@ from holdfast.journal import (
     cross_check,
     state_of,
 )
-from holdfast.journal.directory import never_brought
-from holdfast.journal.frame import RecordId
-from holdfast.journal.scan import Frame, SegmentScan
+from holdfast.journal.frame import Frame, RecordId
+from holdfast.journal.scan import SegmentScan
+from holdfast.journal.states import never_brought
 from holdfast.run.identify import refuse_newer
 from holdfast.run.layout import Layout
 from holdfast.run.records import KEPT, Session, SessionEnd, cited_blob, classify, decode
