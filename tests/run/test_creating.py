@@ -13,7 +13,7 @@ from held_disk import PATIENCE_SECONDS, HeldDisk
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore
 from holdfast.run import RunReader, create_run
-from holdfast.run.create import SourceFile
+from holdfast.run.inputs import SourceFile
 from holdfast.run.records import Note, Status, Step, Trial
 from holdfast.storage import RealFileSystem, take_lease
 from holdfast.storage.faulty import OPERATIONS, Fault, FaultyFileSystem

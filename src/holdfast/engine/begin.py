@@ -18,10 +18,11 @@ from holdfast.errors import NotARun
 from holdfast.journal import SegmentPin
 from holdfast.run import create_run, open_session, session_record
 from holdfast.run.config_file import write_config
-from holdfast.run.create import SourceFile, refuse_existing
+from holdfast.run.create import refuse_existing
 from holdfast.run.environment import packages
 from holdfast.run.find import RUNS
 from holdfast.run.gate import Decision
+from holdfast.run.inputs import SourceFile, copy_inputs
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Input, PlanEntry, Session
 from holdfast.run.session import RunSession
@@ -79,19 +80,24 @@ def begin_run(
     try:
         prepared = prepare(spec, inputs, tasks)
         prepared.open_models()
-        session = create_run(
-            root,
-            name=spec.name,
-            config=plain(spec, explicit=True),
-            inputs=input_files(prepared, inputs.files),
-            planned=prepared.planned,
-            fields={**session_fields(prepared), "source": source},
-            **writer,
-        )
+        session = create_planned(root, prepared, inputs, source, **writer)
     finally:
         inputs.close()
     inputs.keep(session.layout)
     return Begun(session, prepared)
+
+
+def create_planned(root: Path, prepared: Prepared, inputs: FreshInputs, source: str, **options: Any) -> RunSession:
+    """Makes the run of what was prepared, and opens its first session; `options` are those of `create_run`."""
+    return create_run(
+        root,
+        name=prepared.spec.name,
+        config=plain(prepared.spec, explicit=True),
+        inputs=input_files(prepared, inputs.files),
+        planned=prepared.planned,
+        fields={**session_fields(prepared), "source": source},
+        **options,
+    )
 
 
 def session_fields(prepared: Prepared) -> dict[str, Any]:
@@ -199,11 +205,8 @@ class _Opening:
         """Copies the rows that are new, and the files of tasks that are."""
         raw, known = raw_digests(prepared), last_session(reader).inputs
         sources = {name: path for name, path in source_inputs(prepared).items() if name not in known}
-        copied = {}
-        for name, path in {**passage.inputs.files, **sources}.items():
-            digest, size = reader.inputs.put_file(path)
-            copied[name] = Input(digest=digest, size=size, source=name, raw=raw.get(name, ""))
-        return copied
+        files = {**passage.inputs.files, **sources}
+        return copy_inputs(reader.inputs, {name: SourceFile(path, raw.get(name, "")) for name, path in files.items()})
 
     def close(self) -> None:
         """Lets go of what was read to make the record."""

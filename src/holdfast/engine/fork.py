@@ -15,18 +15,17 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.begin import Begun, input_files, last_session, session_fields
+from holdfast.engine.begin import Begun, create_planned, last_session
 from holdfast.engine.estimate import Estimate
 from holdfast.engine.examine import saved_eval
 from holdfast.engine.forked_side import ForkedSide
 from holdfast.engine.history import History, Past
 from holdfast.engine.plan import Cell, KeySet, Lane
 from holdfast.engine.prepare import FreshInputs, Prepared, SavedInputs, prepare
-from holdfast.run import create_run
 from holdfast.run.create import refuse_existing
 from holdfast.run.reading import RunReader
 from holdfast.run.records import Note, Record, Session, Status
-from holdfast.spec import EvalSpec, plain
+from holdfast.spec import EvalSpec
 from holdfast.tasks.code import code_of
 
 
@@ -59,15 +58,7 @@ def fork(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> tuple
     try:
         prepared = prepare(spec, inputs)
         taking = _Taking(reader, prepared)
-        session = create_run(
-            root,
-            name=spec.name,
-            config=plain(spec, explicit=True),
-            inputs=input_files(prepared, inputs.files),
-            planned=prepared.planned,
-            fields={**session_fields(prepared), "source": origin},
-            preload=taking.records(),
-        )
+        session = create_planned(root, prepared, inputs, origin, preload=taking.records())
         return Begun(session, prepared), taking.told(root)
     finally:
         inputs.close()

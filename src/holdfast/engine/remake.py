@@ -16,8 +16,8 @@ from holdfast.engine.examine import same_values
 from holdfast.engine.grid import Grid, planned_grid, wrong_key
 from holdfast.engine.prepare import FreshInputs, Prepared, input_name, prepare
 from holdfast.errors import ConfigurationError, HoldfastError
-from holdfast.run.create import SourceFile
 from holdfast.run.findings import WhyNot, not_planned, samples_of
+from holdfast.run.inputs import SourceFile
 from holdfast.run.layout import Layout
 from holdfast.run.planner import UNKNOWN, Remade
 from holdfast.run.reading import RunReader

@@ -19,24 +19,15 @@ from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.config_file import write_config
 from holdfast.run.environment import session_record
+from holdfast.run.inputs import Content, copy_inputs
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Input, Record, encode, outsource
+from holdfast.run.records import Record, encode, outsource
 from holdfast.run.session import RunSession
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
 
 _CREATING = "creating"
-
-
-class SourceFile(NamedTuple):
-    """A file to be copied into a run, and the digest of the one that it was made from."""
-
-    path: Path
-    raw: str = ""
-
-
-Content = bytes | SourceFile
 
 
 class _Beginning(NamedTuple):
@@ -105,7 +96,7 @@ def _create(
         undo.callback(_remove, fs, building.root)
         lease = take_lease(fs, building.root)
         undo.callback(lease.release)
-        copied = _copy_inputs(fs, building, beginning.inputs)
+        copied = copy_inputs(BlobStore(fs, building.inputs), beginning.inputs)
         crashpoints.reach("run.inputs-written")
         session = session_record(run.hex(), 1, [], inputs=copied, **fields)
         journal = JournalWriter(fs, building.journal, run, 1, **writer)
@@ -168,15 +159,3 @@ def _remove_leftovers(fs: FileSystem, root: Path) -> None:
             continue
         fs.remove_tree(root.parent / name)
         lease.release()
-
-
-def _copy_inputs(fs: FileSystem, building: Layout, inputs: Mapping[str, Content]) -> dict[str, Input]:
-    store = BlobStore(fs, building.inputs)
-    copied: dict[str, Input] = {}
-    for name, content in inputs.items():
-        if isinstance(content, SourceFile):
-            digest, size = store.put_file(content.path)
-            copied[name] = Input(digest=digest, size=size, source=name, raw=content.raw)
-        else:
-            copied[name] = Input(digest=store.put(content), size=len(content), source=name)
-    return copied

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from holdfast.run.create import SourceFile
 from holdfast.run.findings import WhyNot
+from holdfast.run.inputs import SourceFile
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
 

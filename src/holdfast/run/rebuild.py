@@ -14,11 +14,11 @@ from typing import Any
 
 from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.backup import Backup
-from holdfast.run.create import SourceFile
 from holdfast.run.environment import session_record
+from holdfast.run.inputs import SourceFile, copy_inputs
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Input, encode
+from holdfast.run.records import encode
 from holdfast.run.session import RunSession
 from holdfast.storage import Lease, crashpoints
 from holdfast.storage.filesystem import FileSystem
@@ -84,12 +84,3 @@ def set_index_aside(layout: Layout, backup: Backup) -> None:
     for path in (layout.index, layout.index.with_name(layout.index.name + "-journal")):
         if os.path.lexists(path):
             backup.move(path)
-
-
-def copy_inputs(store: BlobStore, inputs: Mapping[str, SourceFile]) -> dict[str, Input]:
-    """Puts files into a run's inputs; what a session record says of them."""
-    copied: dict[str, Input] = {}
-    for name, source in inputs.items():
-        digest, size = store.put_file(source.path)
-        copied[name] = Input(digest=digest, size=size, source=name, raw=source.raw)
-    return copied

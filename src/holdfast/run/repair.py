@@ -21,7 +21,6 @@ import msgspec
 from holdfast.errors import ConfigurationError, NotARun, RunHeld, StorageFailure
 from holdfast.journal import SegmentPin
 from holdfast.run.backup import Backup
-from holdfast.run.create import SourceFile
 from holdfast.run.ends import Ends
 from holdfast.run.environment import session_record
 from holdfast.run.findings import (
@@ -36,12 +35,13 @@ from holdfast.run.findings import (
     planned_scorers,
 )
 from holdfast.run.identify import find_run_id
+from holdfast.run.inputs import SourceFile, copy_inputs
 from holdfast.run.layout import Layout
 from holdfast.run.mend import Counted, Mender
 from holdfast.run.opening import MakeRecord, open_session
 from holdfast.run.planner import UNKNOWN, Planner
 from holdfast.run.reading import RunReader
-from holdfast.run.rebuild import copy_inputs, rebuild_journal
+from holdfast.run.rebuild import rebuild_journal
 from holdfast.run.records import Input, PlanEntry, Session, Trial, classify, decode
 from holdfast.run.result_file import Fault
 from holdfast.run.session import RunSession

@@ -125,11 +125,23 @@ class _Count:
 
 def verify_run(reader: RunReader, deep: Deep | None = None) -> Verification:
     """Counts everything in the run; with `deep`, also what the records say of one another."""
-    count, seen = _Count(), Seen()
+    count, indexed = _Count(), set(reader.finished())
+    states, damage = _read_all(reader, count, deep)
+    pins = [*count.pins(), *reader.index.gone()]
+    damage = reader.index.name_missed(damage + cross_check(states, pins, count.lost()))
+    if not any(item.is_loss for item in damage):
+        damage += _check_counts(count) + _check_index(count, reader, indexed)
+    damage += _check_files(reader, count)
+    if deep is not None:
+        damage += deep.check(count.sessions, count.artifacts)
+    return _result(reader, count, states, damage, deep)
+
+
+def _read_all(reader: RunReader, count: _Count, deep: Deep | None) -> tuple[list[SegmentState], list[Damage]]:
+    """Counts every record once; what the segments were found to hold, and what is wrong within them, in order."""
+    seen, walk = Seen(), Walk(reader.journal)
     states: list[SegmentState] = []
     found: dict[SegmentId, list[Damage]] = {}
-    indexed = set(reader.finished())
-    walk = Walk(reader.journal)
     for segment in walk:
         count.enter(segment.ident)
         with reader.journal.scan(segment, settle=True) as scan:
@@ -142,14 +154,7 @@ def verify_run(reader: RunReader, deep: Deep | None = None) -> Verification:
         found[segment.ident] = scan.damage
         states.append(state_of(segment, scan))
     count.sort()
-    damage = [item for ident in sorted(found) for item in found[ident]]
-    damage = reader.index.name_missed(damage + cross_check(states, [*count.pins(), *reader.index.gone()], count.lost()))
-    if not any(item.is_loss for item in damage):
-        damage += _check_counts(count) + _check_index(count, reader, indexed)
-    damage += _check_files(reader, count)
-    if deep is not None:
-        damage += deep.check(count.sessions, count.artifacts)
-    return _result(reader, count, states, damage, deep)
+    return states, [item for ident in sorted(found) for item in found[ident]]
 
 
 def _result(
