@@ -120,13 +120,7 @@ class Journal:
         file = self.open(segment)
         try:
             size = file.size()
-            if settle and not segment.named_sealed:
-                with contextlib.suppress(OSError):
-                    file.sync()
-                    settle = False
-            else:
-                settle = False
-            if settle:
+            if settle and not segment.named_sealed and not _is_synced(file):
                 size = last_frame_offset(SegmentScan(file, self.run, segment.ident, segment.where, size=size))
             yield SegmentScan(file, self.run, segment.ident, segment.where, start=start, next_seq=next_seq, size=size)
         finally:
@@ -163,6 +157,15 @@ class Journal:
         finally:
             file.close()
         return Frame(header, offset, payload) if digest_of(payload) == header.digest else None
+
+
+def _is_synced(file: ReadFile) -> bool:
+    """Syncs a file; whether that went well."""
+    try:
+        file.sync()
+    except OSError:
+        return False
+    return True
 
 
 def open_segment(fs: FileSystem, path: Path) -> ReadFile:

@@ -16,7 +16,6 @@ from holdfast.spec import Operation
 from holdfast.tasks.choices import shuffled
 from holdfast.tasks.columns import Columns
 from holdfast.tasks.identity import Identities, key_text
-from holdfast.tasks.ingest import canonical_json
 from holdfast.tasks.nearest import did_you_mean, listing
 from holdfast.tasks.operations import select
 from holdfast.tasks.rows import Rows
@@ -97,10 +96,6 @@ class Dataset:
     def has_ids(self) -> bool:
         """Whether the samples have ids of their own, and are not named by their content."""
         return self._identities.given
-
-    def row_line(self, position: int) -> bytes:
-        """The sample's row in its canonical form, with its line end."""
-        return canonical_json(self.rows[self._selection.rows[position]]) + b"\n"
 
     def place(self, position: int) -> str:
         """Where the sample stands in its file, for people."""
