@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.errors import NotARun
 from holdfast.journal import Damage, Kind, SegmentId
+from holdfast.journal.queue import Item
 from holdfast.journal.segment import parse_name
-from holdfast.journal.writer import _Item
 from holdfast.run import RunReader, RunSession, verify_run
 from holdfast.run.records import Answer, Call, Record, Score, Session, SessionEnd, Status, Step, Trial, decode, encode
 
@@ -50,7 +50,7 @@ class Account:
         lines = [encode(record) for record in records]
         self.attempted.update(lines)
         writer, waiter = session._writer, Future()
-        items = [_Item(session._line(record), getattr(record, "trial", ""), waiter) for record in records]
+        items = [Item(session._line(record), getattr(record, "trial", ""), waiter) for record in records]
         with writer._lock:
             for item in items[:-1]:
                 writer._try_put(item._replace(waiter=None))

@@ -9,9 +9,9 @@ from holdfast.journal.frame import FORMAT, RecordId
 from holdfast.journal.index import Entry, Index
 from holdfast.journal.index_answers import Row
 from holdfast.journal.index_file import Closing
-from holdfast.journal.segment import SegmentId
+from holdfast.journal.segment import SegmentId, SegmentPin
 from holdfast.journal.states import SegmentState, cross_check, state_of
-from holdfast.journal.writer import JournalWriter, SegmentPin
+from holdfast.journal.writer import JournalWriter
 
 __all__ = [
     "BLOB_BYTES",

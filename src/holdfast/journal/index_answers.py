@@ -16,9 +16,8 @@ from holdfast.errors import StorageFailure
 from holdfast.journal.damage import Damage
 from holdfast.journal.frame import RecordId
 from holdfast.journal.index_file import IndexFile
-from holdfast.journal.segment import SegmentId
+from holdfast.journal.segment import SegmentId, SegmentPin
 from holdfast.journal.states import SegmentState, cross_check
-from holdfast.journal.writer import SegmentPin
 
 _PAGE_KEYS = 10_000
 STATE = (

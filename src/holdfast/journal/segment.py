@@ -59,6 +59,17 @@ class SegmentId(NamedTuple):
         return f"{self}.jsonl.zst" if sealed else f"{self}.open.jsonl.zst"
 
 
+class SegmentPin(NamedTuple):
+    """How long a segment was when it was last looked at: what must still be there later."""
+
+    session: int
+    writer: int
+    number: int
+    frames: int
+    last_digest: str
+    sealed: bool
+
+
 def where_of(path: Path) -> str:
     """How a segment's file is named in messages: relative to its run."""
     return f"{path.parent.name}/{path.name}"
@@ -119,6 +130,10 @@ class SegmentWriter:
     @property
     def frames(self) -> int:
         return len(self._offsets)
+
+    def pin(self) -> SegmentPin:
+        """Of the whole segment, once it is sealed."""
+        return SegmentPin(*self.ident, self.frames, self.last_digest.hex(), sealed=True)
 
     def append(self, lines: Sequence[bytes], keys: Sequence[str]) -> int:
         """Writes one frame of records and syncs it; its sequence number."""

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from holdfast.journal.damage import Damage, Kind
 from holdfast.journal.directory import SegmentFile
 from holdfast.journal.scan import SegmentScan
-from holdfast.journal.segment import SegmentId
-from holdfast.journal.writer import SegmentPin
+from holdfast.journal.segment import SegmentId, SegmentPin
 
 _MISSING_NAMED = 1000
 
