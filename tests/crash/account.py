@@ -13,7 +13,8 @@ from holdfast.journal import Damage, Kind, SegmentId
 from holdfast.journal.queue import Item
 from holdfast.journal.segment import parse_name
 from holdfast.run import RunReader, RunSession, verify_run
-from holdfast.run.records import Answer, Call, Record, Score, Session, SessionEnd, Status, Step, Trial, decode, encode
+from holdfast.run.codec import decode, encode
+from holdfast.run.records import Answer, Call, Record, Score, Session, SessionEnd, Status, Step, Trial
 
 
 class Broken(AssertionError):  # noqa: N818 - reads as a sentence where it is raised

@@ -14,7 +14,7 @@ from programs import KEYS, check_finished, check_kept, work
 
 import holdfast
 import workload
-from holdfast.run import records
+from holdfast.run import codec
 from holdfast.storage import crashpoints
 
 ARRIVALS = (1, 2, 5)
@@ -29,7 +29,7 @@ def arrivals(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(crashpoints, "reach", lambda name: count.update([name]))
         patch.setattr(crashpoints, "armed", lambda name: name == "frame.half-written")
-        patch.setattr(records, "BLOB_BYTES", records.BLOB_BYTES)
+        patch.setattr(codec, "BLOB_BYTES", codec.BLOB_BYTES)
         patch.setattr(workload, "tell", lambda *_: None)
         assert workload.main([str(tmp_path_factory.mktemp("points") / "undisturbed"), *KEYS]) == 0
     return count

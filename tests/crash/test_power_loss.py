@@ -13,8 +13,9 @@ from gates import GatedFileSystem, Life
 from power import PowerLoss
 
 from holdfast.errors import StorageFailure
-from holdfast.run import RunReader, records
-from holdfast.run.records import Note, encode
+from holdfast.run import RunReader, codec
+from holdfast.run.codec import encode
+from holdfast.run.records import Note
 from holdfast.storage.faulty import Fault, FaultyFileSystem
 from holdfast.storage.filesystem import RealFileSystem
 
@@ -24,7 +25,7 @@ SEED = 20261104
 @pytest.fixture(autouse=True)
 def small_blobs(monkeypatch, no_cache):
     """Records of a few hundred bytes are stored as blobs, and readers keep no index between two states."""
-    monkeypatch.setattr(records, "BLOB_BYTES", scenarios.BLOB_BYTES)
+    monkeypatch.setattr(codec, "BLOB_BYTES", scenarios.BLOB_BYTES)
 
 
 @pytest.mark.parametrize("workload", [scenarios.orderly, scenarios.abandoned])

@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.run import RunReader, RunSession, create_run, open_session, records, session_record
+from holdfast.run import RunReader, RunSession, codec, create_run, open_session, session_record
 from holdfast.run.records import Answer, Call, Score, Status, Step, Trial
 
 SEGMENT_BYTES = 1000
@@ -75,7 +75,7 @@ def work(root: Path, keys: list[str], limit: int | None, bulk: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    records.BLOB_BYTES = BLOB_BYTES
+    codec.BLOB_BYTES = BLOB_BYTES
     if mutant := take_option(arguments, "--mutant"):
         apply_mutant(mutant)
     bulk = int(take_option(arguments, "--bulk") or 0)

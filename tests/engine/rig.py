@@ -18,8 +18,9 @@ from holdfast.engine.begin import Begun, begin_resume, begin_run
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.prepare import IN_MEMORY
 from holdfast.run import verify_run
+from holdfast.run.codec import decode
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Record, Trial, decode
+from holdfast.run.records import Record, Trial
 from holdfast.spec import resolve, typed_eval
 
 Behaviour = Callable[[Any, int], Awaitable[Reply]]

@@ -9,7 +9,8 @@ import pytest
 
 import holdfast.run.slim
 from evals import python_eval
-from holdfast.run.records import Step, decode
+from holdfast.run.codec import decode
+from holdfast.run.records import Step
 from program import until
 from remote_runs import cut_short, tree, upload
 

@@ -16,9 +16,10 @@ from durable import begin_run, begin_session, crashed_run, data_pieces, finish_t
 from holdfast.errors import RunDamaged, StorageFailure, UsageError
 from holdfast.journal import JournalWriter
 from holdfast.journal.segment import parse_name
-from holdfast.run import RunReader, clean, open_session, records, rewrite, session_record
+from holdfast.run import RunReader, clean, codec, open_session, rewrite, session_record
 from holdfast.run.clean import clean_steps
-from holdfast.run.records import Call, Score, SessionEnd, Status, Step, Trial, decode, encode
+from holdfast.run.codec import decode, encode
+from holdfast.run.records import Call, Score, SessionEnd, Status, Step, Trial
 from holdfast.storage import RealFileSystem, crashpoints
 from holdfast.storage.faulty import Fault, FaultyFileSystem
 
@@ -29,7 +30,7 @@ POINTS = [point for point in crashpoints.MAINTENANCE if point.startswith("clean.
 @pytest.fixture(autouse=True)
 def small_blobs(monkeypatch):
     """Records far shorter than usual are stored as blobs."""
-    monkeypatch.setattr(records, "BLOB_BYTES", BLOB_BYTES)
+    monkeypatch.setattr(codec, "BLOB_BYTES", BLOB_BYTES)
 
 
 def records_of(root):

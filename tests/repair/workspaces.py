@@ -11,7 +11,8 @@ from evals import write_dataset, write_eval
 from holdfast.engine.begin import begin_run
 from holdfast.engine.plan import KeySet, Lane
 from holdfast.run import RunReader, RunSession, open_session, session_record
-from holdfast.run.records import Status, Trial, decode
+from holdfast.run.codec import decode
+from holdfast.run.records import Status, Trial
 from holdfast.run.result_file import RESULT, encode_result
 from holdfast.spec import load_eval, resolve
 

@@ -22,7 +22,8 @@ from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter
 from holdfast.journal.frame import COPY, decode_header
 from holdfast.run import RunReader
-from holdfast.run.records import Status, Trial, encode
+from holdfast.run.codec import encode
+from holdfast.run.records import Status, Trial
 from holdfast.storage import RealFileSystem
 from holdfast.storage.faulty import Fault, FaultyFileSystem
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from durable import begin_run, read_run
 from holdfast.errors import UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore, SegmentPin
-from holdfast.run import records
+from holdfast.run import codec
+from holdfast.run.codec import citation, cited_blob, classify, decode, encode, head_of, outsource
 from holdfast.run.records import (
     KEPT,
     NOT_KEPT,
@@ -29,14 +30,7 @@ from holdfast.run.records import (
     Status,
     Step,
     Trial,
-    citation,
-    cited_blob,
-    classify,
-    decode,
     decode_summary,
-    encode,
-    head_of,
-    outsource,
 )
 from holdfast.storage import RealFileSystem
 
@@ -79,7 +73,7 @@ def fields_of(struct):
 def length(request, monkeypatch):
     """Records are checked in another way when they are long; here all of them."""
     if request.param == "long":
-        monkeypatch.setattr(records, "BLOB_BYTES", 0)
+        monkeypatch.setattr(codec, "BLOB_BYTES", 0)
 
 
 @pytest.mark.parametrize("record_type", RECORD_TYPES, ids=lambda kind: kind.__name__)

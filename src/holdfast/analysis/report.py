@@ -14,9 +14,10 @@ import msgspec
 
 from holdfast.analysis.tally import Metric, Tally
 from holdfast.models.message import Usage
+from holdfast.run.codec import decode
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import RunReader
-from holdfast.run.records import FAILURES, KEPT, Score, Session, Status, Trial, decode
+from holdfast.run.records import FAILURES, KEPT, Score, Session, Status, Trial
 
 _TRIAL = b'"type":"trial"'
 _SCORE = b'"type":"score"'

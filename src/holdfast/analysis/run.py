@@ -12,10 +12,11 @@ from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import SessionStatus, run_status
 from holdfast.engine.execution import Ended
 from holdfast.journal import Row
+from holdfast.run.codec import decode
 from holdfast.run.find import find_run
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.reading import Large, RunReader
-from holdfast.run.records import Answer, Score, Session, Step, Trial, decode
+from holdfast.run.records import Answer, Score, Session, Step, Trial
 
 
 class Run:

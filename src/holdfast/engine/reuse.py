@@ -16,8 +16,9 @@ import msgspec
 
 from holdfast.engine.examine import saved_eval
 from holdfast.errors import ConfigurationError
+from holdfast.run.codec import decode
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Step, decode
+from holdfast.run.records import Step
 from holdfast.spec import ModelSpec, plain
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from holdfast.models.errors import Rejected
 from holdfast.models.message import Reply
+from holdfast.run.codec import decode
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Session, Step, decode
+from holdfast.run.records import Session, Step
 from holdfast.spec import EvalSpec, ModelSpec
 from holdfast.spec.wording import member
 

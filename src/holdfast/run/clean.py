@@ -17,11 +17,11 @@ import msgspec
 
 from holdfast.errors import HoldfastError, RunDamaged, StorageFailure, UsageError
 from holdfast.journal import Journal
+from holdfast.run.codec import citation
 from holdfast.run.identify import check_openable, find_run_id
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
-from holdfast.run.records import citation
 from holdfast.run.rewrite import Rewriter, prove
 from holdfast.run.verify import verify_run
 from holdfast.storage import RealFileSystem, crashpoints, take_lease

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.journal import BlobStore, JournalWriter
+from holdfast.run.codec import encode, outsource
 from holdfast.run.config_file import write_config
 from holdfast.run.environment import session_record
 from holdfast.run.inputs import Content, copy_inputs
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Record, encode, outsource
+from holdfast.run.records import Record
 from holdfast.run.session import RunSession
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name

@@ -14,11 +14,12 @@ from typing import Protocol
 import msgspec
 
 from holdfast.journal import Damage, Kind, RecordId
+from holdfast.run.codec import Envelope
 from holdfast.run.ends import Standing
 from holdfast.run.facts import Facts
 from holdfast.run.planner import UNKNOWN
 from holdfast.run.reading import RunReader
-from holdfast.run.records import ARTIFACT, AnyRecord, Envelope, Session, Status
+from holdfast.run.records import ARTIFACT, AnyRecord, Session, Status
 from holdfast.run.result_file import Fault, file_digest, results, where_of
 
 _VALID = Status.VALID.value

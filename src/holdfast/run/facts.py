@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from holdfast.journal import RecordId
+from holdfast.run.codec import Envelope
 from holdfast.run.ends import Ends
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Answer, AnyRecord, Envelope, Score, Step, Trial
+from holdfast.run.records import Answer, AnyRecord, Score, Step, Trial
 
 _HEAD_BYTES = 1 << 16
 _BATCH_ROWS = 2000

@@ -14,11 +14,12 @@ from typing import Any
 
 from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter, SegmentPin
+from holdfast.run.codec import encode
 from holdfast.run.identify import check_openable, find_run_id
 from holdfast.run.layout import Layout
 from holdfast.run.reader_index import take_further
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Session, encode
+from holdfast.run.records import Session
 from holdfast.run.session import RunSession
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name

@@ -16,11 +16,12 @@ from typing import NamedTuple
 from holdfast.journal import BlobStore, Closing, Damage, Index, Journal, RecordId, Row, SegmentPin
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.states import never_brought
+from holdfast.run.codec import citation, cited_blob, classify, decode
 from holdfast.run.identify import find_run_id, refuse_newer
 from holdfast.run.layout import Layout
 from holdfast.run.notes import notes_of
 from holdfast.run.reader_index import own_cache
-from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd, citation, cited_blob, classify, decode
+from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
 _FINISHED = Closing("trial", KEPT)

@@ -14,11 +14,11 @@ from typing import Any
 
 from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.backup import Backup
+from holdfast.run.codec import encode
 from holdfast.run.environment import session_record
 from holdfast.run.inputs import SourceFile, copy_inputs
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
-from holdfast.run.records import encode
 from holdfast.run.session import RunSession
 from holdfast.storage import Lease, crashpoints
 from holdfast.storage.filesystem import FileSystem

@@ -21,6 +21,7 @@ import msgspec
 from holdfast.errors import ConfigurationError, NotARun, RunHeld, StorageFailure
 from holdfast.journal import SegmentPin
 from holdfast.run.backup import Backup
+from holdfast.run.codec import classify, decode
 from holdfast.run.ends import Ends
 from holdfast.run.environment import session_record
 from holdfast.run.findings import (
@@ -42,7 +43,7 @@ from holdfast.run.opening import MakeRecord, open_session
 from holdfast.run.planner import UNKNOWN, Planner
 from holdfast.run.reading import RunReader
 from holdfast.run.rebuild import rebuild_journal
-from holdfast.run.records import Input, PlanEntry, Session, Trial, classify, decode
+from holdfast.run.records import Input, PlanEntry, Session, Trial
 from holdfast.run.result_file import Fault
 from holdfast.run.session import RunSession
 from holdfast.storage import RealFileSystem, take_lease

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.errors import UsageError
+from holdfast.run.codec import encode
 from holdfast.run.layout import Layout
-from holdfast.run.records import Status, Trial, encode
+from holdfast.run.records import Status, Trial
 from holdfast.storage.filesystem import FileSystem, write_atomically
 
 RESULT = "result.json"

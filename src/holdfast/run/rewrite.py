@@ -18,7 +18,8 @@ from holdfast.journal import Damage, Journal, SegmentFile, SegmentId, SegmentPin
 from holdfast.journal.directory import Seen
 from holdfast.journal.scan import SegmentScan
 from holdfast.journal.segment import SegmentWriter
-from holdfast.run.records import Session, SessionEnd, classify, decode
+from holdfast.run.codec import classify, decode
+from holdfast.run.records import Session, SessionEnd
 from holdfast.storage import crashpoints
 
 FRAME_BYTES = 1 << 20

@@ -17,9 +17,10 @@ import msgspec
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.journal.index_file import INDEX
+from holdfast.run.codec import encode, outsource
 from holdfast.run.environment import now
 from holdfast.run.reading import RunReader
-from holdfast.run.records import FAILURE, FAILURES, Note, Record, Session, SessionEnd, encode, outsource
+from holdfast.run.records import FAILURE, FAILURES, Note, Record, Session, SessionEnd
 from holdfast.run.spool import Uploader
 from holdfast.storage import Lease
 from holdfast.storage.failures import Failure, Failures, joined

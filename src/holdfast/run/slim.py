@@ -15,11 +15,12 @@ import msgspec
 
 from holdfast.errors import HoldfastError, NotARun
 from holdfast.journal import Journal
+from holdfast.run.codec import decode, head_of
 from holdfast.run.create import create_run
 from holdfast.run.inputs import SourceFile
 from holdfast.run.layout import Layout
 from holdfast.run.reading import RunReader
-from holdfast.run.records import Answer, Note, Record, Score, Session, Step, Trial, decode, head_of
+from holdfast.run.records import Answer, Note, Record, Score, Session, Step, Trial
 from holdfast.run.survey import Survey
 
 KIND = "recover"

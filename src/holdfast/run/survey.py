@@ -23,9 +23,10 @@ from holdfast.journal import (
 from holdfast.journal.frame import Frame, RecordId
 from holdfast.journal.scan import SegmentScan
 from holdfast.journal.states import never_brought
+from holdfast.run.codec import cited_blob, classify, decode
 from holdfast.run.identify import refuse_newer
 from holdfast.run.layout import Layout
-from holdfast.run.records import KEPT, Session, SessionEnd, cited_blob, classify, decode
+from holdfast.run.records import KEPT, Session, SessionEnd
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
 _TRIAL, _SESSION = b'{"type":"trial"', b'{"type":"session'

@@ -15,9 +15,10 @@ import msgspec
 
 from holdfast.journal import Damage, Kind, SegmentId, SegmentPin, SegmentState, cross_check, state_of
 from holdfast.journal.directory import Seen, Walk
+from holdfast.run.codec import Envelope, citation, decode
 from holdfast.run.deep import Deep
 from holdfast.run.reading import RunReader
-from holdfast.run.records import AnyRecord, Envelope, Session, SessionEnd, Trial, citation, decode
+from holdfast.run.records import AnyRecord, Session, SessionEnd, Trial
 
 
 class Verification(msgspec.Struct):
