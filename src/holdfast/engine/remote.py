@@ -12,11 +12,12 @@ from pathlib import Path
 
 from holdfast.engine.begin import Begun, begin_resume, begin_run, examine_run
 from holdfast.errors import NotARun, UsageError
-from holdfast.run.home import Brought, bring_home, id_in_store, remove_leftovers, wanted
+from holdfast.run.home import Brought, bring_home, remove_leftovers
 from holdfast.run.identify import find_run_id
 from holdfast.run.layout import Layout
 from holdfast.run.remote import open_view
 from holdfast.run.spool import Uploader, newest_session, spool_root
+from holdfast.run.stored import id_in_store, wanted
 from holdfast.run.uploads import Uploads
 from holdfast.spec import EvalSpec
 from holdfast.storage.filesystem import RealFileSystem

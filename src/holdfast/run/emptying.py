@@ -15,10 +15,10 @@ import msgspec
 
 from holdfast.errors import NotARun, RunHeld, StorageFailure
 from holdfast.journal.index_file import INDEX
-from holdfast.run.home import WANTED
 from holdfast.run.lag import LAG
 from holdfast.run.layout import Layout
 from holdfast.run.spool import newest_session
+from holdfast.run.stored import WANTED
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.lease import find_holder, held
 from holdfast.storage.remote import RemoteStore

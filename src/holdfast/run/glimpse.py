@@ -17,8 +17,8 @@ from holdfast.journal import SegmentId
 from holdfast.journal.scan import SegmentScan
 from holdfast.journal.segment import parse_name
 from holdfast.run.codec import decode
-from holdfast.run.home import id_in_store
 from holdfast.run.records import Session, SessionEnd
+from holdfast.run.stored import id_in_store
 from holdfast.storage.remote import Entry, RemoteFile, RemoteStore
 from holdfast.storage.remote_lease import Published, find_remote_holder
 

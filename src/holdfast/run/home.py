@@ -13,23 +13,21 @@ import tempfile
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
-from holdfast.errors import NotARun, StorageFailure
+from holdfast.errors import StorageFailure
 from holdfast.journal import SegmentFile, SegmentId
 from holdfast.journal.scan import SegmentScan
 from holdfast.journal.segment import parse_name, where_of
 from holdfast.journal.splice import Copy, splice
-from holdfast.run.identify import ids_at, ids_in
+from holdfast.run.identify import ids_in
 from holdfast.run.layout import Layout
+from holdfast.run.stored import id_in_store, is_here, wanted
 from holdfast.run.survey import Survey
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import RealFileSystem
-from holdfast.storage.remote import Entry, RemoteFile, RemoteStore
+from holdfast.storage.remote import Entry, RemoteStore
 
-WANTED = ("journal/", "inputs/", "blobs/", "artifacts/")
-_FILES = ("config.yaml", "serving.yaml")
 _FETCHING = ".fetching-"
 _FETCHERS, _CHECKERS = 8, 2
 """A store answers late and many at once, and waiting costs nothing; checking takes a core and the memory of a frame."""
@@ -49,33 +47,6 @@ class Brought:
         self.bytes += other.bytes
         self.already += other.already
         self.warnings += other.warnings
-
-
-def wanted(store: RemoteStore) -> list[Entry]:
-    """The objects of the run at the URL.
-
-    Raises:
-        NotARun: there is no segment at the URL.
-        StorageFailure: the store cannot be listed.
-    """
-    entries = [entry for entry in store.list() if _is_wanted(entry.key)]
-    if not any(entry.key.startswith("journal/") for entry in entries):
-        raise NotARun(f"{store.url} holds no run: there is no segment below it.", hint="Give the URL of a run.")
-    keys = {entry.key for entry in entries}
-    return [entry for entry in entries if _sealed_key(entry.key) == entry.key or _sealed_key(entry.key) not in keys]
-
-
-def id_in_store(store: RemoteStore, entries: list[Entry]) -> bytes:
-    """The id of the run in the store, by the first segment that has a sound header near its start.
-
-    Raises:
-        NotARun: none has.
-        StorageFailure: the store does not answer.
-    """
-    for entry in entries:
-        if entry.key.startswith("journal/") and (found := ids_at(partial(RemoteFile(store, entry).read_at, 0))):
-            return found[0]
-    raise NotARun(f"Nothing legible is in the journal at {store.url}.", hint="Its segments are damaged at their start.")
 
 
 def bring_home(
@@ -109,27 +80,6 @@ def remove_leftovers(root: Path) -> None:
     """Removes what was under way when a bringing home to this directory was killed; nobody else may be at it."""
     for path in root.glob(f"{_FETCHING}*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def is_here(root: Path, entry: Entry) -> bool:
-    """Whether an object of the store is in the directory, as it is or under the name it has since been sealed with."""
-    return (root / entry.key).exists() or (root / _sealed_key(entry.key)).exists()
-
-
-def _is_wanted(key: str) -> bool:
-    parts = Path(key).parts
-    if ".." in parts or key.startswith("/") or any(part.startswith(".") for part in parts):
-        return False
-    if key.startswith("journal/"):
-        return len(parts) == 2 and parse_name(parts[1]) is not None
-    return key in _FILES or key.startswith(WANTED)
-
-
-def _sealed_key(key: str) -> str:
-    """The key that an unsealed segment has once it is sealed; any other key as it is."""
-    directory, _, name = key.rpartition("/")
-    parsed = parse_name(name) if directory == "journal" else None
-    return f"journal/{parsed[0].filename(sealed=True)}" if parsed else key
 
 
 def _sync(root: Path) -> None:

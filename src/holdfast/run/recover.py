@@ -20,11 +20,12 @@ from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
 from holdfast.run.create import make_directories, refuse_existing
 from holdfast.run.find import RUNS
-from holdfast.run.home import Brought, bring_home, id_in_store, is_here, remove_leftovers, wanted
+from holdfast.run.home import Brought, bring_home, remove_leftovers
 from holdfast.run.identify import find_run_id
 from holdfast.run.layout import Layout
 from holdfast.run.slim import origin_of, slim
 from holdfast.run.spool import spool_root
+from holdfast.run.stored import id_in_store, is_here, wanted
 from holdfast.run.survey import Survey
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, write_atomically

@@ -17,9 +17,10 @@ import msgspec
 
 from holdfast.errors import NotARun, StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
-from holdfast.run.home import Brought, bring_home, wanted
+from holdfast.run.home import Brought, bring_home
 from holdfast.run.layout import Layout
 from holdfast.run.spool import spool_root
+from holdfast.run.stored import wanted
 from holdfast.storage.remote import Entry, RemoteStore
 
 _TAGS = "tags.json"

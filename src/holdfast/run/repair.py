@@ -11,39 +11,35 @@ Before anything is replaced, its bytes are in a new directory `backup-<n>`. A se
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from holdfast.errors import ConfigurationError, NotARun, RunHeld, StorageFailure
-from holdfast.journal import SegmentPin
+from holdfast.errors import ConfigurationError, NotARun, StorageFailure
 from holdfast.run.backup import Backup
+from holdfast.run.basis import Basis, fields_of
 from holdfast.run.codec import classify, decode
 from holdfast.run.ends import Ends
-from holdfast.run.environment import session_record
 from holdfast.run.findings import (
     Conflict,
     Findings,
     Group,
     Tally,
-    WhyNot,
     has_results,
     not_planned,
     places,
     planned_scorers,
 )
 from holdfast.run.identify import find_run_id
-from holdfast.run.inputs import SourceFile, copy_inputs
 from holdfast.run.layout import Layout
 from holdfast.run.mend import Counted, Mender
-from holdfast.run.opening import MakeRecord, open_session
+from holdfast.run.opening import open_session
 from holdfast.run.planner import UNKNOWN, Planner
 from holdfast.run.reading import RunReader
 from holdfast.run.rebuild import rebuild_journal
-from holdfast.run.records import Input, PlanEntry, Session, Trial
+from holdfast.run.records import Input, PlanEntry, Trial
 from holdfast.run.result_file import Fault
 from holdfast.run.session import RunSession
 from holdfast.storage import RealFileSystem, take_lease
@@ -97,18 +93,6 @@ def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> Re
         planner.close()
 
 
-class _Base:
-    """What the record of the repairing session rests on: the last session, or one that was made again."""
-
-    def __init__(self, fields: dict[str, Any], inputs: Mapping[str, SourceFile], why_not: WhyNot, *, new: bool) -> None:
-        self.fields, self.inputs, self.why_not, self.is_new = fields, inputs, why_not, new
-
-    def make(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> Session:
-        copied = copy_inputs(reader.inputs, self.inputs)
-        fields = {**self.fields, "inputs": {**self.fields.get("inputs", {}), **copied}}
-        return session_record(reader.run.hex(), number, pins, **fields)
-
-
 class _Work:
     def __init__(self, root: Path, planner: Planner, fs: FileSystem) -> None:
         self.layout, self.planner, self.fs = Layout(root), planner, fs
@@ -147,7 +131,7 @@ class _Work:
         if base is not None and (findings.new or base.is_new):
             if base.is_new:
                 self.changes.append("A session record was written, made from the configuration.")
-            self._record(open_session(self.layout.root, _unchanged(base, pins), self.fs), findings)
+            self._record(open_session(self.layout.root, base.unless_changed(pins), self.fs), findings)
         return self._told(findings)
 
     def _read(self, reader: RunReader) -> Counted:
@@ -166,7 +150,7 @@ class _Work:
         if losses:
             self.notes.append(f"The journal is damaged in {losses} places, and stays so; `holdfast verify` names them.")
 
-    def _base(self, reader: RunReader) -> _Base | None:
+    def _base(self, reader: RunReader) -> Basis | None:
         last = reader.sessions[-1] if reader.sessions else None
         if last is None or any(item.digest == UNKNOWN for item in last.inputs.values()):
             return self._remade(last.config if last else self._config(), known=last is not None)
@@ -175,7 +159,7 @@ class _Work:
             told = "The planned grid could not be made again, so results are held against the plan's tasks only"
             self.notes.append(f"{told}: {reason}")
         planned = planned_scorers(reader.sessions)
-        return _Base(_fields(last), {}, lambda trial: not_planned(planned, trial) or grid(trial), new=False)
+        return Basis(fields_of(last), {}, lambda trial: not_planned(planned, trial) or grid(trial), new=False)
 
     # A run of which only other files are left.
 
@@ -188,7 +172,7 @@ class _Work:
             self._rebuild(base, findings)
         return self._told(findings)
 
-    def _rebuild(self, base: _Base, findings: Findings) -> None:
+    def _rebuild(self, base: Basis, findings: Findings) -> None:
         lease = take_lease(self.fs, self.layout.root)
         session = rebuild_journal(self.fs, self.layout, lease, self.backup, base.fields, base.inputs)
         self.changes.append(
@@ -214,7 +198,7 @@ class _Work:
         self.missing.append(f"The configuration: no session record survives, and config.yaml {state}.")
         return None
 
-    def _remade(self, config: dict[str, Any] | None, *, known: bool = False) -> _Base | None:
+    def _remade(self, config: dict[str, Any] | None, *, known: bool = False) -> Basis | None:
         """The session made again; a plan that is still not known has been told of before."""
         if config is None:
             return None
@@ -222,9 +206,9 @@ class _Work:
         self.missing += remade.missing
         if remade.missing:
             remade.fields.setdefault("inputs", {})["plan"] = Input(UNKNOWN, 0, copied=False)
-        return _Base(remade.fields, remade.inputs, remade.why_not, new=not (known and remade.missing))
+        return Basis(remade.fields, remade.inputs, remade.why_not, new=not (known and remade.missing))
 
-    def _look(self, base: _Base | None) -> Findings:
+    def _look(self, base: Basis | None) -> Findings:
         why_not = base.why_not if base else lambda trial: not_planned({}, trial)
         findings = Findings(self.layout, self.ends, why_not, self.tally)
         findings.look()
@@ -276,20 +260,3 @@ class _Work:
             missing=self.missing,
             notes=self.notes,
         )
-
-
-def _fields(last: Session) -> dict[str, Any]:
-    names = ("name", "config", "inputs", "planned", "plan", "code", "source", "serving")
-    return {name: getattr(last, name) for name in names}
-
-
-def _unchanged(base: _Base, pins: list[SegmentPin]) -> MakeRecord:
-    def make(reader: RunReader, number: int, now: list[SegmentPin]) -> Session:
-        if now != pins:
-            raise RunHeld(
-                f"Another session has worked on {reader.layout.root} while it was looked through.",
-                hint="No result was recorded; repair again.",
-            )
-        return base.make(reader, number, now)
-
-    return make
