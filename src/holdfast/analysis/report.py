@@ -78,6 +78,11 @@ class _Group:
         for axis, value in trial.axes.items():
             self.by_axis.setdefault(axis, {}).setdefault(value, Tally()).add(trial)
 
+    def take_failure(self, trial: Trial) -> None:
+        self.failed.add(trial.trial)
+        if trial.status is Status.FAILED:
+            self.all.add_failed(trial)
+
     def take_score(self, scorer: str, value: float, axes: dict[str, str]) -> None:
         self.all.add_score(scorer, value)
         for axis, at in axes.items():
@@ -103,11 +108,7 @@ class _Group:
 
 
 def make_report(reader: RunReader) -> Report:
-    """The report of a run in any state.
-
-    Raises:
-        RunDamaged: never for damage in the journal: what is lost is owed, and coverage shows it.
-    """
+    """The report of a run in any state; what damage has lost is owed, and coverage shows it."""
     session = reader.sessions[-1] if reader.sessions else None
     groups = _collect(reader, session)
     tasks: dict[str, dict[str, GroupReport]] = {}
@@ -135,17 +136,12 @@ def _collect(reader: RunReader, session: Session | None) -> dict[tuple[str, str]
             _take_late(groups, decode(line))
         if not line.startswith(_TRIAL, 1) or not isinstance(trial := decode(line), Trial):
             continue
-        group = groups.get((trial.task, trial.model))
-        if group is None:
+        if (group := groups.get((trial.task, trial.model))) is None:
             continue
-        if trial.status.is_kept:
-            if counting.get(trial.trial, ident) == ident:
-                group.take(trial)
-        elif trial.status is Status.FAILED:
-            group.all.add_failed(trial)
-            group.failed.add(trial.trial)
-        else:
-            group.failed.add(trial.trial)
+        if not trial.status.is_kept:
+            group.take_failure(trial)
+        elif counting.get(trial.trial, ident) == ident:
+            group.take(trial)
     for group in groups.values():
         # A failed attempt may stand behind the record that counts, where a late writer added it.
         group.failed = {key for key in group.failed if not _is_kept(reader, key)}

@@ -75,26 +75,35 @@ def main(arguments: list[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that knows few characters shows the others as escapes; nothing fails because of it.
         sys.stdout.reconfigure(errors="backslashreplace")
+    code = _carry_out(words, as_json="--json" in words)
+    mute_if_broken(sys.stderr)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _carry_out(words: list[str], *, as_json: bool) -> Any:
+    """Carries the command out; whatever goes wrong is told, and its exit code given."""
     try:
         with early.listening():
-            code = program.main(words, prog_name="holdfast", standalone_mode=False)
+            return program.main(words, prog_name="holdfast", standalone_mode=False)
     except HoldfastError as error:
-        code = _tell(error, as_json="--json" in words)
+        return _tell(error, as_json=as_json)
     except click.ClickException as error:
-        if "--json" in words:
-            code = _tell(UsageError(error.format_message()), as_json=True)
-        else:
-            error.show()
-            code = error.exit_code
+        return _tell_refusal(error, as_json=as_json)
     except click.Abort:
         code = early.exit_code or 130
         say("holdfast: stopped.")
+        return code
     except UnicodeEncodeError as error:
-        code = _tell(_unsayable(error), as_json="--json" in words)
+        return _tell(_unsayable(error), as_json=as_json)
     except OSError as error:
-        code = _tell_failure(error, as_json="--json" in words)
-    mute_if_broken(sys.stderr)
-    sys.exit(code if isinstance(code, int) else 0)
+        return _tell_failure(error, as_json=as_json)
+
+
+def _tell_refusal(error: click.ClickException, *, as_json: bool) -> int:
+    if as_json:
+        return _tell(UsageError(error.format_message()), as_json=True)
+    error.show()
+    return error.exit_code
 
 
 def _unsayable(error: UnicodeEncodeError) -> UsageError:

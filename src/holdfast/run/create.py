@@ -86,13 +86,8 @@ def refuse_existing(root: Path, otherwise: str = "add `--or-resume` to the same 
 def _create(
     fs: FileSystem, root: Path, beginning: _Beginning, fields: dict[str, Any], writer: dict[str, Any]
 ) -> RunSession:
-    make_directories(fs, root.parent)
-    _remove_leftovers(fs, root)
     run = os.urandom(16)
-    building = Layout(root.with_name(f".{root.name}.{_CREATING}-{run.hex()[:12]}"))
-    for directory in (building.root, building.journal, building.blobs, building.inputs, building.artifacts):
-        fs.make_directory(directory)
-    crashpoints.reach("run.directory-made")
+    building = _make_place(fs, root, run)
     with contextlib.ExitStack() as undo:
         undo.callback(_remove, fs, building.root)
         lease = take_lease(fs, building.root)
@@ -116,6 +111,17 @@ def _create(
         opened = RunSession(RunReader(root, fs, index=Layout(root).index), journal, lease, session)
         undo.pop_all()
         return opened
+
+
+def _make_place(fs: FileSystem, root: Path, run: bytes) -> Layout:
+    """The directories of a run, beside the place that it will have."""
+    make_directories(fs, root.parent)
+    _remove_leftovers(fs, root)
+    building = Layout(root.with_name(f".{root.name}.{_CREATING}-{run.hex()[:12]}"))
+    for directory in (building.root, building.journal, building.blobs, building.inputs, building.artifacts):
+        fs.make_directory(directory)
+    crashpoints.reach("run.directory-made")
+    return building
 
 
 def _remove(fs: FileSystem, building: Path) -> None:

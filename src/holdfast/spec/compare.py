@@ -163,14 +163,7 @@ class _Joiner:
     def scorers(self, field: Field, old: list[Any], new: list[Any], path: str) -> list[Any]:
         """Scorers by name: more may be added; the arguments of one that is there may not change."""
         before, after = _by_name(old), _by_name(new)
-        for name in [*before, *(name for name in after if name not in before)]:
-            place = f"{path}.{name}"
-            if name not in after:
-                self._add(place, Drift.ADDITIVE, "given", "left out", Verdict.KEPT)
-            elif name not in before:
-                self._add(place, Drift.ADDITIVE, None, "added", Verdict.GROWN)
-            elif not same_value(before[name], after[name]):
-                self._add(place, field.drift, _arguments(before[name]), _arguments(after[name]), Verdict.REFUSED)
+        self._members(field.drift, before, after, path, _arguments)
         return [*old, *(scorer for name, scorer in after.items() if name not in before)]
 
     def prompt(self, field: Field, old: Any, new: Any, path: str) -> Any:
@@ -178,16 +171,22 @@ class _Joiner:
         before, after = _variants(old), _variants(new)
         if before is None or after is None:
             return self._leaf(field.drift, old, new, path)
+        self._members(field.drift, before, after, path, str)
+        joined = {**before, **{name: text for name, text in after.items() if name not in before}}
+        return list(joined.values()) if isinstance(old, list) and isinstance(new, list) else joined
+
+    def _members(
+        self, drift: Drift, before: dict[str, Any], after: dict[str, Any], path: str, tell: Callable[[Any], Any]
+    ) -> None:
+        """Members that have names: more may come, those that are left out stay, and none may change."""
         for name in [*before, *(name for name in after if name not in before)]:
             place = f"{path}.{name}"
             if name not in after:
                 self._add(place, Drift.ADDITIVE, "given", "left out", Verdict.KEPT)
             elif name not in before:
                 self._add(place, Drift.ADDITIVE, None, "added", Verdict.GROWN)
-            elif before[name] != after[name]:
-                self._add(place, field.drift, before[name], after[name], Verdict.REFUSED)
-        joined = {**before, **{name: text for name, text in after.items() if name not in before}}
-        return list(joined.values()) if isinstance(old, list) and isinstance(new, list) else joined
+            elif not same_value(before[name], after[name]):
+                self._add(place, drift, tell(before[name]), tell(after[name]), Verdict.REFUSED)
 
     def use(self, field: Field, old: str | None, new: str | None, path: str) -> Any:
         """A task of the same name in a file at another place: whether its code is the same, the gate compares."""
