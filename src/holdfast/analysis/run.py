@@ -1,4 +1,7 @@
-"""A run, as Python sees it: open it, go through its trials and steps, ask for its report."""
+"""A run, as Python sees it: open it, go through its trials and steps, ask for its report.
+
+Nothing in the run is changed, and what is gone through is read as it is asked for, never held as a whole.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Beginning a session: a new run from an eval, or the next session of a run through the gate."""
+"""Beginning a session: a new run from an eval, or the next session of a run through the gate.
+
+Nothing is written before everything that can be checked was. A run is examined twice: before its lease is taken, so
+that a refusal leaves no trace, and under it, because another session may have changed the run meanwhile.
+"""
 
 from __future__ import annotations
 

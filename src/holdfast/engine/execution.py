@@ -21,19 +21,16 @@ from holdfast.engine.clock import Clock, RealClock
 from holdfast.engine.history import History, blocked_trials
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.levels import Levels
-from holdfast.engine.pace import Pace
 from holdfast.engine.plan import KeySet, Lane
 from holdfast.engine.prepare import Prepared
 from holdfast.engine.progress import Progress
+from holdfast.engine.ready import ready_models
 from holdfast.engine.reuse import Reuse
 from holdfast.engine.scheduler import LaneQueue, Scheduler
-from holdfast.engine.served import replied_before
-from holdfast.engine.slots import Level
 from holdfast.engine.trial import TrialEnvironment
 from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.lacking import lacking_scores
 from holdfast.run.session import RunSession
-from holdfast.spec import EvalSpec
 from holdfast.storage.failures import Failure
 
 
@@ -106,7 +103,7 @@ class Execution:
         """
         stuck = None if on_stuck is None else lambda: on_stuck(self._interrupted())
         self._interrupt = Interrupt(self._drain, self._stop, on_note=self._note_signal, on_stuck=stuck)
-        models = self._open_models(self._prepared.spec)
+        models = ready_models(self._prepared, self._session.reader, self._clock)
         levels = Levels(self._prepared.spec, {name: model.level for name, model in models.items()})
         self._scheduler = Scheduler(levels.run)
         self._carrier = self._make_carrier(models, levels)
@@ -156,18 +153,6 @@ class Execution:
                 await asyncio.sleep(0)
                 return
             self._session.check_store()
-
-    def _open_models(self, spec: EvalSpec) -> dict[str, Model]:
-        self._prepared.open_models()
-        models: dict[str, Model] = {}
-        expected = replied_before(self._session.reader, spec)
-        for name, provider in self._prepared.providers.items():
-            model = spec.models[name]
-            # A model in this machine's memory knows best how many requests it can work on.
-            limit = model.concurrency_limit or getattr(provider, "concurrency_limit", None)
-            pace, level = Pace(model.rate_limit, self._clock), Level(name, limit)
-            models[name] = Model(name, model, provider, pace, level, expected=expected.get(name, ""))
-        return models
 
     def _make_carrier(self, models: dict[str, Model], levels: Levels) -> Carrier:
         slots, tell = self._scheduler.slots, self._tell_trouble

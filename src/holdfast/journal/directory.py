@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from holdfast.journal.frame import HEADER_SIZE, Frame, Origin, RecordId, decode_
 from holdfast.journal.scan import SegmentScan
 from holdfast.journal.segment import SegmentId, parse_name, where_of
 from holdfast.storage.filesystem import FileSystem, ReadFile
+
+_CHUNK = 1 << 20
 
 
 class SegmentFile(NamedTuple):
@@ -157,6 +160,28 @@ class Journal:
         finally:
             file.close()
         return Frame(header, offset, payload) if digest_of(payload) == header.digest else None
+
+    def hash_prefix(self, segment: SegmentFile, length: int) -> tuple[int, bytes]:
+        """The size of a segment's file, and the hash of its first `length` bytes."""
+        file = self.open(segment)
+        try:
+            return file.size(), hash_parts(file, 0, length)[1]
+        finally:
+            file.close()
+
+
+def hash_parts(file: ReadFile, part: int, length: int) -> tuple[bytes, bytes]:
+    """The hashes of the first `part` and the first `length` bytes of a file; empty where those cannot be read."""
+    hash_, found, offset = sha256(), [], 0
+    for end in (part, length):
+        try:
+            while offset < end and (piece := file.read_at(offset, min(_CHUNK, end - offset))):
+                hash_.update(piece)
+                offset += len(piece)
+        except OSError:
+            return b"", b""
+        found.append(hash_.digest() if offset == end else b"")
+    return found[0], found[1]
 
 
 def _is_synced(file: ReadFile) -> bool:

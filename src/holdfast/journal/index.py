@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.journal.damage import Damage
-from holdfast.journal.directory import Journal, SegmentFile, Walk
+from holdfast.journal.directory import Journal, SegmentFile, Walk, hash_parts
 from holdfast.journal.frame import COPY, Frame
 from holdfast.journal.index_answers import STATE, Answers, damage_decoder, state_from
 from holdfast.journal.index_file import Closing
@@ -29,9 +28,7 @@ from holdfast.journal.scan import SegmentScan
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.states import SegmentState, state_of
 from holdfast.storage import crashpoints
-from holdfast.storage.filesystem import ReadFile
 
-_CHUNK = 1 << 20
 _BATCH_ROWS = 20_000
 _OPEN = "SELECT DISTINCT key FROM records WHERE key != '' EXCEPT SELECT key FROM records WHERE kind = ? AND flag = ?"
 _damage_encoder = msgspec.json.Encoder()
@@ -194,7 +191,7 @@ class Index(Answers):
     def _compare(self, segment: SegmentFile, known: _Known) -> tuple[int, bool]:
         """The size of a segment's file, and whether the bytes that were indexed are as they were."""
         was_hashed = known.length > 0 and self._hashed.get(segment.ident) == known.length
-        size, hash_ = hash_prefix(self._journal, segment, 0 if was_hashed else known.length)
+        size, hash_ = self._journal.hash_prefix(segment, 0 if was_hashed else known.length)
         unchanged = known.length > 0 and (size >= known.length if was_hashed else hash_ != b"" and hash_ == known.hash)
         if unchanged:
             self._hashed[segment.ident] = known.length
@@ -316,26 +313,3 @@ class Index(Answers):
 
 def _closes(row: _Values, closing: Closing) -> bool:
     return row[0] == closing.kind and row[8] == closing.flag
-
-
-def hash_prefix(journal: Journal, segment: SegmentFile, length: int) -> tuple[int, bytes]:
-    """The size of a segment's file, and the hash of its first `length` bytes."""
-    file = journal.open(segment)
-    try:
-        return file.size(), hash_parts(file, 0, length)[1]
-    finally:
-        file.close()
-
-
-def hash_parts(file: ReadFile, part: int, length: int) -> tuple[bytes, bytes]:
-    """The hashes of the first `part` and the first `length` bytes of a file; empty where those cannot be read."""
-    hash_, found, offset = sha256(), [], 0
-    for end in (part, length):
-        try:
-            while offset < end and (piece := file.read_at(offset, min(_CHUNK, end - offset))):
-                hash_.update(piece)
-                offset += len(piece)
-        except OSError:
-            return b"", b""
-        found.append(hash_.digest() if offset == end else b"")
-    return found[0], found[1]
