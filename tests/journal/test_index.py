@@ -424,7 +424,7 @@ class Unreadable:
 
 
 def test_two_readers_that_refresh_at_once_disturb_neither(run, monkeypatch):
-    """One that finds the cache in use goes on with a temporary index; the other keeps its file."""
+    """One that finds the cache in use takes a copy of what is known; the other keeps its file."""
     real = sqlite3.connect
 
     def impatient(*arguments, **options):
@@ -435,16 +435,22 @@ def test_two_readers_that_refresh_at_once_disturb_neither(run, monkeypatch):
     path = own_index(run)
     file = path.stat().st_ino
     first.index._db.execute("BEGIN IMMEDIATE")
+    assert second.index._path not in (None, path)
     second.refresh()
-    assert "could not be used" in second.index.note
+    assert second.index.note == ""
     assert list(second.finished()) == ["t1", "t2", "t3"]
     first.index._db.execute("COMMIT")
     assert path.stat().st_ino == file
     first.refresh()
     assert list(first.finished()) == ["t1", "t2", "t3"]
     assert first.index.note == ""
-    first.close()
+    private = second.index._path
     second.close()
+    assert not private.parent.exists()
+    first.close()
+    third = RunReader(run)
+    assert third.index._path == path
+    third.close()
 
 
 def test_recovery_22_a_full_disk_for_the_index_costs_no_answer(run, tmp_path, monkeypatch):

@@ -119,7 +119,7 @@ class IndexFile:
 
     def _create(self) -> sqlite3.Connection:
         if self._path is not None:
-            for name in (self._path, _journal_path(self._path), _sum_path(self._path)):
+            for name in (self._path, _journal_path(self._path), sum_path(self._path)):
                 name.unlink(missing_ok=True)
         db = self._connect()
         db.executescript("BEGIN;" + _SCHEMA)
@@ -133,7 +133,7 @@ class IndexFile:
             return
         self._changes = self._db.total_changes
         try:
-            _sum_path(self._path).write_bytes(_hash_file(self._path))
+            sum_path(self._path).write_bytes(_hash_file(self._path))
         except OSError as error:
             self.failures.note(INDEX, error)
 
@@ -152,7 +152,7 @@ class IndexFile:
             self._path = None
 
 
-def _sum_path(path: Path) -> Path:
+def sum_path(path: Path) -> Path:
     """Beside an index: the hash of its file, as it was after its last change."""
     return path.with_name(path.name + ".sum")
 
@@ -170,7 +170,7 @@ def _hash_file(path: Path) -> bytes:
 def has_its_sum(path: Path) -> bool:
     """Whether an index is byte for byte as it was left."""
     try:
-        return _sum_path(path).read_bytes() == _hash_file(path)
+        return sum_path(path).read_bytes() == _hash_file(path)
     except OSError:
         return False
 
@@ -217,7 +217,7 @@ def copy_index(source: Path, target: Path) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):
-        shutil.copyfile(_sum_path(source), _sum_path(target))
+        shutil.copyfile(sum_path(source), sum_path(target))
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

@@ -20,7 +20,7 @@ from holdfast.run.codec import citation, cited_blob, classify, decode
 from holdfast.run.identify import find_run_id, refuse_newer
 from holdfast.run.layout import Layout
 from holdfast.run.notes import notes_of
-from holdfast.run.reader_index import own_cache
+from holdfast.run.reader_index import ReaderIndex
 from holdfast.run.records import KEPT, AnyRecord, Session, SessionEnd
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
@@ -52,9 +52,11 @@ class RunReader:
         self.journal = Journal(self.fs, self.layout.journal, self.run)
         self.blobs = BlobStore(self.fs, self.layout.blobs)
         self.inputs = BlobStore(self.fs, self.layout.inputs)
-        self.index = Index(self.journal, classify, index or own_cache(self.layout, self.run), _FINISHED)
         with contextlib.ExitStack() as undo:
-            undo.callback(self.close)
+            self._own = ReaderIndex(self.layout, self.run) if index is None else None
+            undo.callback(self._let_go)
+            self.index = Index(self.journal, classify, self._own.path if self._own else index, _FINISHED)
+            undo.callback(self.index.close)
             self.refresh()
             undo.pop_all()
 
@@ -71,6 +73,11 @@ class RunReader:
 
     def close(self) -> None:
         self.index.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._own is not None:
+            self._own.close()
 
     # Records.
 

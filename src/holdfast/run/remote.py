@@ -57,7 +57,7 @@ def open_view(url: str) -> tuple[Path, Brought]:
         entries, warnings = [], [f"Only what is on this machine was read: {error}"]
     for directory in (root, *_directories(root)):
         directory.mkdir(parents=True, exist_ok=True)
-    _drop_stale(root, entries)
+    _drop_stale(store, spool, root, entries)
     if here:
         _link(spool, root)
     _drop_links(spool, root)
@@ -82,13 +82,24 @@ def _drop_links(spool: Path, root: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _drop_stale(root: Path, entries: list[Entry]) -> None:
+def _drop_stale(store: RemoteStore, spool: Path, root: Path, entries: list[Entry]) -> None:
     """Forgets what was fetched earlier and is no longer so in the store: the view shows what is there."""
     now = {entry.key: entry.tag for entry in entries}
     for key, tag in _read_tags(root).items():
-        if now.get(key) != tag and not (root / key).is_symlink():
+        if now.get(key) == tag or (spool / key).exists():
+            continue
+        if key in now or not _is_up(store, key):
             (root / key).unlink(missing_ok=True)
     _write_tags(root, entries)
+
+
+def _is_up(store: RemoteStore, key: str) -> bool:
+    """Whether an object is there now: another who looks may have fetched what came up since the store was listed."""
+    try:
+        return store.head(key, 1) != b""
+    except StorageFailure:
+        # Nobody can tell, and what was fetched stays.
+        return True
 
 
 def _read_tags(root: Path) -> dict[str, str]:
@@ -155,11 +166,11 @@ def _link_one(path: Path, target: Path) -> None:
 def _drop_open(spool: Path, root: Path, entries: list[Entry]) -> None:
     """Forgets copies of segments that have been sealed since, or are nowhere any more."""
     journal = Layout(root).journal
+    # Listed before those that are there: a copy that another takes meanwhile is not taken for one that is nowhere.
+    copies = [path for path in journal.iterdir() if (parsed := parse_name(path.name)) and not parsed[1]]
     names = [*_names(Layout(spool).journal), *(entry.key.rpartition("/")[2] for entry in entries)]
     there = {parsed[0] for name in names if (parsed := parse_name(name))}
-    for path in journal.iterdir():
+    for path in copies:
         parsed = parse_name(path.name)
-        if parsed and not parsed[1]:
-            is_sealed = (journal / parsed[0].filename(sealed=True)).exists()
-            if is_sealed or parsed[0] not in there:
-                path.unlink(missing_ok=True)
+        if parsed and (parsed[0] not in there or (journal / parsed[0].filename(sealed=True)).exists()):
+            path.unlink(missing_ok=True)
