@@ -102,6 +102,8 @@ def run_part(name: str, *words: object, cache: Path | None = None) -> dict[str, 
 def run_module(module: str, *words: object, cache: Path | None = None) -> dict[str, float]:
     """Runs a module of the benchmarks in a fresh process; the numbers that it prints."""
     environment = os.environ | ({"XDG_CACHE_HOME": str(cache)} if cache else {})
+    # As where it is installed: modules are compiled once, not in every process.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", module, *map(str, words)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment, cwd=_ROOT)
     numbers: dict[str, float] = json.loads(done.stdout)
