@@ -209,15 +209,6 @@ def test_the_identity_of_a_trial_is_what_is_asked(tmp_path):
     assert first != identity({"a": "{country}", "b": "{country}!"}, "a")
 
 
-def test_the_identity_of_the_scoring_is_by_scorer(tmp_path):
-    """A scorer that is added leaves the others' identity alone."""
-    one, _ = declared(tmp_path, prompt="{country}", target="{capital}")
-    two, _ = declared(tmp_path, prompt="{country}", target="{capital}", scorers=["exact", {"regex": {"pattern": "x"}}])
-    assert one.scoring_identity()["exact"] == two.scoring_identity()["exact"]
-    assert set(two.scoring_identity()) == {"exact", "regex"}
-    assert msgspec.json.decode(msgspec.json.encode(two.scoring_identity())) == two.scoring_identity()
-
-
 def test_an_entry_that_uses_a_python_task_may_set_what_it_leaves_open():
     """Scorers, epochs, limit and system of the entry hold; what it leaves out stays as the task has it."""
     made = Task(samples=[Sample("x", target="y")], solve=generate(), score=exact(), epochs=3, system="S")

@@ -157,11 +157,6 @@ class Answers(IndexFile):
         )
         return dict(self._ask(query, (kind, flag)))
 
-    def keys_in(self, session: int, writer: int, seq: int) -> list[str]:
-        """The keys that have records in one frame."""
-        query = "SELECT DISTINCT key FROM records WHERE (session, writer, seq) = (?, ?, ?) AND key != ''"
-        return [key for (key,) in self._ask(query, (session, writer, seq))]
-
 
 def state_from(row: tuple[object, ...]) -> SegmentState:
     """The state of a segment, given its columns."""

@@ -60,11 +60,6 @@ class RecordQueue:
         self._failure: StorageFailure | None = None
         self._room_waiters: list[asyncio.Future[None]] = []
 
-    @property
-    def failure(self) -> StorageFailure | None:
-        """Why the writer ended, if it did."""
-        return self._failure
-
     # For producers.
 
     def append(self, line: bytes, key: str = "") -> None:

@@ -94,10 +94,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         own = self.solve.identity(sample, axes) if isinstance(self.solve, Generate) else {"source": self.source}
         return {**own, "system": self.system, "args": self.args}
 
-    def scoring_identity(self) -> dict[str, Any]:
-        """What the scores depend on, by scorer."""
-        return {scorer.name: scorer.identity() for scorer in self.scorers}
-
 
 class TaskFactory:
     """A function that makes a task; called like the function, or with arguments that come as text."""
