@@ -17,7 +17,7 @@ import msgspec
 from bench.evals import PROMPT
 from bench.floor import FloorWriter
 from holdfast.models.message import Usage
-from holdfast.run.records import Answer, Call, Score, Status, Step, Trial
+from holdfast.run.core.records import Answer, Call, Score, Status, Step, Trial
 
 Ask = Callable[[str], Awaitable[tuple[str, Usage]]]
 """Puts one question to a model: the text of its reply, and the tokens."""

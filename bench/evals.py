@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from bench.material import Prose
-from holdfast.engine.begin import Begun, begin_run
 from holdfast.engine.execution import Ended, Execution
+from holdfast.engine.opening.begin import Begun, begin_run
 from holdfast.spec import EvalSpec, resolve, typed_eval
 
 PROMPT = "Say this again, and nothing else: {question}"

@@ -27,7 +27,7 @@ def _peak_mb() -> float:
 
 
 if __name__ == "__main__":
-    from holdfast.models.scripted import ScriptedProvider
+    from holdfast.models.scripted.provider import ScriptedProvider
 
     ScriptedProvider.send = _stop  # type: ignore[assignment, method-assign]
     with Path(os.devnull).open("w", encoding="utf-8") as sys.stderr:

@@ -11,8 +11,8 @@ from bench.floor import write_floor
 from bench.material import step_records
 from bench.measure import Figure, Setting, Target, cpu_of, median_of
 from holdfast.run import create_run
-from holdfast.run.records import Record
-from holdfast.run.session import RunSession
+from holdfast.run.core.records import Record
+from holdfast.run.session.session import RunSession
 
 PRODUCERS = 200
 

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import accumulate
 
 from holdfast.models.message import Usage
-from holdfast.run.records import Answer, Call, Record, Score, Status, Step, Trial
+from holdfast.run.core.records import Answer, Call, Record, Score, Status, Step, Trial
 
 SEED = 20_261
 _LETTERS = ("b", "c", "d", "f", "g", "gr", "h", "l", "m", "n", "p", "pr", "r", "s", "st", "t", "th", "tr", "v", "w")

@@ -21,7 +21,7 @@ from bench.measure import cpu_of
 from bench.workload import segments, write_trials
 from holdfast.journal import SegmentPin
 from holdfast.run import RunReader, open_session, session_record
-from holdfast.run.records import Session
+from holdfast.run.core.records import Session
 
 
 def write(root: str, count: str) -> dict[str, float]:

@@ -18,9 +18,9 @@ from unittest.mock import patch
 from bench.measure import ROUNDS, Figure, Setting, Target, cpu_of_child, run_part
 from bench.object_store import BUCKET, KEYS, ObjectStore
 from bench.workload import journal_bytes, segments, write_transcripts
-from holdfast.run.layout import Layout
-from holdfast.run.uploads import Uploads
-from holdfast.storage.remote import RemoteStore
+from holdfast.run.core.layout import Layout
+from holdfast.run.remote.upload_set import Uploads
+from holdfast.storage.object_store import RemoteStore
 
 _Found = dict[str, float]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.material import Prose, step_record, transcript_records, trial_key, trial_records
 from holdfast.run import create_run
-from holdfast.run.session import RunSession
+from holdfast.run.session.session import RunSession
 
 PRODUCERS = 64
 

@@ -14,7 +14,7 @@ from holdfast.journal import Damage, Journal, SegmentFile
 from holdfast.journal.frame import FOOTER, HEADER_SIZE, decode_header, digest_of, encode_header
 from holdfast.journal.segment import parse_name
 from holdfast.run import RunReader, RunSession, Verification, create_run, open_session, session_record, verify_run
-from holdfast.run.records import Answer, Call, Score, Status, Step, Trial
+from holdfast.run.core.records import Answer, Call, Score, Status, Step, Trial
 from holdfast.storage import RealFileSystem
 
 

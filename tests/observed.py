@@ -163,7 +163,12 @@ def _serve() -> None:
     verbs = [
         f"holdfast.cli.{verb}" for verb in ("cat", "recover", "report", "resume", "run", "show", "status", "verify")
     ]
-    for name in (*verbs, "holdfast.models.openai", "holdfast.models.scripted", "holdfast.spec.document"):
+    for name in (
+        *verbs,
+        "holdfast.models.openai.provider",
+        "holdfast.models.scripted.provider",
+        "holdfast.spec.loading.yaml_document",
+    ):
         importlib.import_module(name)
     # A program that measures coverage has a handler of its own here, which must not come before the program's.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

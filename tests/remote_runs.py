@@ -12,10 +12,10 @@ import pytest
 
 from evals import fast_eval as fast
 from holdfast.run import create_run
-from holdfast.run.layout import Layout
-from holdfast.run.records import Status, Step, Trial
-from holdfast.run.uploads import Uploads
-from holdfast.storage.remote import RemoteStore
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import Status, Step, Trial
+from holdfast.run.remote.upload_set import Uploads
+from holdfast.storage.object_store import RemoteStore
 from program import until
 
 

@@ -8,7 +8,8 @@ from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from holdfast.analysis.report import Report
-    from holdfast.analysis.run import Run
+    from holdfast.api.evaluate import evaluate, evaluate_async
+    from holdfast.api.run import Run
     from holdfast.errors import (
         ConfigurationError,
         HoldfastError,
@@ -18,11 +19,10 @@ if TYPE_CHECKING:
         StorageFailure,
         UsageError,
     )
-    from holdfast.executors.local import evaluate, evaluate_async
     from holdfast.models.errors import Blocked, ModelError
     from holdfast.models.message import Message, Reply, Usage
-    from holdfast.run.listing import list_recoverable
-    from holdfast.run.recover import recover, recover_async
+    from holdfast.run.remote.list_runs import list_recoverable
+    from holdfast.run.remote.recover import recover, recover_async
     from holdfast.spec import Limits
     from holdfast.tasks import (
         Answer,
@@ -53,7 +53,7 @@ _HOMES = {
     "Reply": "holdfast.models.message",
     "Report": "holdfast.analysis.report",
     "ResumeAborted": "holdfast.errors",
-    "Run": "holdfast.analysis.run",
+    "Run": "holdfast.api.run",
     "RunHeld": "holdfast.errors",
     "Sample": "holdfast.tasks",
     "Score": "holdfast.tasks",
@@ -63,15 +63,15 @@ _HOMES = {
     "Usage": "holdfast.models.message",
     "UsageError": "holdfast.errors",
     "choice": "holdfast.tasks",
-    "evaluate": "holdfast.executors.local",
-    "evaluate_async": "holdfast.executors.local",
+    "evaluate": "holdfast.api.evaluate",
+    "evaluate_async": "holdfast.api.evaluate",
     "exact": "holdfast.tasks",
     "generate": "holdfast.tasks",
     "includes": "holdfast.tasks",
-    "list_recoverable": "holdfast.run.listing",
+    "list_recoverable": "holdfast.run.remote.list_runs",
     "numeric": "holdfast.tasks",
-    "recover": "holdfast.run.recover",
-    "recover_async": "holdfast.run.recover",
+    "recover": "holdfast.run.remote.recover",
+    "recover_async": "holdfast.run.remote.recover",
     "regex": "holdfast.tasks",
     "scorer": "holdfast.tasks",
     "task": "holdfast.tasks",

@@ -6,11 +6,11 @@ import pytest
 
 from durable import begin_run, begin_session
 from engine.rig import Actor, Rig, interrupt, simple_task
-from holdfast.analysis.run import Run
 from holdfast.analysis.status import run_status
+from holdfast.api.run import Run
 from holdfast.models.message import Usage
-from holdfast.run.reading import RunReader
-from holdfast.run.records import Call, Status, Step, Trial
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import Call, Status, Step, Trial
 
 
 def key(number: int) -> str:

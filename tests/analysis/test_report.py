@@ -17,8 +17,8 @@ from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import run_status
 from holdfast.models.message import Usage
 from holdfast.run import create_run
-from holdfast.run.reading import RunReader
-from holdfast.run.records import PlanEntry, Status, Trial
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import PlanEntry, Status, Trial
 
 APART = ("timing", "lineage")
 

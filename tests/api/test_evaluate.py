@@ -34,8 +34,8 @@ from holdfast import (
 )
 from holdfast.analysis.status import run_status
 from holdfast.run import create_run
-from holdfast.run.reading import RunReader
-from holdfast.run.records import Step
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import Step
 
 ECHO = ["scripted/echo"]
 

@@ -10,7 +10,7 @@ import sys
 from cli_calls import call
 from durable import begin_run, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
 from holdfast.journal import BLOB_BYTES
-from holdfast.run.records import Step
+from holdfast.run.core.records import Step
 
 
 def printed(told):

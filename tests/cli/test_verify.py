@@ -19,7 +19,7 @@ from durable import (
 )
 from holdfast.journal import BLOB_BYTES
 from holdfast.run import create_run
-from holdfast.run.records import Answer, Status, Step, Trial
+from holdfast.run.core.records import Answer, Status, Step, Trial
 
 
 @pytest.fixture

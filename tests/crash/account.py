@@ -10,11 +10,11 @@ import msgspec
 
 from holdfast.errors import NotARun
 from holdfast.journal import Damage, Kind, SegmentId
-from holdfast.journal.queue import Item
+from holdfast.journal.commit_queue import Item
 from holdfast.journal.segment import parse_name
 from holdfast.run import RunReader, RunSession, verify_run
-from holdfast.run.codec import decode, encode
-from holdfast.run.records import Answer, Call, Record, Score, Session, SessionEnd, Status, Step, Trial
+from holdfast.run.core.codec import decode, encode
+from holdfast.run.core.records import Answer, Call, Record, Score, Session, SessionEnd, Status, Step, Trial
 
 
 class Broken(AssertionError):  # noqa: N818 - reads as a sentence where it is raised

@@ -15,14 +15,14 @@ from typing import Any, Protocol
 from gates import GatedAppendFile, GatedFileSystem
 
 from holdfast.journal import BlobStore, Index, JournalWriter, RecordId
-from holdfast.journal import directory as directory_module
+from holdfast.journal import reader as directory_module
 from holdfast.journal.frame import HEADER_SIZE, Frame, decode_header
-from holdfast.journal.scan import SegmentScan
 from holdfast.journal.segment import SegmentWriter, parse_name
-from holdfast.run import create as create_module
-from holdfast.run import opening as opening_module
+from holdfast.journal.segment_scan import SegmentScan
+from holdfast.run.session import create as create_module
+from holdfast.run.session import open as opening_module
 from holdfast.storage.filesystem import AppendFile, FileSystem, RealFileSystem
-from holdfast.storage.recording import FileNode, RecordingFileSystem, _RecordingAppendFile
+from holdfast.testing.recording_filesystem import FileNode, RecordingFileSystem, _RecordingAppendFile
 
 
 class Patch(Protocol):

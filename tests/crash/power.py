@@ -21,7 +21,14 @@ from holdfast.journal import SegmentId
 from holdfast.journal.frame import HEADER_SIZE, decode_header
 from holdfast.journal.segment import parse_name
 from holdfast.storage.filesystem import FileSystem, RealFileSystem
-from holdfast.storage.recording import DirectoryNode, FileNode, RecordingFileSystem, Tree, any_crash_state, crash_states
+from holdfast.testing.recording_filesystem import (
+    DirectoryNode,
+    FileNode,
+    RecordingFileSystem,
+    Tree,
+    any_crash_state,
+    crash_states,
+)
 
 RUN = Path("runs/capitals")
 

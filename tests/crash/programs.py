@@ -14,8 +14,8 @@ from account import expect
 from holdfast.errors import NotARun
 from holdfast.journal import Damage
 from holdfast.run import RunReader, verify_run
-from holdfast.run.codec import decode
-from holdfast.run.records import Session, SessionEnd, Step, Trial
+from holdfast.run.core.codec import decode
+from holdfast.run.core.records import Session, SessionEnd, Step, Trial
 
 HERE = Path(__file__).parent
 KEYS = [f"t{number}" for number in range(1, 7)]

@@ -17,8 +17,8 @@ from pathlib import Path
 from holdfast.errors import HoldfastError
 from holdfast.journal import JournalWriter
 from holdfast.run import RunReader, RunSession, open_session
-from holdfast.run.codec import encode
-from holdfast.run.records import Status, Trial
+from holdfast.run.core.codec import encode
+from holdfast.run.core.records import Status, Trial
 from holdfast.storage.filesystem import RealFileSystem
 from workload import apply_mutant, make_session, take_option, tell
 

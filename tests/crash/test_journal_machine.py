@@ -30,8 +30,8 @@ from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import Damage, JournalWriter
 from holdfast.journal.segment import parse_name
 from holdfast.run import RunReader, RunSession, create_run, open_session, session_record, verify_run
-from holdfast.run.codec import encode
-from holdfast.run.records import Status, Step, Trial
+from holdfast.run.core.codec import encode
+from holdfast.run.core.records import Status, Step, Trial
 from holdfast.storage.filesystem import RealFileSystem
 
 SEGMENT_BYTES = 900

@@ -14,7 +14,7 @@ from programs import KEYS, check_finished, check_kept, work
 
 import holdfast
 import workload
-from holdfast.run import codec
+from holdfast.run.core import codec
 from holdfast.storage import crashpoints
 
 ARRIVALS = (1, 2, 5)

@@ -13,11 +13,12 @@ from gates import GatedFileSystem, Life
 from power import PowerLoss
 
 from holdfast.errors import StorageFailure
-from holdfast.run import RunReader, codec
-from holdfast.run.codec import encode
-from holdfast.run.records import Note
-from holdfast.storage.faulty import Fault, FaultyFileSystem
+from holdfast.run import RunReader
+from holdfast.run.core import codec
+from holdfast.run.core.codec import encode
+from holdfast.run.core.records import Note
 from holdfast.storage.filesystem import RealFileSystem
+from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
 
 SEED = 20261104
 

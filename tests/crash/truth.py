@@ -15,8 +15,8 @@ from account import expect
 from holdfast.journal import Damage, Kind, SegmentId
 from holdfast.journal.frame import FOOTER, HEADER_SIZE, decode_header
 from holdfast.journal.segment import Footer, parse_name
-from holdfast.run.codec import decode
-from holdfast.run.records import Session, SessionEnd, Trial
+from holdfast.run.core.codec import decode
+from holdfast.run.core.records import Session, SessionEnd, Trial
 
 
 class TrueFrame(msgspec.Struct):

@@ -21,8 +21,9 @@ import sys
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.run import RunReader, RunSession, codec, create_run, open_session, session_record
-from holdfast.run.records import Answer, Call, Score, Status, Step, Trial
+from holdfast.run import RunReader, RunSession, create_run, open_session, session_record
+from holdfast.run.core import codec
+from holdfast.run.core.records import Answer, Call, Score, Status, Step, Trial
 
 SEGMENT_BYTES = 1000
 BLOB_BYTES = 600

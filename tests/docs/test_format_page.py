@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.run.records import Answer, Call, Note, Score, Session, SessionEnd, Step, Trial
+from holdfast.run.core.records import Answer, Call, Note, Score, Session, SessionEnd, Step, Trial
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
 

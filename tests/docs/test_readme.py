@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.run.reading import RunReader
+from holdfast.run.core.reader import RunReader
 from holdfast.spec import parse_eval, resolve
 
 ROOT = Path(__file__).parents[2]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from holdfast.cli.main import VERBS
 from holdfast.spec.compare import way_out
-from holdfast.spec.drift import Drift
-from holdfast.spec.eval import EvalSpec
-from holdfast.spec.fields import places
-from holdfast.spec.table import BEGIN, END, ON_RESUME, fields_table, with_table
+from holdfast.spec.schema.docs_table import BEGIN, END, ON_RESUME, fields_table, with_table
+from holdfast.spec.schema.drift import Drift
+from holdfast.spec.schema.eval import EvalSpec
+from holdfast.spec.schema.introspect import places
 
 PAGE = Path(__file__).parents[2] / "docs" / "resume.md"
 

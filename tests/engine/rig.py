@@ -14,13 +14,13 @@ from engine.virtual import VirtualClock, VirtualLoop, run_virtually, seeded
 from holdfast import Reply, Sample, Task, Usage, exact
 from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import RunStatus, run_status
-from holdfast.engine.begin import Begun, begin_resume, begin_run
 from holdfast.engine.execution import Ended, Execution
-from holdfast.engine.prepare import IN_MEMORY
+from holdfast.engine.opening.begin import Begun, begin_resume, begin_run
+from holdfast.engine.planning.prepare import IN_MEMORY
 from holdfast.run import verify_run
-from holdfast.run.codec import decode
-from holdfast.run.reading import RunReader
-from holdfast.run.records import Record, Trial
+from holdfast.run.core.codec import decode
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import Record, Trial
 from holdfast.spec import resolve, typed_eval
 
 Behaviour = Callable[[Any, int], Awaitable[Reply]]

@@ -12,9 +12,9 @@ from engine.rig import Actor, Rig, State, ask, interrupt, said, samples, simple_
 from holdfast import Answer, Score, Task, exact, scorer
 from holdfast.models.errors import Unavailable
 from holdfast.models.redact import known
-from holdfast.run.records import Answer as AnswerRecord
-from holdfast.run.records import Score as ScoreRecord
-from holdfast.run.records import Status, Step
+from holdfast.run.core.records import Answer as AnswerRecord
+from holdfast.run.core.records import Score as ScoreRecord
+from holdfast.run.core.records import Status, Step
 
 
 def failing_until(attempts: int, state: State):

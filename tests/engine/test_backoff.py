@@ -9,7 +9,7 @@ import pytest
 
 from engine.rig import Actor, Rig, said, simple_task
 from holdfast.models.errors import Blocked, RateLimited, Rejected, Unavailable
-from holdfast.run.records import Call, Status, Step
+from holdfast.run.core.records import Call, Status, Step
 
 
 def failing(times: int, make):

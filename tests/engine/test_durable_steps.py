@@ -14,7 +14,7 @@ import pytest
 
 from engine.rig import Actor, Rig, State, said, simple_task
 from holdfast import Answer, Message, Reply, Usage
-from holdfast.run.records import Note, Status, Step
+from holdfast.run.core.records import Note, Status, Step
 
 KILL = 50.0
 

@@ -12,7 +12,7 @@ from held_disk import RUN, HeldDisk, lines_in
 from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter
 from holdfast.run import RunReader
-from holdfast.run.records import Status, Trial
+from holdfast.run.core.records import Status, Trial
 
 
 @pytest.fixture

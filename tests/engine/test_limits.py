@@ -9,8 +9,8 @@ import pytest
 from engine.rig import Actor, Rig, ask, interrupt, said, samples, simple_task
 from engine.virtual import VirtualLoop, run_virtually, seeded
 from holdfast import Task, exact, scorer
-from holdfast.engine.scheduler import LaneQueue, Scheduler, Ticket
-from holdfast.engine.slots import Level, Slots
+from holdfast.engine.scheduling.scheduler import LaneQueue, Scheduler, Ticket
+from holdfast.engine.scheduling.slots import Level, Slots
 from holdfast.errors import RunDamaged
 
 

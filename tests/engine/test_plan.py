@@ -10,7 +10,7 @@ import pytest
 from engine.rig import Rig, ask, samples, simple_task
 from engine.virtual import seeded
 from holdfast import Sample, Task, exact, generate
-from holdfast.engine.plan import KEY_BYTES, KeySet, Lane, PlannedTask, axis_values, trial_key
+from holdfast.engine.planning.plan import KEY_BYTES, KeySet, Lane, PlannedTask, axis_values, trial_key
 from holdfast.spec import Limits
 
 NOTHING = KeySet([])

@@ -9,7 +9,7 @@ import pytest
 
 from engine.rig import Actor, Rig, interrupt, said, simple_task
 from engine.virtual import VirtualClock, VirtualLoop, run_virtually, seeded
-from holdfast.engine.pace import Allowance, Pace
+from holdfast.engine.model_calls.rate_limit import Allowance, Pace
 from holdfast.models.errors import RateLimited
 from holdfast.models.message import Message, Request, Usage
 from holdfast.spec import RateLimit

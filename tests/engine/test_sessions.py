@@ -14,7 +14,7 @@ from engine.virtual import VirtualLoop, run_virtually
 from holdfast import Limits, Task, scorer
 from holdfast.engine.execution import Execution
 from holdfast.models.errors import Blocked, RateLimited, Rejected
-from holdfast.run.records import Answer, Score, SessionEnd, Step
+from holdfast.run.core.records import Answer, Score, SessionEnd, Step
 
 
 def test_a_session_that_has_nothing_left_to_do_ends_at_once(tmp_path):

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from engine.rig import simple_task
-from holdfast.engine import plan
-from holdfast.engine.plan import KeySet, Lane, PlannedTask, axis_values
+from holdfast.engine.planning import plan
+from holdfast.engine.planning.plan import KeySet, Lane, PlannedTask, axis_values
 from holdfast.spec import Limits, Operation, Shuffle
 from holdfast.tasks import Dataset, Rows
-from holdfast.tasks.shelf import Shelf
+from holdfast.tasks.datasets.derived_cache import Shelf
 
 SEED = 20261116
 NOTHING = KeySet([])
@@ -78,7 +78,7 @@ def test_a_lane_from_the_shelf_is_the_lane_without_it(tmp_path, monkeypatch, see
     print(f"seed {seed}")
     noise = random.Random(seed)
     monkeypatch.setattr(plan, "_SHELVED_FROM", 1)
-    monkeypatch.setattr("holdfast.tasks.identity._SHELVED_FROM", 1)
+    monkeypatch.setattr("holdfast.tasks.datasets.identity._SHELVED_FROM", 1)
     growing, finished = Growing(tmp_path, noise), set()
     for turn in range(12):
         task, keys = growing.task(), KeySet(sorted(finished))

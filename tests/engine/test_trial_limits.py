@@ -9,7 +9,7 @@ import pytest
 
 from engine.rig import Actor, Rig, State, ask, said, simple_task
 from holdfast.models.errors import RateLimited
-from holdfast.run.records import Score, Status
+from holdfast.run.core.records import Score, Status
 from holdfast.spec import Limits
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cli_calls import Told, call
 from durable import snapshot
-from holdfast.engine.begin import begin_run
+from holdfast.engine.opening.begin import begin_run
 from holdfast.spec import load_eval, resolve
 
 MODEL = {"provider": "scripted", "model": "echo"}
@@ -123,7 +123,7 @@ class World:
 
     @property
     def body(self) -> dict[str, Any]:
-        from holdfast.spec.document import read_document  # noqa: PLC0415 - as in the program
+        from holdfast.spec.loading.yaml_document import read_document  # noqa: PLC0415 - as in the program
 
         found: dict[str, Any] = read_document(self.config, "config.yaml")
         return found

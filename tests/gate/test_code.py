@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from holdfast import ResumeAborted, Sample, Task, evaluate, exact, generate
-from holdfast.run.reading import RunReader
+from holdfast.run.core.reader import RunReader
 
 SOURCE = '''
 """A task."""

@@ -10,10 +10,10 @@ import pytest
 from schema_values import document_with, example, leaves, may_be_absent
 
 from holdfast.errors import ConfigurationError
-from holdfast.run.gate import Decision, Snapshot, decide
+from holdfast.run.drift.gate import Decision, Snapshot, decide
 from holdfast.spec import Drift, EvalSpec, Place, resolve, typed_eval
 from holdfast.spec.compare import Verdict
-from holdfast.spec.fields import members, unwrapped
+from holdfast.spec.schema.introspect import members, unwrapped
 
 FREE = {Drift.THROUGHPUT, Drift.LOCATION}
 FIXED = {Drift.IDENTITY, Drift.RECORDED, Drift.SCORING}

@@ -15,7 +15,7 @@ from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal import Journal, JournalWriter
 from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.storage import RealFileSystem, crashpoints
-from holdfast.storage.faulty import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_what_waits_during_a_sync_becomes_one_frame(disk, journal):
 
 def test_a_frame_is_bounded_in_bytes(disk, journal, monkeypatch):
     """What waits beyond the size of a frame goes to the next one; a record larger than that stands alone."""
-    monkeypatch.setattr("holdfast.journal.queue.FRAME_BYTES", 10)
+    monkeypatch.setattr("holdfast.journal.commit_queue.FRAME_BYTES", 10)
     writer = opened(disk, journal)
     disk.hold()
     writer.append(b"first")

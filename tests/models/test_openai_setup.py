@@ -7,8 +7,8 @@ from chat_server import QUESTION, answering, ask_once, chat_server, completion
 
 from holdfast.errors import ConfigurationError
 from holdfast.models import Request, open_provider
-from holdfast.models.endpoint import OpenAIOptions, work_out
-from holdfast.models.presets import PRESETS
+from holdfast.models.openai.endpoint import OpenAIOptions, work_out
+from holdfast.models.openai.presets import PRESETS
 from holdfast.spec import Generation, ModelSpec, Timeouts
 
 KEY = "sk-test-0123456789abcdef"

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import ConfigurationError
 from holdfast.models import Message, Request, catalogue, open_provider
-from holdfast.models.presets import PRESETS
+from holdfast.models.openai.presets import PRESETS
 from holdfast.models.provider import BUILT_IN, GROUP
 from holdfast.spec import ModelSpec
 

@@ -17,8 +17,8 @@ from holdfast.models import (
     Usage,
     open_provider,
 )
-from holdfast.models.script import read_script
-from holdfast.models.scripted import ScriptedProvider
+from holdfast.models.scripted.provider import ScriptedProvider
+from holdfast.models.scripted.script import read_script
 from holdfast.spec import Generation, ModelSpec
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from holdfast.cli.large import readable
+from holdfast.cli.ui.large_records import readable
 from remote_runs import send_away
 
 MB = 2**20
@@ -24,7 +24,7 @@ peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").r
 """
 RECORD = f"""{PEAK}
 from holdfast.run import create_run
-from holdfast.run.records import Step, Status, Trial
+from holdfast.run.core.records import Step, Status, Trial
 session = create_run(Path(sys.argv[1]), name="long", config={{}}, planned=1)
 text = {SENTENCE!r} * {COUNT}
 before = peak()

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-import holdfast.run.slim
+import holdfast.run.remote.recover_without_steps
 from evals import python_eval
-from holdfast.run.codec import decode
-from holdfast.run.records import Step
+from holdfast.run.core.codec import decode
+from holdfast.run.core.records import Step
 from program import until
 from remote_runs import cut_short, tree, upload
 
@@ -84,7 +84,9 @@ def test_recovery_10_steps_of_finished_trials_are_not_decoded(place, tmp_path, m
     """What is left out is known by its head: the transcript itself is never looked into."""
     size = upload(place, tmp_path / "made", [2**20] * 20)
     decoded = []
-    monkeypatch.setattr(holdfast.run.slim, "decode", lambda line: decoded.append(decode(line)) or decoded[-1])
+    monkeypatch.setattr(
+        holdfast.run.remote.recover_without_steps, "decode", lambda line: decoded.append(decode(line)) or decoded[-1]
+    )
     found = holdfast.recover(place.url, tmp_path / "home", steps=False)
     left = sum(path.stat().st_size for path in (tmp_path / "home").rglob("*") if path.is_file())
     assert found.finished == 20 and left < size / 20

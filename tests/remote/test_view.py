@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from evals import fast_eval as fast
-from holdfast.run import remote
-from holdfast.run.remote import open_view
-from holdfast.run.stored import wanted
-from holdfast.storage.remote import RemoteStore
+from holdfast.run.remote import merged_view as remote
+from holdfast.run.remote.merged_view import open_view
+from holdfast.run.remote.run_objects import wanted
+from holdfast.storage.object_store import RemoteStore
 
 
 @pytest.fixture

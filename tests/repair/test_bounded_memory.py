@@ -8,12 +8,12 @@ import tracemalloc
 import pytest
 from workspaces import begin_session_like, leave_results, planned_run, workspace_eval
 
-from holdfast.engine.remake import EvalPlanner
+from holdfast.engine.opening.remake import EvalPlanner
 from holdfast.run import RunReader, verify_run
-from holdfast.run.clean import clean_steps
-from holdfast.run.deep import Deep
-from holdfast.run.records import Answer, Score, Step
-from holdfast.run.repair import repair_run
+from holdfast.run.clean.clean_steps import clean_steps
+from holdfast.run.core.records import Answer, Score, Step
+from holdfast.run.repair.repair import repair_run
+from holdfast.run.verify.cross_records import Deep
 
 TRIALS = (400, 1600)
 STEP_BYTES = 20_000

@@ -16,12 +16,15 @@ from durable import begin_run, begin_session, crashed_run, data_pieces, finish_t
 from holdfast.errors import RunDamaged, StorageFailure, UsageError
 from holdfast.journal import JournalWriter
 from holdfast.journal.segment import parse_name
-from holdfast.run import RunReader, clean, codec, open_session, rewrite, session_record
-from holdfast.run.clean import clean_steps
-from holdfast.run.codec import decode, encode
-from holdfast.run.records import Call, Score, SessionEnd, Status, Step, Trial
+from holdfast.run import RunReader, open_session, session_record
+from holdfast.run.clean import clean_steps as clean
+from holdfast.run.clean import rewrite_journal as rewrite
+from holdfast.run.clean.clean_steps import clean_steps
+from holdfast.run.core import codec
+from holdfast.run.core.codec import decode, encode
+from holdfast.run.core.records import Call, Score, SessionEnd, Status, Step, Trial
 from holdfast.storage import RealFileSystem, crashpoints
-from holdfast.storage.faulty import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
 
 BLOB_BYTES = 1000
 POINTS = [point for point in crashpoints.MAINTENANCE if point.startswith("clean.")]

@@ -20,13 +20,13 @@ from workspaces import (
 )
 
 from durable import begin_session, data_pieces, segment_paths, snapshot
-from holdfast.engine.remake import EvalPlanner
+from holdfast.engine.opening.remake import EvalPlanner
 from holdfast.errors import RunHeld, StorageFailure
-from holdfast.run import result_file
-from holdfast.run.records import Failure, Status
-from holdfast.run.repair import repair_run
+from holdfast.run.core import result_file
+from holdfast.run.core.records import Failure, Status
+from holdfast.run.repair.repair import repair_run
 from holdfast.storage import RealFileSystem
-from holdfast.storage.faulty import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
 
 
 def by_task(result):

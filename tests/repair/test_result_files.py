@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from holdfast.errors import UsageError
 from holdfast.models.message import Usage
-from holdfast.run.layout import Layout
-from holdfast.run.records import Failure, Status, Trial
-from holdfast.run.result_file import RESULT_BYTES, Fault, encode_result, read_result, results, write_result
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import Failure, Status, Trial
+from holdfast.run.core.result_file import RESULT_BYTES, Fault, encode_result, read_result, results, write_result
 from holdfast.storage import RealFileSystem
-from holdfast.storage.faulty import Fault as DiskFault
-from holdfast.storage.faulty import FaultyFileSystem
+from holdfast.testing.faulty_filesystem import Fault as DiskFault
+from holdfast.testing.faulty_filesystem import FaultyFileSystem
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

@@ -13,10 +13,10 @@ from workspaces import begin_session_like, ends_on_record, leave_results, planne
 
 from durable import begin_run, finish_trials, segment_paths
 from holdfast.journal import BLOB_BYTES
-from holdfast.run.codec import Envelope
-from holdfast.run.layout import Layout
-from holdfast.run.records import Answer, Score, Status, Step, Trial
-from holdfast.run.result_file import write_result
+from holdfast.run.core.codec import Envelope
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import Answer, Score, Status, Step, Trial
+from holdfast.run.core.result_file import write_result
 from holdfast.storage import RealFileSystem
 
 

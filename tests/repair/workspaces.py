@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from evals import write_dataset, write_eval
-from holdfast.engine.begin import begin_run
-from holdfast.engine.plan import KeySet, Lane
+from holdfast.engine.opening.begin import begin_run
+from holdfast.engine.planning.plan import KeySet, Lane
 from holdfast.run import RunReader, RunSession, open_session, session_record
-from holdfast.run.codec import decode
-from holdfast.run.records import Status, Trial
-from holdfast.run.result_file import RESULT, encode_result
+from holdfast.run.core.codec import decode
+from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.result_file import RESULT, encode_result
 from holdfast.spec import load_eval, resolve
 
 GROUPS = {"first": 149, "second": 45, "third": 102, "fourth": 229, "fifth": 65}

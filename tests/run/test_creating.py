@@ -13,10 +13,10 @@ from held_disk import PATIENCE_SECONDS, HeldDisk
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore
 from holdfast.run import RunReader, create_run
-from holdfast.run.inputs import SourceFile
-from holdfast.run.records import Note, Status, Step, Trial
+from holdfast.run.core.inputs import SourceFile
+from holdfast.run.core.records import Note, Status, Step, Trial
 from holdfast.storage import RealFileSystem, take_lease
-from holdfast.storage.faulty import OPERATIONS, Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import OPERATIONS, Fault, FaultyFileSystem
 
 
 def test_a_new_run_holds_its_session_and_its_inputs(tmp_path):

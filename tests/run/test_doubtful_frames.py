@@ -22,10 +22,10 @@ from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter
 from holdfast.journal.frame import COPY, decode_header
 from holdfast.run import RunReader
-from holdfast.run.codec import encode
-from holdfast.run.records import Status, Trial
+from holdfast.run.core.codec import encode
+from holdfast.run.core.records import Status, Trial
 from holdfast.storage import RealFileSystem
-from holdfast.storage.faulty import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
 
 
 def drop_last_frame(path):

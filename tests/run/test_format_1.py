@@ -14,7 +14,7 @@ from cli_calls import call
 from durable import begin_session, finished_run, segment_paths, snapshot
 from holdfast.journal.frame import FORMAT
 from holdfast.run import RunReader, verify_run
-from holdfast.run.codec import decode
+from holdfast.run.core.codec import decode
 
 STORED = Path(__file__).parent.parent / "data" / "format-1"
 

@@ -10,7 +10,7 @@ import pytest
 from durable import begin_run, finish_trials, read_run, verified
 from held_disk import PATIENCE_SECONDS, HeldDisk
 from holdfast.run import RunReader
-from holdfast.run.records import Note, Status, Trial
+from holdfast.run.core.records import Note, Status, Trial
 from holdfast.storage import RealFileSystem
 
 

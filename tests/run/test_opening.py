@@ -23,9 +23,9 @@ from durable import (
 from holdfast.errors import NotARun, ResumeAborted, RunHeld, StorageFailure
 from holdfast.journal import BLOB_BYTES
 from holdfast.run import RunReader, find_run, open_session
-from holdfast.run.records import Note, Status, Step, Trial
+from holdfast.run.core.records import Note, Status, Step, Trial
 from holdfast.storage import RealFileSystem
-from holdfast.storage.faulty import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
 
 
 def notes_of(root):

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from durable import begin_run, read_run
 from holdfast.errors import UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore, SegmentPin
-from holdfast.run import codec
-from holdfast.run.codec import citation, cited_blob, classify, decode, encode, head_of, outsource
-from holdfast.run.records import (
+from holdfast.run.core import codec
+from holdfast.run.core.codec import citation, cited_blob, classify, decode, encode, head_of, outsource
+from holdfast.run.core.records import (
     KEPT,
     NOT_KEPT,
     RECORD_TYPES,

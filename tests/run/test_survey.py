@@ -9,10 +9,10 @@ import pytest
 
 from durable import begin_run, begin_session, finish_trials, segment_paths
 from holdfast.run import RunReader
-from holdfast.run.identify import find_run_id
-from holdfast.run.layout import Layout
-from holdfast.run.records import Answer, Status, Trial
-from holdfast.run.survey import Survey
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import Answer, Status, Trial
+from holdfast.run.core.run_id import find_run_id
+from holdfast.run.fold.survey import Survey
 from holdfast.storage import RealFileSystem
 
 SEED = 24

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from hypothesis import strategies
 
 from holdfast.spec import Block, EvalSpec, Field, Place, places
-from holdfast.spec.fields import blocks_in, fields_of, is_block, is_optional, members, unwrapped
-from holdfast.spec.literal import literal_keys
+from holdfast.spec.loading.literal_keys import literal_keys
+from holdfast.spec.schema.introspect import blocks_in, fields_of, is_block, is_optional, members, unwrapped
 
 MINIMAL = {
     "models": {"small": {"provider": "scripted", "model": "echo"}},

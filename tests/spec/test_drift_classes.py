@@ -17,7 +17,7 @@ def imported_with(tmp_path: Path, file: str, old: str, new: str) -> subprocess.C
     """The import of a copy of the package in which one line of the schema was changed."""
     copy = tmp_path / "holdfast"
     shutil.copytree(Path(holdfast.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    schema = copy / "spec" / file
+    schema = copy / "spec" / "schema" / file
     text = schema.read_text()
     assert text.count(old) == 1
     schema.write_text(text.replace(old, new))

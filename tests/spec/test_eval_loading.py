@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import load_eval, parse_eval
-from holdfast.spec.document import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_document
+from holdfast.spec.loading.yaml_document import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_document
 
 
 def refusal(text: str) -> str:
@@ -172,7 +172,7 @@ def limited(megabytes: int, call: str) -> subprocess.CompletedProcess[str]:
 import resource
 from holdfast.errors import ConfigurationError
 from holdfast.spec import load_eval, parse_eval
-import holdfast.spec.document
+import holdfast.spec.loading.yaml_document
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + {megabytes} * 2**20, used + {megabytes} * 2**20))
 try:

@@ -8,7 +8,7 @@ from schema_values import MINIMAL, all_places, document_with, example, leaves
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import EvalSpec, Place, fields_of, parse_eval, typed_eval
-from holdfast.spec.fields import block_within, members, unwrapped
+from holdfast.spec.schema.introspect import block_within, members, unwrapped
 
 
 def refusal(document) -> str:

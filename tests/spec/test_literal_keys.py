@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import eval_from_flags, parse_eval, typed_eval
-from holdfast.spec.secret import has_credentials, is_variable_name, looks_like_key
+from holdfast.spec.loading.key_detection import has_credentials, is_variable_name, looks_like_key
 
 KEY = "sk-proj-Zx81Qm4TtLw0vbNcRkYa77"
 

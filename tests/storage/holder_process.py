@@ -12,8 +12,8 @@ from pathlib import Path
 
 from holdfast.errors import RunHeld
 from holdfast.storage import RealFileSystem, take_lease
-from holdfast.storage.faulty import Fault, FaultyFileSystem
-from holdfast.storage.lease import find_holder
+from holdfast.storage.leases.local import find_holder
+from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
 
 warnings.simplefilter("ignore")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.storage import RealFileSystem, crashpoints, write_atomically
-from holdfast.storage.faulty import OPERATIONS, Fault, FaultyFileSystem
 from holdfast.storage.filesystem import read_bytes, sync_name
-from holdfast.storage.recording import (
+from holdfast.testing.faulty_filesystem import OPERATIONS, Fault, FaultyFileSystem
+from holdfast.testing.recording_filesystem import (
     FileNode,
     RecordingFileSystem,
     any_crash_state,

@@ -16,9 +16,9 @@ import pytest
 
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.storage import RealFileSystem, take_lease
-from holdfast.storage.faulty import Fault, FaultyFileSystem
-from holdfast.storage.holder import Holder, decode_holder, is_alive, start_ticks, this_process
-from holdfast.storage.lease import find_holder
+from holdfast.storage.leases.holder import Holder, decode_holder, is_alive, start_ticks, this_process
+from holdfast.storage.leases.local import find_holder
+from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
 
 PROGRAM = str(Path(__file__).with_name("holder_process.py"))
 LONG = 1000.0
@@ -243,7 +243,7 @@ def test_an_illegible_lease_file_names_nobody_and_is_taken(tmp_path):
 
 def test_a_holder_that_could_not_write_its_name_is_still_respected(tmp_path, monkeypatch):
     """The lock is the authority; the message then names nobody."""
-    monkeypatch.setattr("holdfast.storage.lease._ATTEMPTS", 2)
+    monkeypatch.setattr("holdfast.storage.leases.local._ATTEMPTS", 2)
     lease = take("locks", tmp_path)
     (tmp_path / "lease").write_bytes(b"")
     with pytest.raises(RunHeld, match="by another process"):
@@ -280,7 +280,7 @@ def test_a_replaced_holder_knows_it(tmp_path):
 def test_a_holder_that_could_not_beat_for_a_lifetime_holds_the_run_no_more(tmp_path, monkeypatch):
     """On its own clock, before anybody may have taken over; beating again does not bring the lease back."""
     clock = [1000.0]
-    monkeypatch.setattr("holdfast.storage.lease.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("holdfast.storage.leases.local.time.monotonic", lambda: clock[0])
     lease = take("no-locks", tmp_path, LONG)
     clock[0] += LONG - 1
     assert lease.is_held()
@@ -297,14 +297,14 @@ def test_a_holder_that_could_not_beat_for_a_lifetime_holds_the_run_no_more(tmp_p
 def test_a_failing_heartbeat_lets_the_lease_run_out(tmp_path, monkeypatch):
     """A disk that takes no heartbeat does not end the process, only its hold."""
     clock = [1000.0]
-    monkeypatch.setattr("holdfast.storage.lease.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("holdfast.storage.leases.local.time.monotonic", lambda: clock[0])
     lease = take("no-locks", tmp_path, LONG)
 
     def fail(*_):
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as broken:
-        broken.setattr("holdfast.storage.lease.os.pwrite", fail)
+        broken.setattr("holdfast.storage.leases.local.os.pwrite", fail)
         clock[0] += LONG - 1
         lease._beat()
         clock[0] += 2
@@ -324,7 +324,7 @@ def test_the_heart_beats_by_itself(tmp_path):
 def test_a_lease_goes_with_a_directory_that_is_renamed(tmp_path, monkeypatch):
     """A run is made under another name; its lease is held, and kept alive, under the new one."""
     clock = [1000.0]
-    monkeypatch.setattr("holdfast.storage.lease.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("holdfast.storage.leases.local.time.monotonic", lambda: clock[0])
     old, new = tmp_path / "old", tmp_path / "new"
     for kind in ("locks", "no-locks"):
         old.mkdir()
@@ -344,8 +344,8 @@ def test_a_lease_goes_with_a_directory_that_is_renamed(tmp_path, monkeypatch):
 def test_a_taker_that_comes_late_does_not_take_over_from_a_successor(tmp_path, monkeypatch):
     """A taker that judged an older generation finds a newer one, and withdraws its own."""
     (tmp_path / "lease-3").write_bytes(b"{}\n1 \n")
-    monkeypatch.setattr("holdfast.storage.lease._newest", sequence(1, 3, 3))
-    monkeypatch.setattr("holdfast.storage.lease._released", lambda *_: True)
+    monkeypatch.setattr("holdfast.storage.leases.local._newest", sequence(1, 3, 3))
+    monkeypatch.setattr("holdfast.storage.leases.local._released", lambda *_: True)
     with pytest.warns(RuntimeWarning), pytest.raises(RunHeld):
         take_lease(without_locks(), tmp_path)
     assert [path.name for path in tmp_path.glob("lease-*")] == ["lease-3"]
@@ -354,8 +354,8 @@ def test_a_taker_that_comes_late_does_not_take_over_from_a_successor(tmp_path, m
 def test_a_taker_that_loses_the_race_names_the_winner(tmp_path, monkeypatch):
     """The file of the next generation is there already."""
     (tmp_path / "lease-2").write_bytes(msgspec.json.encode(this_process()) + b"\n1 \n")
-    monkeypatch.setattr("holdfast.storage.lease._newest", sequence(1, 2))
-    monkeypatch.setattr("holdfast.storage.lease._released", lambda *_: True)
+    monkeypatch.setattr("holdfast.storage.leases.local._newest", sequence(1, 2))
+    monkeypatch.setattr("holdfast.storage.leases.local._released", lambda *_: True)
     with pytest.warns(RuntimeWarning), pytest.raises(RunHeld, match=f"process {os.getpid()}"):
         take_lease(without_locks(), tmp_path)
 
@@ -395,7 +395,7 @@ def test_a_zombie_holds_nothing():
 
 def test_where_the_kernel_tells_nothing_nobody_is_said_to_be_alive_or_dead(monkeypatch):
     """Without /proc a holder is one that cannot be told."""
-    monkeypatch.setattr("holdfast.storage.holder.Path", lambda _: Path("/nonexistent"))
+    monkeypatch.setattr("holdfast.storage.leases.holder.Path", lambda _: Path("/nonexistent"))
     here = this_process()
     assert (here.boot, here.namespace, here.started) == ("", "", 0)
     assert is_alive(here) is None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from holdfast.spec import Operation
 from holdfast.tasks import Dataset, Rows, ingest
-from holdfast.tasks.columns import Columns
+from holdfast.tasks.datasets.columns import Columns
 
 
 def write_jsonl(path: Path, rows: list) -> Path:

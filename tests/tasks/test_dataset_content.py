@@ -4,8 +4,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.tasks.columns import Columns
-from holdfast.tasks.content import Contents
+from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.datasets.content import Contents
 from holdfast.tasks.template import Template
 
 NAMES = st.sampled_from(

@@ -8,8 +8,9 @@ from dataset_files import open_dataset, open_rows, write_jsonl
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message
 from holdfast.spec import Operation, Shuffle
-from holdfast.tasks import Dataset, Rows, Sample, identity, ingest_samples
-from holdfast.tasks.columns import Columns
+from holdfast.tasks import Dataset, Rows, Sample, ingest_samples
+from holdfast.tasks.datasets import identity
+from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.template import Template
 
 

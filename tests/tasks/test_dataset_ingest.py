@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import ConfigurationError, RunDamaged
-from holdfast.tasks import Rows, Sample, formats, ingest, ingest_samples
+from holdfast.tasks import Rows, Sample, ingest, ingest_samples
+from holdfast.tasks.datasets import formats
 
 ROWS = [{"id": "a", "input": "1 + 1", "target": "2"}, {"id": "b", "input": 'say "hi",\nplease', "target": "hi"}]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import Operation
-from holdfast.tasks.operations import _ascending
+from holdfast.tasks.datasets.operations import _ascending
 
 
 def operations(*given_operations):

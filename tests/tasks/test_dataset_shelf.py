@@ -5,8 +5,8 @@ from dataset_files import open_rows, write_jsonl
 
 from holdfast.spec import Operation, Shuffle
 from holdfast.tasks import Dataset, Rows
-from holdfast.tasks.columns import Columns
-from holdfast.tasks.shelf import Shelf
+from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.datasets.derived_cache import Shelf
 
 COUNT = 2500
 
@@ -35,7 +35,7 @@ def refuse_to_read(monkeypatch) -> None:
     def refuse(*_):
         raise AssertionError("the rows were digested again")
 
-    monkeypatch.setattr("holdfast.tasks.identity.Identities._read", refuse)
+    monkeypatch.setattr("holdfast.tasks.datasets.identity.Identities._read", refuse)
 
 
 def test_a_large_dataset_is_digested_once(rows, tmp_path, monkeypatch):

@@ -17,8 +17,9 @@ import textwrap
 
 import pytest
 
-from holdfast.tasks import Answer, exact, origin, scorer, source_digest, source_files, task
-from holdfast.tasks.importing import import_file, import_module
+from holdfast.tasks import Answer, exact, scorer, source_digest, source_files, task
+from holdfast.tasks.source import origin
+from holdfast.tasks.source.importing import import_file, import_module
 
 BASE = '''
 """A module."""
@@ -321,7 +322,7 @@ def test_the_digest_is_the_same_in_every_process(tmp_path):
     )
     program = (
         "import sys, pathlib\nfrom holdfast.tasks import source_digest\n"
-        "from holdfast.tasks.importing import import_file\n"
+        "from holdfast.tasks.source.importing import import_file\n"
         "print(source_digest(import_file(pathlib.Path(sys.argv[1]), 'code.py').other))"
     )
     found = set()

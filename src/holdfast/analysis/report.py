@@ -14,10 +14,10 @@ import msgspec
 
 from holdfast.analysis.tally import Metric, Tally
 from holdfast.models.message import Usage
-from holdfast.run.codec import decode
-from holdfast.run.lacking import lacking_scores
-from holdfast.run.reading import RunReader
-from holdfast.run.records import FAILURES, KEPT, Score, Session, Status, Trial
+from holdfast.run.core.codec import decode
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import FAILURES, KEPT, Score, Session, Status, Trial
+from holdfast.run.fold.missing_scores import lacking_scores
 
 _TRIAL = b'"type":"trial"'
 _SCORE = b'"type":"score"'

@@ -15,17 +15,17 @@ import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
-from holdfast.run.lacking import lacking_scores
-from holdfast.run.lag import Lag, read_lag
-from holdfast.run.owed import owed_and_why, reasons
-from holdfast.run.reading import RunReader
-from holdfast.run.records import BY_MODEL, FAILURE, FAILURES, KEPT, Change, Note, Status, decode_summary
-from holdfast.run.spool import spool_root
-from holdfast.storage.failures import Failure
-from holdfast.storage.holder import Holder
-from holdfast.storage.lease import find_holder
-from holdfast.storage.remote import RemoteStore
-from holdfast.storage.remote_lease import Published, find_remote_holder
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import BY_MODEL, FAILURE, FAILURES, KEPT, Change, Note, Status, decode_summary
+from holdfast.run.fold.missing_scores import lacking_scores
+from holdfast.run.fold.remaining import owed_and_why, reasons
+from holdfast.run.remote.upload_lag import Lag, read_lag
+from holdfast.run.remote.uploader import spool_root
+from holdfast.storage.leases.holder import Holder
+from holdfast.storage.leases.local import find_holder
+from holdfast.storage.leases.remote import Published, find_remote_holder
+from holdfast.storage.object_store import RemoteStore
+from holdfast.storage.tolerated_failures import Failure
 
 
 class SessionStatus(msgspec.Struct, frozen=True):

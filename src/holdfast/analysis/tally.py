@@ -12,7 +12,7 @@ from collections import Counter
 import msgspec
 
 from holdfast.models.message import Usage
-from holdfast.run.records import Status, Trial
+from holdfast.run.core.records import Status, Trial
 
 
 class Metric(msgspec.Struct, frozen=True, omit_defaults=True):

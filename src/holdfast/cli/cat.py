@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from holdfast.cli.streams import say
+from holdfast.cli.ui.streams import say
 from holdfast.journal import Damage, RecordId
-from holdfast.run.find import find_run
-from holdfast.run.reading import RunReader
+from holdfast.run.core.reader import RunReader
+from holdfast.run.locate import find_run
 
 
 @click.command("cat")

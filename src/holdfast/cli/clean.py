@@ -6,9 +6,9 @@ import click
 
 from holdfast.cli.main import print_json
 from holdfast.errors import UsageError
-from holdfast.run.clean import Cleaned, clean_steps
-from holdfast.run.emptying import Emptied, empty_spool
-from holdfast.run.find import find_local_run, find_spool
+from holdfast.run.clean.clean_spool import Emptied, empty_spool
+from holdfast.run.clean.clean_steps import Cleaned, clean_steps
+from holdfast.run.locate import find_local_run, find_spool
 
 
 @click.command("clean")

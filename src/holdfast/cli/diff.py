@@ -9,12 +9,12 @@ import click
 
 from holdfast.cli.main import print_json
 from holdfast.cli.resume import edited_eval
-from holdfast.engine.begin import last_session
-from holdfast.engine.examine import Examiner
+from holdfast.engine.opening.begin import last_session
+from holdfast.engine.opening.examine import Examiner
 from holdfast.errors import ResumeAborted
-from holdfast.run.find import find_run
-from holdfast.run.gate import Decision, change_text
-from holdfast.run.reading import RunReader
+from holdfast.run.core.reader import RunReader
+from holdfast.run.drift.gate import Decision, change_text
+from holdfast.run.locate import find_run
 
 
 @click.command("diff")

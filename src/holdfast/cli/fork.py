@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from holdfast.cli.main import print_json
-from holdfast.cli.printable import many
 from holdfast.cli.resume import offered_eval, own_eval
-from holdfast.engine.begin import default_root
-from holdfast.engine.fork import Forked, fork
-from holdfast.run.find import find_run
+from holdfast.cli.ui.printable import many
+from holdfast.engine.opening.begin import default_root
+from holdfast.engine.opening.fork import Forked, fork
+from holdfast.run.locate import find_run
 
 
 @click.command("fork")

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from holdfast.cli.early import early
-from holdfast.cli.streams import is_of_output, mute_if_broken, open_closed, say
+from holdfast.cli.ui.early_signals import early
+from holdfast.cli.ui.streams import is_of_output, mute_if_broken, open_closed, say
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.version import __version__
 
@@ -126,7 +126,7 @@ def _tell(error: HoldfastError, *, as_json: bool) -> int:
     if as_json:
         print_json({"error": error.message, "kind": error.kind, "hint": error.hint})
     else:
-        from holdfast.cli.printable import printable  # noqa: PLC0415 - not needed for --help
+        from holdfast.cli.ui.printable import printable  # noqa: PLC0415 - not needed for --help
 
         say(printable(f"holdfast: {error}"))
     return error.exit_code

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.display import duration
 from holdfast.cli.main import print_json
-from holdfast.cli.printable import printable
-from holdfast.cli.streams import say
+from holdfast.cli.ui.printable import printable
+from holdfast.cli.ui.progress_display import duration
+from holdfast.cli.ui.streams import say
 from holdfast.errors import UsageError
-from holdfast.run.find import RUNS
-from holdfast.run.listing import Recoverable, list_recoverable
-from holdfast.run.recover import Recovered, recover
+from holdfast.run.locate import RUNS
+from holdfast.run.remote.list_runs import Recoverable, list_recoverable
+from holdfast.run.remote.recover import Recovered, recover
 
 
 @click.command("recover")

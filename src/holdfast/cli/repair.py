@@ -7,11 +7,11 @@ import shlex
 import click
 
 from holdfast.cli.main import print_json
-from holdfast.cli.printable import printable
-from holdfast.engine.remake import EvalPlanner
-from holdfast.run.find import find_local_run
-from holdfast.run.findings import Group
-from holdfast.run.repair import Repair, repair_run
+from holdfast.cli.ui.printable import printable
+from holdfast.engine.opening.remake import EvalPlanner
+from holdfast.run.locate import find_local_run
+from holdfast.run.repair.repair import Repair, repair_run
+from holdfast.run.repair.result_findings import Group
 
 _SHOWN = 20
 

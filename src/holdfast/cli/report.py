@@ -6,10 +6,10 @@ import click
 
 from holdfast.analysis.report import make_report
 from holdfast.cli.main import print_json
-from holdfast.cli.printable import printable
-from holdfast.cli.streams import say
-from holdfast.run.find import find_run
-from holdfast.run.reading import RunReader
+from holdfast.cli.ui.printable import printable
+from holdfast.cli.ui.streams import say
+from holdfast.run.core.reader import RunReader
+from holdfast.run.locate import find_run
 
 
 @click.command("report")

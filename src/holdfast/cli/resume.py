@@ -6,19 +6,19 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.execute import carry_out, tell_kept
 from holdfast.cli.main import print_json
-from holdfast.engine.begin import begin_resume, last_session
-from holdfast.engine.complete import complete_run
-from holdfast.engine.examine import saved_eval
-from holdfast.engine.remote import begin_remote_resume, upload_rest
-from holdfast.engine.reuse import Reuse
+from holdfast.cli.ui.execute import carry_out, tell_kept
+from holdfast.engine.opening.begin import begin_resume, last_session
+from holdfast.engine.opening.begin_remote import begin_remote_resume, upload_rest
+from holdfast.engine.opening.complete import complete_run
+from holdfast.engine.planning.saved_eval import saved_eval
+from holdfast.engine.trials.reuse import Reuse
 from holdfast.errors import ConfigurationError, UsageError
-from holdfast.run.find import find_run
-from holdfast.run.reading import RunReader
+from holdfast.run.core.reader import RunReader
+from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec, load_eval, parse_arguments, resolve
-from holdfast.spec.override import override
-from holdfast.storage.remote import is_url
+from holdfast.spec.loading.override import override
+from holdfast.storage.object_store import is_url
 
 
 @click.command("resume")

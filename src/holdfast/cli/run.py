@@ -7,23 +7,23 @@ from typing import Any
 
 import click
 
-from holdfast.cli.execute import carry_out
 from holdfast.cli.main import print_json
-from holdfast.cli.printable import many
 from holdfast.cli.resume import go_on
-from holdfast.engine.begin import Begun, begin_run, default_root, plan_entries
-from holdfast.engine.forecast import Forecast, forecast
-from holdfast.engine.prepare import FreshInputs, Prepared, prepare
-from holdfast.engine.remote import begin_remote_run, remote_exists
-from holdfast.engine.reuse import Reuse
+from holdfast.cli.ui.execute import carry_out
+from holdfast.cli.ui.printable import many
+from holdfast.engine.opening.begin import Begun, begin_run, default_root, plan_entries
+from holdfast.engine.opening.begin_remote import begin_remote_run, remote_exists
+from holdfast.engine.planning.forecast import Forecast, forecast
+from holdfast.engine.planning.prepare import FreshInputs, Prepared, prepare
+from holdfast.engine.trials.reuse import Reuse
 from holdfast.errors import UsageError
-from holdfast.run.create import refuse_existing
-from holdfast.run.find import find_run
-from holdfast.run.layout import Layout
+from holdfast.run.core.layout import Layout
+from holdfast.run.locate import find_run
+from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_arguments, resolve
-from holdfast.spec.override import override
-from holdfast.storage.remote import SCHEMES, is_url
-from holdfast.tasks.use import task_names
+from holdfast.spec.loading.override import override
+from holdfast.storage.object_store import SCHEMES, is_url
+from holdfast.tasks.source.reference import task_names
 
 
 @click.command("run")

@@ -8,14 +8,14 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.analysis.run import Run
-from holdfast.cli.large import print_in_pieces, readable
+from holdfast.api.run import Run
 from holdfast.cli.main import print_json
-from holdfast.cli.printable import many, printable
-from holdfast.engine.told import told
+from holdfast.cli.ui.large_records import print_in_pieces, readable
+from holdfast.cli.ui.printable import many, printable
+from holdfast.engine.failure_text import told
 from holdfast.errors import UsageError
-from holdfast.run.reading import Large
-from holdfast.run.records import Answer, Score, Step, Trial
+from holdfast.run.core.reader import Large
+from holdfast.run.core.records import Answer, Score, Step, Trial
 
 _SHOWN = 20_000
 _CANDIDATES = 8

@@ -9,13 +9,13 @@ import click
 from holdfast.analysis.status import RunStatus, run_status
 from holdfast.analysis.text import cost_text
 from holdfast.cli.main import print_json
-from holdfast.cli.printable import many, printable
-from holdfast.cli.streams import say
+from holdfast.cli.ui.printable import many, printable
+from holdfast.cli.ui.streams import say
 from holdfast.errors import HoldfastError
-from holdfast.run.find import all_runs, find_run
-from holdfast.run.gate import change_text
-from holdfast.run.owed import reasons_text
-from holdfast.run.reading import RunReader
+from holdfast.run.core.reader import RunReader
+from holdfast.run.drift.gate import change_text
+from holdfast.run.fold.remaining import reasons_text
+from holdfast.run.locate import all_runs, find_run
 
 
 @click.command("status")

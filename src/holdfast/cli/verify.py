@@ -6,12 +6,12 @@ import click
 import msgspec
 
 from holdfast.cli.main import print_json
-from holdfast.cli.printable import many
+from holdfast.cli.ui.printable import many
 from holdfast.errors import HoldfastError
-from holdfast.run.deep import Deep
-from holdfast.run.find import find_run
-from holdfast.run.reading import RunReader
-from holdfast.run.verify import Verification, verify_run
+from holdfast.run.core.reader import RunReader
+from holdfast.run.locate import find_run
+from holdfast.run.verify.cross_records import Deep
+from holdfast.run.verify.verify import Verification, verify_run
 
 
 @click.command("verify")
@@ -33,7 +33,7 @@ def command(run: str, *, deep: bool, as_json: bool) -> int:
 
 
 def _verify_deep(reader: RunReader) -> Verification:
-    from holdfast.engine.grid import Grid, planned_grid  # noqa: PLC0415 - tasks and datasets are needed here only
+    from holdfast.engine.opening.grid import Grid, planned_grid  # noqa: PLC0415 - tasks and datasets are needed here only
 
     grid: Grid | None = None
     note = "No session record is left, so the planned grid is not known."

@@ -13,25 +13,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-from holdfast.engine.activity import Activity, Gate
-from holdfast.engine.boundary import guard
-from holdfast.engine.calls import CallCounts, Caller, Model
-from holdfast.engine.carry import Carrier
-from holdfast.engine.clock import Clock, RealClock
-from holdfast.engine.history import History, blocked_trials
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
-from holdfast.engine.levels import Levels
-from holdfast.engine.plan import KeySet, Lane
-from holdfast.engine.prepare import Prepared
+from holdfast.engine.model_calls.caller import CallCounts, Caller, Model
+from holdfast.engine.model_calls.open_models import ready_models
+from holdfast.engine.planning.plan import KeySet, Lane
+from holdfast.engine.planning.prepare import Prepared
 from holdfast.engine.progress import Progress
-from holdfast.engine.ready import ready_models
-from holdfast.engine.reuse import Reuse
-from holdfast.engine.scheduler import LaneQueue, Scheduler
-from holdfast.engine.trial import TrialEnvironment
+from holdfast.engine.scheduling.admission import Activity, Gate
+from holdfast.engine.scheduling.clock import Clock, RealClock
+from holdfast.engine.scheduling.levels import Levels
+from holdfast.engine.scheduling.scheduler import LaneQueue, Scheduler
+from holdfast.engine.trials.attempt import Carrier
+from holdfast.engine.trials.boundary import guard
+from holdfast.engine.trials.context import TrialEnvironment
+from holdfast.engine.trials.history import History, blocked_trials
+from holdfast.engine.trials.reuse import Reuse
 from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
-from holdfast.run.lacking import lacking_scores
-from holdfast.run.session import RunSession
-from holdfast.storage.failures import Failure
+from holdfast.run.fold.missing_scores import lacking_scores
+from holdfast.run.session.session import RunSession
+from holdfast.storage.tolerated_failures import Failure
 
 
 @dataclass(frozen=True)

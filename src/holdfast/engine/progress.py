@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from holdfast.engine.calls import CallCounts, ModelClosed
-from holdfast.engine.clock import Clock
-from holdfast.engine.plan import Cell
-from holdfast.engine.told import told
+from holdfast.engine.failure_text import told
+from holdfast.engine.model_calls.caller import CallCounts, ModelClosed
+from holdfast.engine.planning.plan import Cell
+from holdfast.engine.scheduling.clock import Clock
 from holdfast.models.message import Usage
-from holdfast.run.records import Status, Trial
+from holdfast.run.core.records import Status, Trial
 
 _RECENT_SECONDS = 60.0
 

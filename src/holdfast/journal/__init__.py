@@ -4,13 +4,13 @@ language models.
 
 from holdfast.journal.blobs import BLOB_BYTES, BlobStore
 from holdfast.journal.damage import Damage, Kind
-from holdfast.journal.directory import Journal, SegmentFile
 from holdfast.journal.frame import FORMAT, RecordId
-from holdfast.journal.index import Entry, Index
-from holdfast.journal.index_answers import Row
-from holdfast.journal.index_file import Closing
+from holdfast.journal.index.builder import Entry, Index
+from holdfast.journal.index.database import Closing
+from holdfast.journal.index.queries import Row
+from holdfast.journal.reader import Journal, SegmentFile
 from holdfast.journal.segment import SegmentId, SegmentPin
-from holdfast.journal.states import SegmentState, cross_check, state_of
+from holdfast.journal.segment_state import SegmentState, cross_check, state_of
 from holdfast.journal.writer import JournalWriter
 
 __all__ = [

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.errors import StorageFailure, UsageError
+from holdfast.journal.commit_queue import QUEUE_BYTES, Item, RecordQueue
 from holdfast.journal.frame import Header
-from holdfast.journal.queue import QUEUE_BYTES, Item, RecordQueue
 from holdfast.journal.segment import SegmentId, SegmentPin, SegmentWriter, parse_name
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem

@@ -15,16 +15,16 @@ from typing import Protocol, cast
 from holdfast.errors import ConfigurationError
 from holdfast.models.errors import excerpt
 from holdfast.models.message import Reply, Request
+from holdfast.models.openai.presets import PRESETS
 from holdfast.models.options import nearest
-from holdfast.models.presets import PRESETS
 from holdfast.spec import ModelSpec
 
 GROUP = "holdfast.providers"
 BUILT_IN = {
-    **dict.fromkeys(PRESETS, "holdfast.models.presets:open_preset"),
-    "openai": "holdfast.models.openai:open_openai",
-    "local": "holdfast.models.local:open_local",
-    "scripted": "holdfast.models.scripted:open_scripted",
+    **dict.fromkeys(PRESETS, "holdfast.models.openai.presets:open_preset"),
+    "openai": "holdfast.models.openai.provider:open_openai",
+    "local": "holdfast.models.local.provider:open_local",
+    "scripted": "holdfast.models.scripted.provider:open_scripted",
 }
 
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from holdfast.errors import ConfigurationError
-from holdfast.models.presets import PRESETS, Preset
+from holdfast.models.local.weights import needs_of_local
+from holdfast.models.openai.presets import PRESETS, Preset
 from holdfast.models.provider import load, plug_ins
-from holdfast.models.weights import needs_of_local
 
 _PROBE_SECONDS = 0.2
 

@@ -1,12 +1,12 @@
 """One run: creating it, opening it to read or to execute, finding it, and proving it whole."""
 
-from holdfast.run.create import create_run
-from holdfast.run.environment import session_record
-from holdfast.run.find import find_run
-from holdfast.run.opening import open_session
-from holdfast.run.reading import RunReader
-from holdfast.run.session import RunSession
-from holdfast.run.verify import Verification, verify_run
+from holdfast.run.core.environment import session_record
+from holdfast.run.core.reader import RunReader
+from holdfast.run.locate import find_run
+from holdfast.run.session.create import create_run
+from holdfast.run.session.open import open_session
+from holdfast.run.session.session import RunSession
+from holdfast.run.verify.verify import Verification, verify_run
 
 __all__ = [
     "RunReader",

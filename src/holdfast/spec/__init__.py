@@ -1,16 +1,16 @@
 """What was asked: the schema with a drift class on every field, loading, resolving."""
 
 from holdfast.spec.canonical import canonical, eval_text, plain
-from holdfast.spec.dataset import DatasetSpec, Filter, Operation, Repeat, Shuffle, Slice
-from holdfast.spec.drift import Block, Drift
-from holdfast.spec.eval import EvalSpec
-from holdfast.spec.fields import Field, Place, fields_of, places
-from holdfast.spec.flags import eval_from_flags, parse_argument, parse_arguments
-from holdfast.spec.load import load_eval, parse_eval, typed_eval
-from holdfast.spec.model import Generation, ModelSpec, Price, RateLimit, Timeouts
+from holdfast.spec.loading.flags import eval_from_flags, parse_argument, parse_arguments
+from holdfast.spec.loading.load import load_eval, parse_eval, typed_eval
 from holdfast.spec.resolve import resolve
-from holdfast.spec.runner import RunnerSpec, StageLimits, TaskRunner
-from holdfast.spec.task import Limits, Shot, TaskSpec
+from holdfast.spec.schema.dataset import DatasetSpec, Filter, Operation, Repeat, Shuffle, Slice
+from holdfast.spec.schema.drift import Block, Drift
+from holdfast.spec.schema.eval import EvalSpec
+from holdfast.spec.schema.introspect import Field, Place, fields_of, places
+from holdfast.spec.schema.model import Generation, ModelSpec, Price, RateLimit, Timeouts
+from holdfast.spec.schema.runner import RunnerSpec, StageLimits, TaskRunner
+from holdfast.spec.schema.task import Limits, Shot, TaskSpec
 
 __all__ = [
     "Block",

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.spec.drift import Block
-from holdfast.spec.eval import EvalSpec
-from holdfast.spec.fields import fields_of
+from holdfast.spec.schema.drift import Block
+from holdfast.spec.schema.eval import EvalSpec
+from holdfast.spec.schema.introspect import fields_of
 
 _EXACT_INTEGERS = 2**53
 _UNSET: tuple[Any, ...] = (None, "", {}, [])
@@ -33,7 +33,7 @@ def canonical(spec: EvalSpec) -> bytes:
 def eval_text(spec: EvalSpec, *, explicit: bool = False) -> str:
     """An eval file that loads as this eval; `explicit` writes the defaults out too."""
     # As in loading: only reading and writing files needs PyYAML.
-    from holdfast.spec.document import write_document  # noqa: PLC0415
+    from holdfast.spec.loading.yaml_document import write_document  # noqa: PLC0415
 
     return write_document(plain(spec, explicit=explicit))
 

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.spec.drift import Block, Drift
-from holdfast.spec.eval import EvalSpec
-from holdfast.spec.fields import Field, block_within, blocks_in, fields_of
-from holdfast.spec.task import TaskSpec
-from holdfast.spec.wording import member
+from holdfast.spec.loading.messages import member
+from holdfast.spec.schema.drift import Block, Drift
+from holdfast.spec.schema.eval import EvalSpec
+from holdfast.spec.schema.introspect import Field, block_within, blocks_in, fields_of
+from holdfast.spec.schema.task import TaskSpec
 
 B = TypeVar("B", bound=Block)
 

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.spec.drift import Block
-from holdfast.spec.fields import fields_of
-from holdfast.spec.model import ModelSpec
-from holdfast.spec.wording import member, nearest, refuse, shown
+from holdfast.spec.loading.messages import member, nearest, refuse, shown
+from holdfast.spec.schema.drift import Block
+from holdfast.spec.schema.introspect import fields_of
+from holdfast.spec.schema.model import ModelSpec
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from holdfast.spec.canonical import plain
-from holdfast.spec.dataset import DatasetSpec
 from holdfast.spec.derive import derive_models
-from holdfast.spec.eval import EvalSpec
-from holdfast.spec.load import typed_eval
-from holdfast.spec.runner import RunnerSpec, TaskRunner
-from holdfast.spec.task import TaskSpec
-from holdfast.spec.wording import item, member, nearest, refuse, shown
+from holdfast.spec.loading.load import typed_eval
+from holdfast.spec.loading.messages import item, member, nearest, refuse, shown
+from holdfast.spec.schema.dataset import DatasetSpec
+from holdfast.spec.schema.eval import EvalSpec
+from holdfast.spec.schema.runner import RunnerSpec, TaskRunner
+from holdfast.spec.schema.task import TaskSpec
 
 _DECLARATIVE = ("prompt", "target", "choices", "few_shot", "few_shot_template")
 

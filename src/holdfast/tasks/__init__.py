@@ -2,18 +2,18 @@
 
 from holdfast.tasks.answer import Answer, as_answer
 from holdfast.tasks.conversation import conversation
-from holdfast.tasks.dataset import Dataset
-from holdfast.tasks.declare import adapt_task, build_task
-from holdfast.tasks.ingest import Ingested, ingest, ingest_samples
-from holdfast.tasks.rows import Rows
+from holdfast.tasks.datasets.dataset import Dataset
+from holdfast.tasks.datasets.ingest import Ingested, ingest, ingest_samples
+from holdfast.tasks.datasets.rows import Rows
+from holdfast.tasks.from_spec import adapt_task, build_task
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score, as_score
 from holdfast.tasks.scorers import Scorer, build_scorer, choice, exact, includes, numeric, regex, scorer
 from holdfast.tasks.solver import generate
-from holdfast.tasks.source import source_digest, source_files
+from holdfast.tasks.source.digest import source_digest, source_files
+from holdfast.tasks.source.reference import load_use
 from holdfast.tasks.task import Task, TaskFactory, task
 from holdfast.tasks.trial import Solver, Trial
-from holdfast.tasks.use import load_use
 
 __all__ = [
     "Answer",

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Reply
-from holdfast.tasks.recorded import RECORDABLE, Unrecordable, recorded
+from holdfast.tasks.recordable import RECORDABLE, Unrecordable, recorded
 
 
 class InvalidAnswer(HoldfastError, TypeError):  # noqa: N818 - reads as a sentence where it is raised

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.tasks.recorded import RECORDABLE, Unrecordable, recorded
+from holdfast.tasks.recordable import RECORDABLE, Unrecordable, recorded
 
 # Beyond it neighbouring integers are no longer told apart by the readers of a report.
 LARGEST_INTEGER = 2**53

@@ -13,14 +13,14 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec, Limits
-from holdfast.tasks.arguments import fit_arguments
-from holdfast.tasks.columns import Columns
-from holdfast.tasks.dataset import Dataset
-from holdfast.tasks.rows import Rows
+from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.datasets.dataset import Dataset
+from holdfast.tasks.datasets.rows import Rows
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.scorers import Scorer, as_scorers
 from holdfast.tasks.solver import AXIS, Generate
-from holdfast.tasks.source import source_digest
+from holdfast.tasks.source.arguments import fit_arguments
+from holdfast.tasks.source.digest import source_digest
 from holdfast.tasks.trial import Solver
 
 

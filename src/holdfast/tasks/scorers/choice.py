@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.choices import LETTERS, target_index
+from holdfast.tasks.datasets.choices import LETTERS, target_index
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn

@@ -14,7 +14,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score, as_score
-from holdfast.tasks.source import source_digest
+from holdfast.tasks.source.digest import source_digest
 
 Function = Callable[..., Any]
 

@@ -6,7 +6,7 @@ import unicodedata
 from typing import Any
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.paths import as_text
+from holdfast.tasks.datasets.dotted_paths import as_text
 from holdfast.tasks.sample import Sample
 
 

@@ -1,0 +1,148 @@
+"""The local executor: trials are carried out by this process. `evaluate(task, models=[...])` and its coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from holdfast.api.run import Run
+from holdfast.engine.execution import Ended, Execution
+from holdfast.engine.opening.begin import Begun, begin_resume, begin_run
+from holdfast.engine.opening.complete import complete_run
+from holdfast.engine.planning.prepare import IN_MEMORY
+from holdfast.errors import ResumeAborted, StorageFailure, UsageError
+from holdfast.run.core.layout import Layout
+from holdfast.spec import EvalSpec, resolve, typed_eval
+from holdfast.tasks import Task, TaskFactory
+
+
+def evaluate(
+    tasks: Task | TaskFactory | Iterable[Task | TaskFactory],
+    models: Iterable[str] | Mapping[str, Any],
+    *,
+    run: str | Path | None = None,
+    name: str = "",
+    **settings: Any,
+) -> Run:
+    """Carries out tasks on models and returns the run.
+
+    `run` is its directory: a new one is made there, and one that is there goes on, through the gate. `settings` are
+    further keys of an eval file, such as `seed` or `concurrency_limit`. Works inside a running event loop too, as in a
+    notebook. What failed or is owed is told by `Run.ended` and the report, not raised.
+
+    Raises:
+        ConfigurationError: a task, model or setting is wrong.
+        ResumeAborted: the run at `run` may not go on with this.
+        RunHeld: another session executes it.
+        StorageFailure: the disk failed; what was acknowledged is intact.
+        KeyboardInterrupt: Ctrl-C; what is finished is kept, the same call goes on.
+    """
+    coroutine = evaluate_async(tasks, models, run=run, name=name, **settings)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    # In a notebook the loop of this thread is taken; the run gets a thread and a loop of its own.
+    return _Aside(coroutine).result()
+
+
+async def evaluate_async(
+    tasks: Task | TaskFactory | Iterable[Task | TaskFactory],
+    models: Iterable[str] | Mapping[str, Any],
+    *,
+    run: str | Path | None = None,
+    name: str = "",
+    **settings: Any,
+) -> Run:
+    """As `evaluate`, for a coroutine.
+
+    Raises:
+        ConfigurationError: a task, model or setting is wrong.
+        ResumeAborted: the run at `run` may not go on with this.
+        RunHeld: another session executes it.
+        StorageFailure: the disk failed; what was acknowledged is intact.
+    """
+    made = _by_name(tasks)
+    spec = _eval_of(made, models, name, settings)
+    root = Path(run) if run is not None else None
+    if root is None or not Layout(root).journal.is_dir():
+        begun = begin_run(spec, root, tasks=made, source="Python")
+    elif (complete := complete_run(root, spec, made)) is not None:
+        ended = Ended("completed", int(complete.blocked > 0), complete.planned, complete.planned, 0)
+        return Run.open(root, ended=ended)
+    else:
+        begun = begin_resume(root, offered=spec, tasks=made)
+    ended = await execute(begun)
+    if ended.exit_code == StorageFailure.exit_code:
+        raise StorageFailure(ended.warning)
+    if ended.exit_code == ResumeAborted.exit_code:
+        raise ResumeAborted(ended.warning)
+    return Run.open(begun.root, ended=ended)
+
+
+async def execute(begun: Begun) -> Ended:
+    """Carries out what is owed of a session that has begun, without display."""
+    execution = Execution(begun.session, begun.prepared)
+    return await execution.run(signals=False)
+
+
+class _Aside:
+    """A coroutine in a thread and an event loop of its own; whoever waits for it can be interrupted."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Run]) -> None:
+        self._coroutine = coroutine
+        self._began = threading.Event()
+
+    def result(self) -> Run:
+        with ThreadPoolExecutor(1, thread_name_prefix="holdfast-evaluate") as thread:
+            running = thread.submit(asyncio.run, self._work())
+            try:
+                return running.result()
+            except KeyboardInterrupt:
+                # The thread is waited for, and without this would go on to the end of the run.
+                self._began.wait()
+                self._loop.call_soon_threadsafe(self._task.cancel)
+                raise
+
+    async def _work(self) -> Run:
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._coroutine)
+        self._began.set()
+        return await self._task
+
+
+def _by_name(tasks: Task | TaskFactory | Iterable[Task | TaskFactory]) -> dict[str, Task]:
+    if not isinstance(tasks, Iterable):
+        tasks = [tasks]
+    given = list(tasks)
+    made: dict[str, Task] = {}
+    for item in given:
+        task = item() if isinstance(item, TaskFactory) else item
+        if not isinstance(task, Task):
+            raise UsageError(f"{type(task).__name__} is no task.", hint="Give what a function with @task returns.")
+        name = task.name or "task"
+        if name in made:
+            raise UsageError(f"Two tasks are called {name!r}.", hint="Give one of them another name.")
+        made[name] = task
+    if not made:
+        raise UsageError("There is no task to evaluate.")
+    return made
+
+
+def _eval_of(
+    tasks: Mapping[str, Task], models: Iterable[str] | Mapping[str, Any], name: str, settings: Mapping[str, Any]
+) -> EvalSpec:
+    given = [models] if isinstance(models, str) else models
+    entries = dict(given) if isinstance(given, Mapping) else {model: model for model in given}
+    data = {
+        "name": name or "-".join(tasks)[:100],
+        "directory": str(Path.cwd()),
+        "models": entries,
+        "tasks": {title: {"use": task.use or IN_MEMORY + title, "args": task.args} for title, task in tasks.items()},
+        **settings,
+    }
+    return resolve(typed_eval(data, "evaluate()"), "evaluate()")

@@ -1,0 +1,207 @@
+"""What `run` and `resume` share: showing a session at work, and telling how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.main import print_json
+from holdfast.cli.ui.early_signals import early
+from holdfast.cli.ui.printable import many
+from holdfast.cli.ui.progress_display import Display
+from holdfast.cli.ui.streams import mute_if_broken, say
+from holdfast.engine.execution import Ended, Execution
+from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, Interrupt
+from holdfast.engine.opening.begin import Begun
+from holdfast.engine.progress import Progress
+from holdfast.errors import HoldfastError
+from holdfast.run.drift.gate import change_text
+from holdfast.run.fold.remaining import owed_and_why, reasons, reasons_text
+from holdfast.spec.compare import Difference
+
+
+def announce(begun: Begun, *, resumed: bool) -> None:
+    """Says which run it is, what is finished, and what is owed and why, before the first call."""
+    session = begun.session.session
+    counts = owed_and_why(begun.session.reader, begun.prepared.planned)
+    if not resumed:
+        say(f"Run {begun.place}: {many(counts['owed'], 'trial')} to do.")
+        return
+    changed = "the configuration saved in the run"
+    if begun.decision is not None and begun.decision.changes:
+        changed += f" and {many(len(begun.decision.changes), 'change')}"
+    say(f"Resuming {begun.place} (session {session.number}), with {changed}.")
+    _tell_changes(begun)
+    finished = f"{counts['finished']} of {begun.prepared.planned} trials are finished"
+    say(f"{finished}, {counts['owed']} are owed{reasons_text(reasons(counts))}.")
+    for note in begun.session.reader.notes():
+        say(f"note: {note}")
+
+
+def _tell_changes(begun: Begun) -> None:
+    for warning in begun.warnings:
+        say(f"warning: {warning}")
+    changes = begun.decision.changes if begun.decision else []
+    for change in changes:
+        say(f"  {change.path}: {change_text(change.old, change.new)}")
+    tell_kept(begun.decision.kept if begun.decision else [], begun.note)
+
+
+def tell_kept(kept: list[Difference], note: str) -> None:
+    """Says where less is offered than the run has, and what was found about its config.yaml."""
+    for item in kept:
+        say(f"  {item.path}: {change_text(item.old, item.new)}; the run keeps what it has")
+    if note:
+        say(f"note: {note}")
+
+
+def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
+    """Executes what is owed; the exit code."""
+    told = False
+
+    def tell(ended: Ended) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            try:
+                _tell(begun, ended, as_json=as_json)
+            except OSError as error:
+                # How the run ended is so whether it can be printed or not.
+                mute_if_broken(sys.stdout)
+                say(f"holdfast: how the run ended could not be printed: {error.strerror}. It was: {ended.how}.")
+
+    def give_up(ended: Ended) -> None:
+        """Ends a program that a task's code holds up; what was acknowledged is safe."""
+        tell(ended)
+        _leave(ended.exit_code)
+
+    async def execute() -> int:
+        ended = await _execute(begun, give_up)
+        # Told before the loop is closed, for closing it waits for threads that a task may have left.
+        tell(ended)
+        if ended.exit_code in {INTERRUPTED, TERMINATED}:
+            _leave_soon(ended.exit_code)
+        return ended.exit_code
+
+    try:
+        announce(begun, resumed=resumed)
+        return asyncio.run(execute())
+    except SystemExit as error:
+        raise _exit_of_a_task(begun, error) from None
+    except KeyboardInterrupt:
+        say(f"Stopped before the first call. Go on with: holdfast resume {shlex.quote(begun.place)}")
+        raise
+
+
+def _exit_of_a_task(begun: Begun, error: SystemExit) -> HoldfastError:
+    """sys.exit in a task of asyncio's ends the loop, and only its exit code would be left to tell."""
+    told = HoldfastError(
+        f"A task of the eval called sys.exit({error.code!r}), which ended the session.",
+        hint=f"Let it raise an error instead, then go on with: holdfast resume {shlex.quote(begun.place)}",
+    )
+    told.exit_code = 1
+    return told
+
+
+async def _execute(begun: Begun, on_stuck: Callable[[Ended], None]) -> Ended:
+    execution = Execution(begun.session, begun.prepared, reuse=begun.reuse)
+    runner = begun.prepared.spec.runner
+    asyncio.get_running_loop().set_exception_handler(_stray_handler(execution.progress))
+    display = Display(execution.progress, interval=runner.progress_interval, lines=runner.show_progress)
+    async with display.shown():
+        return await execution.run(on_stuck=on_stuck, before=lambda: early.number)
+
+
+def _stray_handler(progress: Progress) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """Tells in a line of errors that a task's code has left to nobody; asyncio would print a traceback."""
+
+    def handle(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        told = f"{type(error).__name__}: {error}" if error is not None else str(context.get("message", ""))
+        progress.messages.append(f"nobody awaited what failed in a task's code: {' '.join(told.split())}")
+
+    return handle
+
+
+def _leave_soon(code: int) -> None:
+    """After an interrupt nobody waits for commands and threads that a task has left behind."""
+    Interrupt.ignore()
+    end_children()
+    watch = threading.Timer(STUCK_SECONDS, _leave, [code])
+    watch.daemon = True
+    watch.start()
+
+
+def _leave(code: int) -> None:
+    end_children()
+    mute_if_broken(sys.stdout)
+    mute_if_broken(sys.stderr)
+    os._exit(code)
+
+
+def end_children() -> None:
+    """Ends the commands that tasks have started and not waited for."""
+    for thread in Path("/proc/self/task").glob("*/children"):
+        for child in thread.read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGTERM)
+
+
+def _tell(begun: Begun, ended: Ended, *, as_json: bool) -> None:
+    if begun.reuse is not None:
+        say(f"{begun.reuse.taken} replies were taken from other runs.")
+    if ended.warning:
+        say(f"holdfast: {ended.warning}")
+    for failure in ended.failures:
+        say(f"note: {failure}")
+    if left := _left(begun):
+        say(f"holdfast: {left}")
+    if as_json:
+        print_json(_ended_json(begun, ended))
+    else:
+        _tell_end(begun, ended)
+
+
+def _left(begun: Begun) -> str:
+    uploader = begun.session.uploader
+    return uploader.left() if uploader is not None else ""
+
+
+def _tell_end(begun: Begun, ended: Ended) -> None:
+    if ended.exit_code == 0:
+        click.echo(f"Complete: {ended.finished} of {ended.planned} trials.")
+        click.echo(f"See: holdfast report {shlex.quote(begun.place)}")
+        return
+    failed = f", {ended.failed} failed" if ended.failed else ""
+    failed += f", {ended.unfinished} got no reply" if ended.unfinished else ""
+    click.echo(
+        f"Stopped ({ended.how}): {ended.finished} of {ended.planned} trials finished, {ended.owed} owed{failed}."
+    )
+    click.echo(f"Go on with: holdfast resume {shlex.quote(begun.place)}")
+
+
+def _ended_json(begun: Begun, ended: Ended) -> dict[str, Any]:
+    return {
+        "run": begun.place,
+        "state": "complete" if ended.owed == 0 else "incomplete",
+        "how": ended.how,
+        "exit_code": ended.exit_code,
+        "planned": ended.planned,
+        "finished": ended.finished,
+        "failed": ended.failed,
+        "unfinished": ended.unfinished,
+        "owed": ended.owed,
+        "warning": ended.warning,
+        "failures": ended.failures,
+        "not_uploaded": _left(begun),
+    }

@@ -1,0 +1,44 @@
+"""Records of many megabytes on their way to a terminal or a file: a piece at a time, never held as a whole."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.cli.main import escaped
+from holdfast.run.core.reader import Large
+
+_ESCAPES = re.compile(r"\\(.)", re.DOTALL)
+
+
+def readable(pieces: Iterator[bytes]) -> Iterator[str]:
+    """A record's JSON with the line ends in its texts put in their place."""
+    left = ""
+    for part in _decoded(pieces):
+        text = left + part
+        # A backslash at the end belongs to what follows it.
+        cut = len(text) - (len(text) - len(text.rstrip("\\"))) % 2
+        text, left = text[:cut], text[cut:]
+        yield _ESCAPES.sub(lambda found: "\n" if found[1] == "n" else found[0], text)
+    yield left
+
+
+def print_in_pieces(key: str, records: Iterator[Any]) -> None:
+    """Prints `{"trial": ..., "records": [...]}` on a few long lines."""
+    click.echo(f'{{"trial":{msgspec.json.encode(key).decode()},"records":[', nl=False)
+    for place, record in enumerate(records):
+        click.echo(",\n" if place else "\n", nl=False)
+        for part in _decoded(record.pieces if isinstance(record, Large) else iter((msgspec.json.encode(record),))):
+            click.echo(escaped(part), nl=False)
+    click.echo("\n]}")
+
+
+def _decoded(pieces: Iterator[bytes]) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    yield from (decoder.decode(part) for part in pieces)
+    yield decoder.decode(b"", final=True)

@@ -1,0 +1,21 @@
+"""A failure in one line: what was raised, what it says, and the line of the task's own code that it comes from."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+from pathlib import Path
+
+from holdfast.run.core.records import Failure
+
+_FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
+_FOREIGN = (str(Path(__file__).parents[1]), *{sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+
+
+def told(failure: Failure) -> str:
+    """What a person needs to find the mistake; what a model or a limit did has no place in the code."""
+    if not failure.traceback:
+        return failure.message
+    said = failure.message if failure.message == failure.kind else f"{failure.kind}: {failure.message}"
+    own = [frame for frame in _FRAME.findall(failure.traceback) if not frame[0].startswith(_FOREIGN)]
+    return f"{said} (in {Path(own[-1][0]).name} line {own[-1][1]})" if own else said

@@ -1,0 +1,50 @@
+"""Which model replies at an address: a resume that reaches another server must not mix in another model's replies.
+
+Where a model is reached may change between sessions. Servers say which model a reply is from; if one at a new address
+says another name than the replies on record, it is another model.
+"""
+
+from __future__ import annotations
+
+from holdfast.models.errors import Rejected
+from holdfast.models.message import Reply
+from holdfast.run.core.codec import decode
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import Session, Step
+from holdfast.spec import EvalSpec, ModelSpec
+from holdfast.spec.loading.messages import member
+
+
+class OtherModel(Rejected):
+    """The server at a new address says that it is another model than the one whose replies are on record."""
+
+    def __init__(self, name: str, spec: ModelSpec, expected: str, reply: Reply) -> None:
+        super().__init__(
+            f"The server at {spec.base_url} reports the model {reply.model!r}; the replies on record are from "
+            f"{expected!r}.",
+            hint=f"Give the address of that one with --set {member('models', name)}.base_url=URL; "
+            "for the other one begin a new run.",
+        )
+        self.usage = reply.usage
+
+
+def replied_before(reader: RunReader, spec: EvalSpec) -> dict[str, str]:
+    """By model that is reached elsewhere than when it last replied: which model it said it was then.
+
+    The journal is gone through only if an address has ever changed.
+    """
+    addresses = {session.number: _addresses(session) for session in reader.sessions}
+    now = {name: model.base_url for name, model in spec.models.items()}
+    moved = {name for name in now if any(found.get(name, now[name]) != now[name] for found in addresses.values())}
+    last: dict[str, tuple[str, str | None]] = {}
+    for ident, line in reader.stream([], "step") if moved else ():
+        if not isinstance(step := decode(line), Step):
+            continue
+        if step.model in moved and not step.source and isinstance(step.result, dict) and step.result.get("model"):
+            last[step.model] = str(step.result["model"]), addresses.get(ident.session, {}).get(step.model)
+    return {name: replied for name, (replied, address) in last.items() if address != now[name]}
+
+
+def _addresses(session: Session) -> dict[str, str | None]:
+    models = session.config.get("models", {})
+    return {str(name): model.get("base_url") for name, model in models.items() if isinstance(model, dict)}

@@ -1,0 +1,237 @@
+"""Beginning a session: a new run from an eval, or the next session of a run through the gate.
+
+Nothing is written before everything that can be checked was. A run is examined twice: before its lease is taken, so
+that a refusal leaves no trace, and under it, because another session may have changed the run meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from holdfast.engine.opening.examine import Examiner, Passage, raw_digest, task_codes
+from holdfast.engine.opening.examine_live import look
+from holdfast.engine.planning.prepare import FreshInputs, Prepared, prepare, source_inputs
+from holdfast.engine.trials.reuse import Reuse
+from holdfast.errors import NotARun
+from holdfast.journal import SegmentPin
+from holdfast.run import create_run, open_session, session_record
+from holdfast.run.core.config_file import write_config
+from holdfast.run.core.environment import packages
+from holdfast.run.core.inputs import SourceFile, copy_inputs
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import Input, PlanEntry, Session
+from holdfast.run.drift.gate import Decision
+from holdfast.run.locate import RUNS
+from holdfast.run.session.create import refuse_existing
+from holdfast.run.session.session import RunSession
+from holdfast.spec import DatasetSpec, EvalSpec, plain
+from holdfast.tasks import Task
+
+
+class Begun:
+    """A session that may begin its work: what it will do, and why."""
+
+    def __init__(
+        self, session: RunSession, prepared: Prepared, decision: Decision | None = None, note: str = ""
+    ) -> None:
+        self.session, self.prepared, self.decision, self.note = session, prepared, decision, note
+        self.reuse: Reuse | None = None
+        self.warnings: list[str] = []
+        self.url = ""
+        """Where the run is, if it is in an object store."""
+
+    @property
+    def root(self) -> Path:
+        return self.session.layout.root
+
+    @property
+    def place(self) -> str:
+        """How a person names the run."""
+        return self.url or str(self.root)
+
+
+def default_root(spec: EvalSpec, runs: Path = RUNS) -> Path:
+    """A directory of its own for a new run, also beside others that begin in the same second."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", spec.name).strip("-.")[:60] or "eval"
+    return runs / f"{stamp}-{name}-{secrets.token_hex(3)}"
+
+
+def begin_run(
+    spec: EvalSpec,
+    root: Path | None = None,
+    *,
+    tasks: Mapping[str, Task] | None = None,
+    source: str = "",
+    **writer: Any,
+) -> Begun:
+    """Makes a new run of a resolved eval; nothing is written before everything that can be checked was.
+
+    Raises:
+        ConfigurationError: a task, dataset or model is wrong.
+        UsageError: there is something at `root` already.
+        StorageFailure: the run cannot be written.
+    """
+    root = root or default_root(spec)
+    refuse_existing(root.absolute())
+    inputs = FreshInputs()
+    try:
+        prepared = prepare(spec, inputs, tasks)
+        prepared.open_models()
+        session = create_planned(root, prepared, inputs, source, **writer)
+    finally:
+        inputs.close()
+    inputs.keep(session.layout)
+    return Begun(session, prepared)
+
+
+def create_planned(root: Path, prepared: Prepared, inputs: FreshInputs, source: str, **options: Any) -> RunSession:
+    """Makes the run of what was prepared, and opens its first session; `options` are those of `create_run`."""
+    return create_run(
+        root,
+        name=prepared.spec.name,
+        config=plain(prepared.spec, explicit=True),
+        inputs=input_files(prepared, inputs.files),
+        planned=prepared.planned,
+        fields={**session_fields(prepared), "source": source},
+        **options,
+    )
+
+
+def session_fields(prepared: Prepared) -> dict[str, Any]:
+    """What a session record says of the plan, the code, and the packages it runs with."""
+    codes = task_codes({task.name: task.task for task in prepared.tasks})
+    return {"plan": plan_entries(prepared), "code": codes, "packages": packages()}
+
+
+def input_files(prepared: Prepared, files: Mapping[str, Path]) -> dict[str, SourceFile]:
+    """What is copied into a new run: its datasets, and the Python files that its tasks come from."""
+    raw = raw_digests(prepared)
+    copied = {name: SourceFile(path, raw.get(name, "")) for name, path in files.items()}
+    return copied | {name: SourceFile(path) for name, path in source_inputs(prepared).items()}
+
+
+def raw_digests(prepared: Prepared) -> dict[str, str]:
+    """The digests of the dataset files, as they stand where they come from."""
+    return {
+        planned.source: raw_digest(Path(planned.task.dataset.path))
+        for planned in prepared.tasks
+        if isinstance(planned.task.dataset, DatasetSpec)
+    }
+
+
+def plan_entries(prepared: Prepared) -> list[PlanEntry]:
+    """How many trials are planned for each task and model, and who scores them."""
+    return [
+        PlanEntry(task.name, model, task.planned_by_model, [scorer.name for scorer in task.task.scorers])
+        for task in prepared.tasks
+        for model in task.models
+    ]
+
+
+def begin_resume(
+    root: Path, *, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None, **writer: Any
+) -> Begun:
+    """Opens a run for its next session, through the gate; without an offer everything comes from the run.
+
+    Raises:
+        NotARun: there is no run at `root`.
+        RunHeld: another session executes it.
+        ResumeAborted: it may not go on with what is offered; nothing was written.
+        ConfigurationError: a task or a model lacks something here; nothing was written.
+    """
+    examine_run(root, offered, tasks).inputs.close()
+    with contextlib.closing(_Opening(offered, tasks)) as opening:
+        session = open_session(root, opening.make, **writer)
+        begun = opening.begun(session)
+    session.layout.recovered.unlink(missing_ok=True)
+    if begun.note or session.session.changes:
+        try:
+            write_config(session.reader.fs, session.layout.config, session.reader.sessions)
+        except OSError as error:
+            # The file is derived: a failure to write it costs nothing, and the next session writes it.
+            session.derived.note(session.layout.config.name, error)
+    return begun
+
+
+def examine_run(root: Path, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> Passage:
+    """What a resume would go on with; writes nothing into the run.
+
+    Raises:
+        ResumeAborted: the run may not go on with what is offered.
+        RunHeld: another session executes it and has changed it meanwhile.
+    """
+    reader = RunReader(root)
+    try:
+        last_session(reader)
+        return look(reader, offered, tasks)
+    finally:
+        reader.close()
+
+
+class _Opening:
+    """The record of a session that resumes a run, made under the lease."""
+
+    def __init__(self, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> None:
+        self._offered, self._tasks = offered, tasks
+        self._passage: Passage | None = None
+        self._prepared: Prepared | None = None
+
+    def make(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> Session:
+        last = last_session(reader)
+        # Once more under the lease: another session may have changed the run since it was examined.
+        passage = Examiner(reader, self._offered, self._tasks).examine()
+        self._passage = passage
+        prepared = self._prepared = prepare(passage.decision.spec, passage.inputs, passage.tasks)
+        prepared.open_models()
+        return session_record(
+            reader.run.hex(),
+            number,
+            pins,
+            name=last.name,
+            config=plain(passage.decision.spec, explicit=True),
+            inputs={**last.inputs, **self._copy_inputs(reader, passage, prepared)},
+            planned=prepared.planned,
+            source=last.source,
+            serving=last.serving,
+            lost=reader.never_brought(),
+            changes=passage.decision.changes,
+            **session_fields(prepared),
+        )
+
+    def _copy_inputs(self, reader: RunReader, passage: Passage, prepared: Prepared) -> dict[str, Input]:
+        """Copies the rows that are new, and the files of tasks that are."""
+        raw, known = raw_digests(prepared), last_session(reader).inputs
+        sources = {name: path for name, path in source_inputs(prepared).items() if name not in known}
+        files = {**passage.inputs.files, **sources}
+        return copy_inputs(reader.inputs, {name: SourceFile(path, raw.get(name, "")) for name, path in files.items()})
+
+    def close(self) -> None:
+        """Lets go of what was read to make the record."""
+        if self._passage is not None:
+            self._passage.inputs.close()
+
+    def begun(self, session: RunSession) -> Begun:
+        if self._passage is None or self._prepared is None:
+            raise RuntimeError("the session was opened without its record being made")
+        self._passage.inputs.keep(session.layout)
+        return Begun(session, self._prepared, self._passage.decision, self._passage.note)
+
+
+def last_session(reader: RunReader) -> Session:
+    """The newest session record that survives.
+
+    Raises:
+        NotARun: none does.
+    """
+    if not reader.sessions:
+        raise NotARun(
+            f"No session record is left in {reader.layout.root}.", hint="`holdfast verify` names what is lost."
+        )
+    return reader.sessions[-1]

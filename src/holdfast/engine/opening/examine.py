@@ -1,0 +1,227 @@
+"""Before a resume: what is saved in the run, what is offered now, and the inputs to go on with.
+
+Datasets are looked at where the eval says they are; a file whose bytes are as they were is not read further. Where
+the file has changed, its samples are compared by key with those that the run has asked about. Where it is gone, the
+run's own copy stands. Nothing in the run is written here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.engine.opening.resumed_inputs import Asking, ResumedInputs, chosen
+from holdfast.engine.planning.prepare import FreshInputs, SavedInputs, build, input_name
+from holdfast.engine.planning.saved_eval import saved_eval
+from holdfast.errors import ConfigurationError, ResumeAborted
+from holdfast.journal.blobs import file_digest
+from holdfast.run.core.config_file import check_config
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import TaskCode
+from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refusal
+from holdfast.run.drift.task_growth import wider
+from holdfast.spec import DatasetSpec, Drift, EvalSpec
+from holdfast.spec.compare import Difference, Verdict, join
+from holdfast.spec.compare_plain import edited_values
+from holdfast.spec.loading.messages import member
+from holdfast.tasks import Rows, Task, source_files
+from holdfast.tasks.source.task_code import code_of
+
+_CHUNK = 1 << 20
+
+
+def raw_digest(path: Path) -> str:
+    """The digest of a file as it stands; empty if it cannot be read."""
+    found = sha256()
+    try:
+        with path.open("rb") as stream:
+            while part := stream.read(_CHUNK):
+                found.update(part)
+    except OSError:
+        return ""
+    return found.hexdigest()
+
+
+class Passage:
+    """What passed the gate: the eval, the inputs and the tasks of the next session."""
+
+    def __init__(self, decision: Decision, tasks: Mapping[str, Task], inputs: ResumedInputs, note: str) -> None:
+        self.decision, self.tasks, self.inputs, self.note = decision, tasks, inputs, note
+        self.code = {name: code_of(task) for name, task in tasks.items()}
+
+
+class Examiner:
+    """Compares a run with what is offered."""
+
+    def __init__(self, reader: RunReader, offered: EvalSpec | None, given: Mapping[str, Task] | None) -> None:
+        self._reader, self._given = reader, given or {}
+        self._session = reader.sessions[-1]
+        self._saved = saved_eval(self._session)
+        self._offered = offered or self._saved
+        self._inputs = ResumedInputs(SavedInputs(reader.layout, self._session.inputs), FreshInputs())
+
+    def examine(self) -> Passage:
+        """What the next session would go on with.
+
+        Raises:
+            ResumeAborted: the run may not go on with what is offered; nothing was written.
+        """
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            note = check_config(self._reader.layout.config, self._reader.sessions, same_values, edited_values)
+            self._check_serving()
+            decision = self.compare()
+            if decision.refused:
+                raise refusal(decision, str(self._reader.layout.root))
+            undo.pop_all()
+        return Passage(decision, self._tasks, self._inputs, note)
+
+    def close(self) -> None:
+        """Lets go of what was read for the comparison."""
+        self._inputs.close()
+
+    def compare(self) -> Decision:
+        """Every difference, with its verdict.
+
+        Raises:
+            ConfigurationError: a task or a dataset of the eval cannot be had here.
+        """
+        joined = join(self._saved, self._offered)
+        try:
+            return self._decide(joined.spec)
+        except ConfigurationError:
+            if not any(item.verdict is Verdict.REFUSED for item in joined.differences):
+                raise
+            # What is refused need not even be there.
+            return Decision(joined.spec, joined.differences)
+
+    def _check_serving(self) -> None:
+        path = self._reader.layout.root / "serving.yaml"
+        found = raw_digest(path) if path.exists() else ""
+        if found != self._session.serving:
+            state = "is gone" if not found else "was not there before" if not self._session.serving else "has changed"
+            raise ResumeAborted(
+                f"Resume aborted: {path} {state}; it is compared byte for byte.", hint="Bring back the file as it was."
+            )
+
+    def _decide(self, spec: EvalSpec) -> Decision:
+        made = {name: build(name, spec.tasks[name], spec, self._given.get(name)) for name in spec.tasks}
+        code = task_codes(made)
+        self._tasks = {name: self._widened(name, task, code[name]) for name, task in made.items()}
+        spec = self._with_what_stands(spec)
+        before, after, kept = self._compare_rows(spec)
+        saved = Snapshot(self._saved, self._session.code, before)
+        files = {name: self._changed_files(name, task) for name, task in made.items() if name in self._session.code}
+        decision = decide(saved, Snapshot(self._offered, code, after, files))
+        decision = Decision(spec, decision.differences + kept)
+        if not decision.refused:
+            self._check_growth(decision)
+        return decision
+
+    def _changed_files(self, name: str, task: Task) -> list[str]:
+        """The files behind a task that are not as the run has copied them."""
+        paths = {path for item in (task.solve, *task.scorers) for path in source_files(item)}
+        copies = {path: self._session.inputs.get(f"sources/{name}/{path.name}") for path in paths}
+        changed = {path.name for path, copy in copies.items() if copy is None or copy.digest != file_digest(path)}
+        return sorted(changed)
+
+    def _widened(self, name: str, task: Task, code: TaskCode) -> Task:
+        """A task in Python with everything that the run asked of it before."""
+        if name not in self._session.code or not self._saved.tasks[name].use:
+            return task
+        wide = wider(self._session.code[name], code)
+        return msgspec.structs.replace(task, epochs=wide.epochs, limit=wide.limit, axes=wide.axes)
+
+    def _with_what_stands(self, spec: EvalSpec) -> EvalSpec:
+        """The eval without the numbers that would make a task in Python ask for less than before."""
+        tasks = dict(spec.tasks)
+        for name, entry in self._saved.tasks.items():
+            task, now = self._tasks[name], spec.tasks[name]
+            if entry.use and now.epochs is not None and now.epochs != task.epochs:
+                now = msgspec.structs.replace(now, epochs=entry.epochs)
+            if entry.use and now.limit is not None and now.limit != task.limit:
+                now = msgspec.structs.replace(now, limit=entry.limit)
+            tasks[name] = now
+        return msgspec.structs.replace(spec, tasks=tasks)
+
+    def _compare_rows(self, spec: EvalSpec) -> tuple[dict[str, Samples], dict[str, Samples], list[Difference]]:
+        """The samples of the tasks whose datasets have changed, and what is told of datasets that are gone."""
+        before: dict[str, Samples] = {}
+        after: dict[str, Samples] = {}
+        kept: list[Difference] = []
+        for source, names in self._sources(spec).items():
+            state = self._changed(source, self._tasks[names[0]])
+            if state == "gone":
+                path = self._tasks[names[0]].dataset
+                there = Path(path.path).name if isinstance(path, DatasetSpec) else "given"
+                kept += [_dataset_kept(name, there, "not there any more") for name in names]
+            elif state == "changed":
+                askings = {name: self._asking(name, spec) for name in names}
+                offered = self._inputs.fresh.rows(source, self._tasks[names[0]])
+                self._inputs.choose(source, list(askings.values()))
+                for name, asking in askings.items():
+                    saved = self._inputs.saved.rows(source, asking.task)
+                    before[name] = asking.samples_before(saved)
+                    after[name] = asking.samples_offered(self._inputs.rows(source, asking.task), offered)
+                    kept += _displaced(name, asking, before[name], offered)
+        return before, after, kept
+
+    def _sources(self, spec: EvalSpec) -> dict[str, list[str]]:
+        """The tasks that the run has, by the input that their rows come from."""
+        found: dict[str, list[str]] = {}
+        for name in self._saved.tasks:
+            found.setdefault(input_name(name, spec.tasks[name]), []).append(name)
+        return found
+
+    def _asking(self, name: str, spec: EvalSpec) -> Asking:
+        entry, code = self._saved.tasks[name], self._session.code.get(name)
+        own = code.limit if code and entry.use else None
+        return Asking(self._tasks[name], entry, own if entry.limit is None else entry.limit, spec.tasks[name])
+
+    def _changed(self, source: str, task: Task) -> str:
+        """Whether the rows of an input are other ones than those in the run: "same", "changed" or "gone"."""
+        saved = self._session.inputs[source]
+        if isinstance(task.dataset, DatasetSpec):
+            raw = raw_digest(Path(task.dataset.path))
+            if not raw or raw == saved.raw:
+                return "same" if raw else "gone"
+        rows = self._inputs.fresh.rows(source, task)
+        return "same" if rows.digest == saved.digest else "changed"
+
+    def _check_growth(self, decision: Decision) -> None:
+        """Looks whether the samples can be asked and judged by whatever has been added."""
+        grown = [item.path for item in decision.differences if item.verdict is Verdict.GROWN]
+        for name, task in self._tasks.items():
+            place = member("tasks", name)
+            if any(path == place or path.startswith(f"{place}.") for path in grown):
+                entry = decision.spec.tasks[name]
+                rows = self._inputs.rows(input_name(name, entry), task)
+                task.check(chosen(task, rows, entry.limit, entry.sample_ids))
+
+
+def _dataset_kept(task: str, old: str, new: str) -> Difference:
+    return Difference(f"tasks.{task}.dataset", Drift.ADDITIVE, old, new, Verdict.KEPT)
+
+
+def _displaced(task: str, asking: Asking, before: Samples, offered: Rows) -> list[Difference]:
+    """What is told where other samples would be chosen now, though those that were asked about are still there."""
+    chosen = asking.keys_now(offered)
+    others = [key for key in before.asked if key not in chosen]
+    if not chosen or not others or len(chosen) < len(before.asked):
+        return []
+    return [_dataset_kept(task, f"{len(before.asked)} samples", "others that are chosen now")]
+
+
+def same_values(data: Any, config: dict[str, Any]) -> bool:
+    """Whether a configuration file, however it is written, says the same as a session's configuration."""
+    return not edited_values(data, config)
+
+
+def task_codes(tasks: Mapping[str, Task]) -> dict[str, TaskCode]:
+    """The code behind every task."""
+    return {name: code_of(task) for name, task in tasks.items()}

@@ -1,0 +1,73 @@
+"""What the answer and the scores of a trial rest on, in one of the two runs of a fork.
+
+Two trials with the same identity would get the same answer, apart from chance: the same question in the same words,
+put by the same code to the same model under the same limits, with the same seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.engine.planning.plan import PlannedTask
+from holdfast.engine.planning.prepare import Prepared
+from holdfast.run.core.records import TaskCode
+from holdfast.spec import ModelSpec, plain
+
+_ASKED = {"provider", "model", "generation", "headers", "args"}
+_NO_MATTER_TO_ANSWERS = {"target", "operations"}
+
+
+class ForkedSide:
+    """One of the two runs: its plan, and the code behind its tasks."""
+
+    def __init__(self, prepared: Prepared, code: Mapping[str, TaskCode]) -> None:
+        self.prepared, self._code = prepared, code
+        self._tasks = {task.name: task for task in prepared.tasks}
+        self._positions: dict[str, dict[str, int]] = {}
+
+    def task(self, name: str) -> PlannedTask | None:
+        return self._tasks.get(name)
+
+    def position(self, task: PlannedTask, sample: str) -> int | None:
+        if task.name not in self._positions:
+            self._positions[task.name] = {key: position for position, key in enumerate(task.dataset.keys())}
+        return self._positions[task.name].get(sample)
+
+    def answer_identity(self, task: PlannedTask, model: str, position: int, axes: Mapping[str, str]) -> Any:
+        """Everything that determines the answer of one trial."""
+        entry, spec = self.prepared.spec.tasks[task.name], self.prepared.spec
+        if entry.use:
+            own: Any = [self._settings(task.name, axes), entry.args]
+        else:
+            own = [task.task.solver_identity(task.dataset[position], axes), plain(task.limits)]
+        return (
+            msgspec.json.encode(own, order="sorted"),
+            self._code[task.name].solver,
+            task.dataset.input_digest(position),
+            asked_of(spec.models[model]),
+            spec.seed,
+        )
+
+    def _settings(self, task: str, axes: Mapping[str, str]) -> dict[str, str]:
+        """What a task in Python sets itself, as far as this trial is concerned."""
+        prompt = f"prompt {axes.get('prompt', '')}".rstrip()
+        return {
+            name: digest
+            for name, digest in self._code[task].settings.items()
+            if name not in _NO_MATTER_TO_ANSWERS and (name == prompt or not name.startswith("prompt"))
+        }
+
+    def score_identities(self, task: PlannedTask, position: int) -> dict[str, Any]:
+        """By scorer, everything that determines its judgement of an answer."""
+        code, entry = self._code[task.name], self.prepared.spec.tasks[task.name]
+        target = (entry.target, code.settings.get("target"), task.dataset.target_digest(position))
+        return {name: (digest, target) for name, digest in code.scorers.items()}
+
+
+def asked_of(model: ModelSpec) -> bytes:
+    """What of a model determines its replies; not where it is reached."""
+    kept = {name: value for name, value in plain(model).items() if name in _ASKED}
+    return msgspec.json.encode(kept, order="sorted")

@@ -1,0 +1,143 @@
+"""Making a session again from a configuration alone, when the journal's records of it are lost.
+
+The datasets come from the run's own copies: those that hold what is at the dataset's path now, or, if that is another
+thing or gone, those that hold every sample the run has results of. Only where the run has no such copy is the dataset
+taken in anew. What cannot be found is named, and the plan is then not known.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from holdfast.engine.opening.begin import input_files, session_fields
+from holdfast.engine.opening.examine import same_values
+from holdfast.engine.opening.grid import Grid, planned_grid, wrong_key
+from holdfast.engine.planning.prepare import FreshInputs, Prepared, input_name, prepare
+from holdfast.errors import ConfigurationError, HoldfastError
+from holdfast.run.core.inputs import SourceFile
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import Input, PlanEntry, Trial
+from holdfast.run.repair.planner import UNKNOWN, Remade
+from holdfast.run.repair.result_findings import WhyNot, not_planned, samples_of
+from holdfast.spec import resolve, typed_eval
+from holdfast.tasks import Rows, Task
+
+_NOT_FOUND = Input(UNKNOWN, 0, copied=False)
+
+
+class FoundInputs:
+    """Rows from the run's copies, found without a record of which is which."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._fresh = FreshInputs()
+        self._rows: dict[str, Rows] = {}
+        self.files: dict[str, Path] = {}
+        self.proven: set[str] = set()
+        """The inputs whose copies are what stands at the dataset's path now."""
+
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 - whatever is found was asked about before
+        return False
+
+    def rows(self, name: str, task: Task) -> Rows:
+        if name not in self._rows:
+            path = self._find(name, task)
+            self.files[name] = path
+            self._rows[name] = Rows.open(path, source=task.name)
+        return self._rows[name]
+
+    def _find(self, name: str, task: Task) -> Path:
+        problem: HoldfastError | None = None
+        fresh = ""
+        try:
+            fresh = self._fresh.rows(name, task).digest
+        except HoldfastError as error:
+            problem = error
+        if fresh and (self._layout.inputs / fresh).is_file():
+            self.proven.add(name)
+            return self._layout.inputs / fresh
+        if copy := self._fitting(task):
+            return copy
+        if problem is not None:
+            raise ConfigurationError(f"The rows of the task {task.name!r} are not in the run, and {problem}")
+        self.proven.add(name)
+        return self._fresh.files[name]
+
+    def _fitting(self, task: Task) -> Path | None:
+        """The largest copy that holds every sample that the task has results of."""
+        if not self._layout.inputs.is_dir() or not (samples := self._samples.get(task.name)):
+            return None
+        fitting = [path for path in self._layout.inputs.iterdir() if _holds(path, task, samples)]
+        return max(fitting, key=lambda path: path.stat().st_size, default=None)
+
+    @cached_property
+    def _samples(self) -> dict[str, set[str]]:
+        return samples_of(self._layout)
+
+    def close(self) -> None:
+        self._fresh.close()
+
+
+def _holds(path: Path, task: Task, samples: set[str]) -> bool:
+    try:
+        with Rows.open(path, digest=path.name) as rows:
+            return samples <= set(task.bind(rows).keys())
+    except (HoldfastError, OSError):
+        return False
+
+
+class EvalPlanner:
+    """What a repair asks about evals."""
+
+    def __init__(self) -> None:
+        self._found: list[FoundInputs] = []
+
+    def same(self, data: Any, config: dict[str, Any]) -> bool:
+        return same_values(data, config)
+
+    def grid(self, reader: RunReader) -> tuple[WhyNot, str]:
+        try:
+            return planned_grid(reader).why_not, ""
+        except HoldfastError as error:
+            return wrong_key, str(error)
+
+    def remake(self, config: dict[str, Any], layout: Layout) -> Remade:
+        found = FoundInputs(layout)
+        self._found.append(found)
+        fields: dict[str, Any] = {"name": str(config.get("name", layout.root.name)), "config": config}
+        try:
+            spec = resolve(typed_eval(config, "config.yaml"), "config.yaml")
+            fields["inputs"] = {input_name(name, entry): _NOT_FOUND for name, entry in spec.tasks.items()}
+            prepared = prepare(spec, found)
+        except HoldfastError as error:
+            return Remade(fields, {}, _key_or_plan([]), [f"The plan: {error}"])
+        del fields["inputs"]
+        fields |= {"planned": prepared.planned, **session_fields(prepared)}
+        grid, by_plan = Grid(prepared), _key_or_plan(fields["plan"])
+        inputs = _input_files(prepared, found)
+        return Remade(fields, inputs, lambda trial: grid.why_not(trial) or by_plan(trial), [])
+
+    def close(self) -> None:
+        for found in self._found:
+            found.close()
+
+
+def _key_or_plan(plan: list[PlanEntry]) -> WhyNot:
+    planned = {(entry.task, entry.model): set(entry.scorers) for entry in plan}
+
+    def why_not(trial: Trial) -> str:
+        return wrong_key(trial) or not_planned(planned, trial)
+
+    return why_not
+
+
+def _input_files(prepared: Prepared, found: FoundInputs) -> dict[str, SourceFile]:
+    files = input_files(prepared, found.files)
+    # Of a copy that is not what stands at the dataset's path now, the next resume must not believe that it is.
+    return {
+        name: SourceFile(file.path) if name in found.files and name not in found.proven else file
+        for name, file in files.items()
+    }

@@ -1,0 +1,19 @@
+"""The eval that a session of a run was carrying out, from its record."""
+
+from __future__ import annotations
+
+from holdfast.errors import ConfigurationError, ResumeAborted
+from holdfast.run.core.records import Session
+from holdfast.spec import EvalSpec, resolve, typed_eval
+
+
+def saved_eval(session: Session) -> EvalSpec:
+    """The eval that a session was carrying out.
+
+    Raises:
+        ResumeAborted: it cannot be understood by this version.
+    """
+    try:
+        return resolve(typed_eval(session.config, "the run's configuration"))
+    except ConfigurationError as error:
+        raise ResumeAborted(f"Resume aborted: the run's configuration cannot be read: {error}") from error

@@ -1,0 +1,150 @@
+"""The one place where any exception of foreign code is caught: solvers, scorers and steps belong to the user.
+
+What they raise becomes a value, with a traceback that begins in their own file, and is judged by its kind: an error
+of the task is an attempt that failed; an error of the infrastructure is work that is still owed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.errors import RunHeld, StorageFailure
+from holdfast.models.errors import Blocked, ModelError
+from holdfast.models.message import encodable
+from holdfast.models.redact import known
+from holdfast.run.core.records import Failure
+
+T = TypeVar("T")
+_MESSAGE_CHARACTERS = 2000
+_TRACEBACK_CHARACTERS = 8000
+_HERE = str(Path(__file__).parents[1])
+
+
+class LimitReached(Exception):  # noqa: N818 - reads as a sentence where it is raised
+    """A limit of the trial (time, tokens, cost) was reached."""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(f"the trial reached its limit of {limit}")
+        self.limit = limit
+
+
+class Outcome:
+    """How foreign code ended: with a value, or with an error of a kind."""
+
+    __slots__ = ("error", "value")
+
+    def __init__(self, value: object = None, error: BaseException | None = None) -> None:
+        self.value, self.error = value, error
+
+    def result(self) -> object:
+        """The value, or the error, raised; a call of sys.exit is an error of the task like any other."""
+        if isinstance(self.error, SystemExit | StopIteration):
+            # Neither gets through a coroutine as it is.
+            raise RuntimeError(f"the task raised {self.error!r}") from None  # noqa: TRY004 - no type error
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+    @property
+    def is_infrastructure(self) -> bool:
+        return isinstance(_innermost(self.error), ModelError) and not self.is_blocked
+
+    @property
+    def is_blocked(self) -> bool:
+        return isinstance(_innermost(self.error), Blocked)
+
+    @property
+    def limit(self) -> str:
+        error = _innermost(self.error)
+        return error.limit if isinstance(error, LimitReached) else ""
+
+    def failure(self) -> Failure:
+        """The error as it is recorded."""
+        error = _innermost(self.error) or RuntimeError("unknown")
+        if isinstance(error, ModelError | LimitReached):
+            return Failure(kind=getattr(error, "kind", "limit"), message=_text(error))
+        return Failure(kind=type(error).__name__, message=_text(error), traceback=_told(_own_traceback(error)))
+
+
+def _innermost(error: BaseException | None) -> BaseException | None:
+    """The error itself, or, of a group, the one that decides: the first that is not the task's own."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [_innermost(item) for item in error.exceptions]
+    return next((leaf for leaf in leaves if isinstance(leaf, ModelError | LimitReached)), leaves[0])
+
+
+def _text(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception as broken:  # noqa: BLE001 - an exception of the task's own may fail even at this
+        text = f"it cannot be told: {type(broken).__name__}"
+    shown = _recordable(text or type(error).__name__)
+    return shown if len(shown) <= _MESSAGE_CHARACTERS else f"{shown[:_MESSAGE_CHARACTERS]}…"
+
+
+def _own_traceback(error: BaseException) -> str:
+    """The traceback from where the task's own code begins; all of it, where none of that is in it."""
+    first = error.__traceback__
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(_HERE):
+        first = first.tb_next
+    return "".join(traceback.format_exception(type(error), error, first or error.__traceback__))
+
+
+def _told(text: str) -> str:
+    return _recordable(text)[-_TRACEBACK_CHARACTERS:]
+
+
+def _recordable(text: str) -> str:
+    recordable: str = encodable(known.redact(text))
+    return recordable
+
+
+async def guard(work: Awaitable[T]) -> Outcome:
+    """Awaits foreign code; its exceptions come back as a value. Cancellation and the end of the journal pass through.
+
+    Raises:
+        StorageFailure: nothing more can be recorded.
+        RunHeld: nothing more may be recorded.
+    """
+    try:
+        return Outcome(value=await work)
+    except (StorageFailure, RunHeld, KeyboardInterrupt, GeneratorExit):
+        raise
+    except asyncio.CancelledError as error:
+        # A task may cancel its own parts and let that escape; only a cancelled session is ours to pass on.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return Outcome(error=error)
+    except BaseException as error:  # noqa: BLE001 - the boundary
+        return Outcome(error=error)
+
+
+async def guard_thread(function: Callable[..., object], *args: object) -> Outcome:
+    """Calls foreign code in a thread of its own, which a session that ends does not wait for."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Outcome] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def tell(outcome: Outcome) -> None:
+        if not done.done():
+            done.set_result(outcome)
+
+    def work() -> None:
+        try:
+            outcome = Outcome(value=context.run(function, *args))
+        except BaseException as error:  # noqa: BLE001 - the boundary; nobody else is there to notice
+            outcome = Outcome(error=error)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+            loop.call_soon_threadsafe(tell, outcome)
+
+    threading.Thread(target=work, name="holdfast-step", daemon=True).start()
+    return await done

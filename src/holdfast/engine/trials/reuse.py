@@ -1,0 +1,99 @@
+"""Reusing replies of other runs: an identical request to the same model is not made again.
+
+`holdfast run EVAL --reuse RUN…` takes a reply from those runs where they have one for exactly the same messages and
+generation, asked of the same model. Every recorded reply is used once, so that repetitions stay different draws. The
+step says where its reply comes from, and costs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from holdfast.engine.planning.saved_eval import saved_eval
+from holdfast.errors import ConfigurationError
+from holdfast.run.core.codec import decode
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import Step
+from holdfast.spec import ModelSpec, plain
+
+
+def asked_of(model: ModelSpec) -> bytes:
+    """What makes two models the same one: who serves it, its name and the provider's options; not where it is
+    reached.
+    """
+    kept = {name: value for name, value in plain(model).items() if name in {"provider", "model", "headers", "args"}}
+    return msgspec.json.encode(kept, order="sorted")
+
+
+class Reuse:
+    """The replies of other runs, on disk, by model and request."""
+
+    def __init__(self, runs: Sequence[Path]) -> None:
+        """Reads the replies of these runs.
+
+        Raises:
+            NotARun: one of them is none.
+        """
+        # A private file of SQLite's own, gone when it is closed: replies of large runs do not fit into memory.
+        self._db = sqlite3.connect("")
+        self._db.execute(
+            "CREATE TABLE replies (model BLOB, fingerprint TEXT, run TEXT, at REAL, seconds REAL, line BLOB,"
+            " UNIQUE (model, fingerprint, run, at, seconds))"
+        )
+        for run in runs:
+            self._read(run)
+        self.taken = 0
+
+    def _read(self, run: Path) -> None:
+        with contextlib.closing(RunReader(run)) as reader:
+            for model, step, line in _replies(reader):
+                # A reply that several of the runs have taken over from one is still one draw.
+                row = (*_identity(model, step, reader.run.hex()), line)
+                self._db.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def leave_out(self, reader: RunReader) -> None:
+        """Leaves out the replies that earlier sessions of a run have taken."""
+        for model, step, _ in _replies(reader):
+            if step.source:
+                query = "DELETE FROM replies WHERE model = ? AND fingerprint = ? AND run = ? AND at = ? AND seconds = ?"
+                self._db.execute(query, _identity(model, step, ""))
+
+    def take(self, model: ModelSpec, fingerprint: str) -> Step | None:
+        """A recorded reply to this request that was not used yet; its `source` names the run it is from."""
+        query = "SELECT rowid, line, run FROM replies WHERE model = ? AND fingerprint = ? ORDER BY rowid LIMIT 1"
+        found = self._db.execute(query, (asked_of(model), fingerprint)).fetchone()
+        step = decode(found[1]) if found is not None else None
+        if not isinstance(step, Step):
+            return None
+        self._db.execute("DELETE FROM replies WHERE rowid = ?", found[:1])
+        self.taken += 1
+        return msgspec.structs.replace(step, source=found[2])
+
+
+def _replies(reader: RunReader) -> Iterator[tuple[bytes, Step, bytes]]:
+    """Every reply of a model that is on record: what the model is, the step, and its line."""
+    if not reader.sessions:
+        raise ConfigurationError(
+            f"{reader.layout.root} has no session record, so nobody knows whom its replies are from."
+        )
+    models = {name: asked_of(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
+    for _, line in reader.stream([], "step"):
+        if not isinstance(step := decode(line), Step):
+            continue
+        if step.model in models and step.error is None:
+            yield models[step.model], step, line
+
+
+def _identity(model: bytes, step: Step, run: str) -> tuple[bytes, str, str, float, float]:
+    """What makes two records the same reply: the request, and when and in which run it was made."""
+    return model, fingerprint_in(step.step), step.source or run, step.at, step.seconds
+
+
+def fingerprint_in(step: str) -> str:
+    """The fingerprint of the request in a step's key."""
+    return step.rpartition(":")[2].partition("#")[0]

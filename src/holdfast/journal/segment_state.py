@@ -1,0 +1,152 @@
+"""What the segments of a journal hold, and what they say of one another.
+
+They vouch for one another: a footer for the successor its writer had created, numbers and sequence numbers for what
+stands between, pins for everything that a later session saw. What is vouched for and not there is damage, not an
+ordinary crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+from holdfast.journal.damage import Damage, Kind
+from holdfast.journal.reader import SegmentFile
+from holdfast.journal.segment import SegmentId, SegmentPin
+from holdfast.journal.segment_scan import SegmentScan
+
+_MISSING_NAMED = 1000
+
+
+class SegmentState(NamedTuple):
+    """What one segment was found to hold."""
+
+    ident: SegmentId
+    where: str
+    named_sealed: bool
+    sealed: bool
+    successor: bool
+    frames: int
+    records: int
+    first_seq: int
+    last_seq: int
+    last_digest: bytes
+    lost: bool
+
+    def pin(self) -> SegmentPin:
+        return SegmentPin(*self.ident, self.frames, self.last_digest.hex(), self.sealed)
+
+    def joined(self, after: SegmentState) -> SegmentState:
+        """The state of a segment that was read in two parts, of which this is the first."""
+        return after._replace(
+            frames=self.frames + after.frames,
+            records=self.records + after.records,
+            first_seq=self.first_seq or after.first_seq,
+            last_seq=after.last_seq or self.last_seq,
+            last_digest=after.last_digest or self.last_digest,
+            lost=self.lost or after.lost,
+        )
+
+
+def state_of(segment: SegmentFile, scan: SegmentScan) -> SegmentState:
+    """The result of a finished scan."""
+    return SegmentState(
+        segment.ident,
+        segment.where,
+        segment.named_sealed,
+        scan.sealed,
+        scan.footer.successor if scan.footer else False,
+        scan.frame_count,
+        scan.record_count,
+        scan.first_seq,
+        scan.last_seq,
+        scan.last_digest,
+        any(damage.is_loss for damage in scan.damage),
+    )
+
+
+def never_brought(states: Iterable[SegmentState], pins: Iterable[SegmentPin]) -> list[SegmentId]:
+    """The segments that only the footer before them vouches for: the newest of a writer that was killed with them."""
+    known = {state.ident: state for state in states}
+    pinned = {SegmentId(*pin[:3]) for pin in pins}
+    after = [state.ident.next for state in known.values() if state.successor]
+    newest = {ident[:2]: ident for ident in sorted(known)}
+    return sorted(ident for ident in after if ident not in known and ident not in pinned and newest[ident[:2]] < ident)
+
+
+def cross_check(
+    states: Iterable[SegmentState], pins: Iterable[SegmentPin], lost: Iterable[SegmentId] = ()
+) -> list[Damage]:
+    """What the segments and the pins say that is not so; what was already noted as `lost` is not said again."""
+    known = {state.ident: state for state in sorted(states)}
+    damage = [_truncated(state) for state in known.values() if state.named_sealed and not state.sealed]
+    missing: dict[SegmentId, str] = {}
+    for state in known.values():
+        _note_missing(state, known, missing)
+    for pin in pins:
+        ident = SegmentId(*pin[:3])
+        if ident in known:
+            damage += _check_pin(known[ident], pin)
+        else:
+            missing.setdefault(ident, f"a later record saw {pin.frames} frames in it")
+    for ident in lost:
+        missing.pop(SegmentId(*ident), None)
+    damage += [_missing(ident, reason, known) for ident, reason in sorted(missing.items())]
+    damage += _sequence_gaps(known.values())
+    return list(dict.fromkeys(damage))
+
+
+def _truncated(state: SegmentState) -> Damage:
+    return Damage(Kind.TRUNCATED, state.where, "it was sealed, and its footer is gone")
+
+
+def _missing(ident: SegmentId, reason: str, known: dict[SegmentId, SegmentState]) -> Damage:
+    lost = _frames_between(ident, known)
+    frames = f" with frames {lost[0]} to {lost[1]}" if lost[0] else ""
+    where = f"journal/{ident.filename(sealed=True)}"
+    return Damage(Kind.MISSING, where, f"the segment is gone{frames}; {reason}", lost=lost)
+
+
+def _frames_between(ident: SegmentId, known: dict[SegmentId, SegmentState]) -> tuple[int, int]:
+    """The frames that stood in a segment that is gone, as far as its neighbours tell."""
+    same = [state for state in known.values() if state.ident[:2] == ident[:2] and state.frames]
+    before = max((state.last_seq for state in same if state.ident < ident), default=0)
+    after = min((state.first_seq for state in same if state.ident > ident), default=0)
+    return (before + 1, after - 1) if before + 1 < after else (0, 0)
+
+
+def _note_missing(state: SegmentState, known: dict[SegmentId, SegmentState], missing: dict[SegmentId, str]) -> None:
+    # Bounded, because a file may bear any number in its name.
+    for number in range(state.ident.number - 1, max(state.ident.number - _MISSING_NAMED, 0), -1):
+        before = state.ident._replace(number=number)
+        if before in known:
+            break
+        missing[before] = f"segment {state.ident} came after it"
+    after = state.ident.next
+    if state.successor and after not in known:
+        missing[after] = f"the footer of {state.ident} vouches for it"
+
+
+def _check_pin(state: SegmentState, pin: SegmentPin) -> list[Damage]:
+    if pin.sealed and not state.sealed and not state.named_sealed:
+        return [Damage(Kind.TRUNCATED, state.where, "a later record saw it sealed, and its footer is gone")]
+    if state.frames < pin.frames and not state.lost:
+        detail = f"a later record saw {pin.frames} frames, {state.frames} are there"
+        lost = (state.last_seq + 1, state.last_seq + pin.frames - state.frames)
+        return [Damage(Kind.TRUNCATED, state.where, detail, lost=lost)]
+    if state.frames == pin.frames and state.last_digest.hex() != pin.last_digest:
+        return [Damage(Kind.CHANGED, state.where, "its last frame is not the one that a later record saw")]
+    return []
+
+
+def _sequence_gaps(states: Iterable[SegmentState]) -> list[Damage]:
+    damage: list[Damage] = []
+    for before, after in pairwise(states):
+        if before.ident.next != after.ident or before.lost or after.lost or not before.frames or not after.frames:
+            continue
+        if after.first_seq > before.last_seq + 1:
+            lost = (before.last_seq + 1, after.first_seq - 1)
+            detail = f"frames {lost[0]} to {lost[1]} between it and its successor are missing"
+            damage.append(Damage(Kind.GAP, before.where, detail, lost=lost))
+    return damage

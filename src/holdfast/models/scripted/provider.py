@@ -1,0 +1,151 @@
+"""A model that answers from a script, in this process: what it says depends on the request alone.
+
+Neither arrival order nor earlier sessions change a reply, so an interrupted run gets the replies it would have
+got. Only errors count: the n-th try of one request meets the n-th scripted failure, counted per fingerprint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+
+from holdfast.errors import ConfigurationError
+from holdfast.models.errors import Blocked, ModelError, RateLimited, Rejected, Unavailable
+from holdfast.models.message import Message, Reply, Request, Usage, fingerprint
+from holdfast.models.scripted.script import ErrorRule, Fault, Latency, Line, Lines, Match, Script, read_script
+from holdfast.spec import ModelSpec
+
+Sleep = Callable[[float], Awaitable[object]]
+Fits = Callable[[str], bool]
+
+
+class ScriptedProvider:
+    """Answers from a script; `sleep` is how it spends its latency."""
+
+    def __init__(self, model: str, script: Script, sleep: Sleep = asyncio.sleep) -> None:
+        self._name = f"scripted/{model}"
+        self._model = model
+        self._sleep = sleep
+        self._turns = [_line(item) for item in script.turns]
+        self._exact = {prompt: _lines(reply) for prompt, reply in script.replies.items()}
+        self._rules = [(_fits(rule), _lines(rule.reply)) for rule in script.rules]
+        self._default = _lines(script.default) if script.default is not None else None
+        self._errors = [(_fits(rule), rule, number) for number, rule in enumerate(script.errors)]
+        self._tries: dict[tuple[int, bytes], int] = {}
+        latency = script.latency
+        self._latency = latency if isinstance(latency, Latency) else Latency(seconds=latency)
+        self._instant = not (self._latency.seconds or self._latency.jitter)
+
+    async def send(self, request: Request) -> Reply:
+        """The scripted reply, or the scripted error, after the scripted time."""
+        prompt = _prompt(request.messages)
+        if not self._instant:
+            await self._sleep(self._seconds(request))
+        if self._errors:
+            self._fail_as_scripted(request, prompt)
+        line = self._choose(request, prompt)
+        usage = Usage(sum([len(message.content.split()) for message in request.messages]), len(line.text.split()))
+        return Reply(line.text, line.finish, usage, self._model, "", None, line.reasoning)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _choose(self, request: Request, prompt: str) -> Line:
+        lines = self._exact.get(prompt) or self._by_rule(prompt)
+        if lines is None and self._turns:
+            said = sum(message.role == "assistant" for message in request.messages)
+            return self._turns[min(said, len(self._turns) - 1)]
+        lines = lines or self._default
+        if lines is None:
+            return self._echo(prompt)
+        return lines[0] if len(lines) == 1 else lines[_draw(request, b"reply", len(lines))]
+
+    def _by_rule(self, prompt: str) -> list[Line] | None:
+        for fits, lines in self._rules:
+            if fits(prompt):
+                return lines
+        return None
+
+    def _echo(self, prompt: str) -> Line:
+        if self._model == "echo":
+            return Line(prompt)
+        raise Rejected(f"{self._name} has no reply for this prompt.", detail=prompt, hint="Add a default to its args.")
+
+    def _seconds(self, request: Request) -> float:
+        latency = self._latency
+        if not latency.jitter:
+            return latency.seconds
+        salt = b"latency%d" % latency.seed
+        return latency.seconds + latency.jitter * _draw(request, salt, 2**32) / 2**32
+
+    def _fail_as_scripted(self, request: Request, prompt: str) -> None:
+        for fits, rule, number in self._errors:
+            if not fits(prompt) or not self._within_share(request, rule, number):
+                continue
+            kind = rule.kinds()[0]
+            fault: Fault = getattr(rule, kind)
+            key = (number, fingerprint(request))
+            tried = self._tries[key] = self._tries.get(key, 0) + 1
+            if fault.times is None or tried <= fault.times:
+                raise _error(self._name, kind, fault)
+
+    def _within_share(self, request: Request, rule: ErrorRule, number: int) -> bool:
+        return rule.share >= 1 or _draw(request, b"error%d" % number, 2**32) < rule.share * 2**32
+
+
+def open_scripted(spec: ModelSpec) -> ScriptedProvider:
+    """A model that answers from a script, in this process; scripted/echo repeats what it is asked."""
+    where = f"Model scripted/{spec.model}"
+    script = read_script(where, spec.args)
+    if spec.model != "echo" and not (script.replies or script.rules or script.turns or script.default is not None):
+        raise ConfigurationError(
+            f"{where} has no replies.",
+            hint="Give args.replies, rules, turns or default, or use scripted/echo.",
+        )
+    return ScriptedProvider(spec.model, script)
+
+
+def _prompt(messages: tuple[Message, ...]) -> str:
+    for message in reversed(messages):
+        if message.role == "user":
+            return message.content
+    return messages[-1].content if messages else ""
+
+
+def _fits(match: Match) -> Fits:
+    exact, contains, pattern = match.exact, match.contains, match.pattern()
+
+    def fits(prompt: str) -> bool:
+        return (
+            (exact is None or prompt == exact)
+            and (contains is None or contains in prompt)
+            and (pattern is None or pattern.search(prompt) is not None)
+        )
+
+    return fits
+
+
+def _line(reply: str | Line) -> Line:
+    return Line(reply) if isinstance(reply, str) else reply
+
+
+def _lines(reply: Lines) -> list[Line]:
+    return [_line(item) for item in reply] if isinstance(reply, list) else [_line(reply)]
+
+
+def _draw(request: Request, salt: bytes, bound: int) -> int:
+    """A number below the bound that depends on the request and the salt only."""
+    digest = hashlib.blake2b(fingerprint(request), digest_size=8, salt=salt[:16]).digest()
+    return int.from_bytes(digest, "big") % bound
+
+
+def _error(name: str, kind: str, fault: Fault) -> ModelError:
+    said = fault.message or f"{name} is told to be {kind.replace('_', ' ')}."
+    if kind == "rate_limited":
+        return RateLimited(said, status=fault.status or 429, retry_after=fault.retry_after)
+    if kind == "unavailable":
+        return Unavailable(said, status=fault.status or 503, retry_after=fault.retry_after)
+    if kind == "rejected":
+        return Rejected(said, status=fault.status or 400)
+    return Blocked(said, status=fault.status or 400)

@@ -1,0 +1,159 @@
+"""Emptying a spool: what of a run is, byte for byte, in its store need not be on this machine too.
+
+Every file is read against its object, and only then deleted. What is not in the store, or is not the same there, stays,
+and so does whatever nobody knows. The run is held here and in the store meanwhile, so no session begins on a spool
+that is being emptied. A kill at any moment leaves a spool which is whole together with the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import NotARun, RunHeld, StorageFailure
+from holdfast.journal.index.database import INDEX
+from holdfast.run.core.layout import Layout
+from holdfast.run.remote.run_objects import WANTED
+from holdfast.run.remote.upload_lag import LAG
+from holdfast.run.remote.uploader import newest_session
+from holdfast.storage import RealFileSystem, crashpoints, take_lease
+from holdfast.storage.leases.local import find_holder, held
+from holdfast.storage.leases.remote import RemoteLease, find_remote_holder
+from holdfast.storage.object_store import RemoteStore
+
+_FILES = {"config.yaml", "serving.yaml"}
+_DERIVED = {INDEX, f"{INDEX}-journal", f"{INDEX}.sum", LAG, f".{LAG}.new"}
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A file that stays, and why."""
+
+    where: str
+    reason: str
+
+
+class Emptied(msgspec.Struct):
+    """What was deleted of a spool, or would be."""
+
+    run: str
+    spool: str
+    dry_run: bool
+    files: int = 0
+    """Files that the store has, byte for byte."""
+    bytes: int = 0
+    kept: list[Kept] = []
+
+
+def empty_spool(url: str, root: Path, *, dry_run: bool = False) -> Emptied:
+    """Deletes from the spool at `root` what the store has.
+
+    Raises:
+        NotARun: there is no run, neither here nor at the URL.
+        RunHeld: a session executes the run, here or elsewhere.
+        StorageFailure: the store does not answer, or a file cannot be deleted; what was not compared is as it was.
+    """
+    store = RemoteStore(url)
+    if not root.is_dir() and not store.list("journal"):
+        raise NotARun(f"{url} holds no run, and there is no spool of it here.", hint="Give the URL of a run.")
+    emptying = _Emptying(store, root, dry_run=dry_run)
+    try:
+        if dry_run or not root.is_dir():
+            _refuse_if_held(store, root)
+            emptying.look()
+        else:
+            with _both_leases(store, root):
+                emptying.look()
+                emptying.delete()
+                emptying.remove_if_empty()
+    except OSError as error:
+        raise StorageFailure(
+            f"{root} could not be emptied: {error.filename or ''} {error.strerror or error}.",
+            hint=f"Nothing is lost; `holdfast verify {url}` checks the run.",
+        ) from error
+    return emptying.told
+
+
+def _refuse_if_held(store: RemoteStore, root: Path) -> None:
+    if root.is_dir() and (holder := find_holder(RealFileSystem(), root)):
+        raise held(root, holder)
+    published = find_remote_holder(store)
+    if published is not None and published.is_current():
+        raise RunHeld(f"The run {store.url} is being executed by {published.holder}.", hint="Wait for it, or stop it.")
+
+
+@contextlib.contextmanager
+def _both_leases(store: RemoteStore, root: Path) -> Iterator[None]:
+    here = take_lease(RealFileSystem(), root)
+    try:
+        there = RemoteLease(store, above=newest_session(store, root))
+        try:
+            yield
+        finally:
+            there.release()
+    finally:
+        here.release()
+
+
+class _Emptying:
+    """One emptying of a spool."""
+
+    def __init__(self, store: RemoteStore, root: Path, *, dry_run: bool) -> None:
+        self._store, self._root = store, root
+        self.told = Emptied(store.url, str(root), dry_run)
+        self._stored: list[Path] = []
+
+    def look(self) -> None:
+        """Holds every file against the store."""
+        sizes = {entry.key: entry.size for entry in self._store.list()}
+        for path in sorted(self._root.rglob("*")):
+            key = str(path.relative_to(self._root))
+            if (path.is_dir() and not path.is_symlink()) or self._is_local(key):
+                continue
+            if reason := self._why_kept(key, path, sizes):
+                self.told.kept.append(Kept(key, reason))
+            else:
+                self._stored.append(path)
+                self.told.files += 1
+                self.told.bytes += path.stat().st_size
+
+    def _is_local(self, key: str) -> bool:
+        """Whether it is no part of the run: derived from it, or about this spool only."""
+        layout = Layout(self._root)
+        own = {layout.remote.name, layout.recovered.name}
+        return key in _DERIVED | own or key.startswith(("lease", f"{layout.shelf.name}/"))
+
+    def _why_kept(self, key: str, path: Path, sizes: dict[str, int]) -> str:
+        if path.is_symlink() or path.name.startswith(".") or not (key in _FILES or key.startswith(WANTED)):
+            return "it is no file of a run"
+        if key not in sizes:
+            return "it is not in the store"
+        is_same = sizes[key] == path.stat().st_size and self._store.holds(key, path)
+        return "" if is_same else "the store has other bytes"
+
+    def delete(self) -> None:
+        if not self._stored:
+            return
+        # First what would miss the segments that are gone.
+        for name in sorted(_DERIVED):
+            (self._root / name).unlink(missing_ok=True)
+        crashpoints.reach("spool.derived-removed")
+        for path in self._stored:
+            path.unlink()
+            crashpoints.reach("spool.file-removed")
+
+    def remove_if_empty(self) -> None:
+        """Removes the directory too, once nothing of the run is left in it.
+
+        Also its lease: whoever wants to execute the run has to have the store's first, and that is held.
+        """
+        if self.told.kept:
+            return
+        for path in sorted(self._root.rglob("*"), reverse=True):
+            if path.is_dir():
+                path.rmdir()
+            else:
+                path.unlink(missing_ok=True)
+        self._root.rmdir()

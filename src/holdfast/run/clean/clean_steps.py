@@ -1,0 +1,224 @@
+"""Cleaning: the only thing that deletes, and only what a sound run does not need any more.
+
+`clean_steps` removes the transcripts of finished trials: their steps and calls, and the blobs that only those cite.
+Answers, scores and ends stay, so every report is the same. The journal is written again beside the old one, held
+against it record by record, and exchanged for it in one step; only then is the old one deleted. A kill at any moment
+leaves the run as it was, or as it will be; what is left lying about, the next cleaning removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import HoldfastError, RunDamaged, StorageFailure, UsageError
+from holdfast.journal import Journal
+from holdfast.run.clean.rewrite_journal import Rewriter, prove
+from holdfast.run.core.codec import citation
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.run_id import check_openable, find_run_id
+from holdfast.run.fold.missing_scores import lacking_scores
+from holdfast.run.verify.verify import verify_run
+from holdfast.storage import RealFileSystem, crashpoints, take_lease
+from holdfast.storage.exchange import UNSUPPORTED, exchange
+from holdfast.storage.filesystem import FileSystem
+from holdfast.storage.leases.local import find_holder, held
+
+_BUILDING = ".journal.cleaning-"
+_BLOB = re.compile(r"[0-9a-f]{32}|\..*\.tmp")
+_MARKS = (b'{"type":"step"', b'{"type":"call"')
+
+
+class Cleaned(msgspec.Struct):
+    """What was deleted, or would be."""
+
+    run: str
+    dry_run: bool
+    trials: int = 0
+    """Finished trials that lose their transcript."""
+    steps: int = 0
+    calls: int = 0
+    record_bytes: int = 0
+    """Of those steps and calls, before compression, without blobs."""
+    blobs: int = 0
+    blob_bytes: int = 0
+    journal_bytes_before: int = 0
+    journal_bytes_after: int = 0
+    """As before, where nothing was deleted."""
+
+
+class _Key(msgspec.Struct):
+    trial: str = ""
+
+
+_key_decoder = msgspec.json.Decoder(_Key)
+
+
+class _Transcripts:
+    """Which records are the transcript of a finished trial."""
+
+    def __init__(self, reader: RunReader) -> None:
+        # A trial that a new scorer has yet to judge is not finished.
+        self._trials = set(reader.finished()) - set(lacking_scores(reader))
+
+    def __call__(self, line: bytes) -> bool:
+        return line.startswith(_MARKS) and self.trial(line) in self._trials
+
+    @staticmethod
+    def trial(line: bytes) -> str:
+        try:
+            return _key_decoder.decode(line).trial
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return ""
+
+
+def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = None) -> Cleaned:
+    """Removes the transcripts of the finished trials of a run.
+
+    Raises:
+        NotARun: there is no run.
+        RunHeld: a session executes it.
+        RunDamaged: it is not sound, so nobody can say what is needed.
+        UsageError: the filesystem cannot do it safely.
+        StorageFailure: the disk failed.
+    """
+    fs = fs or RealFileSystem()
+    check_openable(root, fs)
+    if dry_run:
+        if holder := find_holder(fs, root):
+            raise held(root, holder)
+        return _survey(root, fs)[0]
+    lease = take_lease(fs, root)
+    try:
+        _remove_leftovers(fs, root)
+        return _clean(root, fs)
+    except OSError as error:
+        raise StorageFailure(
+            f"{root} could not be cleaned: {error.filename or ''} {error.strerror or error}.",
+            hint="The run is as it was, or cleaned; `holdfast verify` checks it.",
+        ) from error
+    finally:
+        lease.release()
+
+
+def _survey(root: Path, fs: FileSystem) -> tuple[Cleaned, _Transcripts, list[Path]]:
+    """What there is to delete: counted, told apart, and the blobs."""
+    reader = RunReader(root, fs)
+    try:
+        _refuse_damage(reader)
+        drop = _Transcripts(reader)
+        told, blobs = _count(reader, drop)
+    finally:
+        reader.close()
+    return told, drop, blobs
+
+
+def _refuse_damage(reader: RunReader) -> None:
+    losses = [damage for damage in verify_run(reader).damage if damage.is_loss]
+    if losses:
+        raise RunDamaged(
+            f"{reader.layout.root} is damaged, so nothing of it is deleted: {losses[0]}.",
+            hint="`holdfast verify` names everything that is lost; `holdfast repair` mends what can be mended.",
+        )
+
+
+def _count(reader: RunReader, drop: _Transcripts) -> tuple[Cleaned, list[Path]]:
+    told = Cleaned(str(reader.layout.root), dry_run=True)
+    trials: set[str] = set()
+    needed: set[str] = set()
+    for _, line in reader.journal.stream([]):
+        if drop(line):
+            trials.add(drop.trial(line))
+            told.steps += line.startswith(_MARKS[0])
+            told.calls += line.startswith(_MARKS[1])
+            told.record_bytes += len(line)
+        elif cited := citation(line):
+            needed.add(cited.blob)
+    blobs = [path for path in _blobs(reader.layout) if path.name not in needed]
+    told.trials, told.blobs = len(trials), len(blobs)
+    told.blob_bytes = sum(path.stat().st_size for path in blobs)
+    told.journal_bytes_before = told.journal_bytes_after = _size(reader.journal)
+    return told, blobs
+
+
+def _blobs(layout: Layout) -> list[Path]:
+    """Every blob, and what an interrupted writer left of one; nothing else that may lie there."""
+    if not layout.blobs.is_dir():
+        return []
+    return sorted(path for path in layout.blobs.iterdir() if _BLOB.fullmatch(path.name) and path.is_file())
+
+
+def _size(journal: Journal) -> int:
+    return sum(segment.path.stat().st_size for segment in journal.segments())
+
+
+def _clean(root: Path, fs: FileSystem) -> Cleaned:
+    told, drop, blobs = _survey(root, fs)
+    told.dry_run = False
+    if told.steps or told.calls:
+        told.journal_bytes_after = _replace_journal(root, fs, drop)
+    for path in blobs:
+        fs.remove(path)
+        crashpoints.reach("clean.blob-removed")
+    return told
+
+
+def _replace_journal(root: Path, fs: FileSystem, drop: _Transcripts) -> int:
+    """Puts a journal without these records in the place of the old one; its size."""
+    layout = Layout(root)
+    old = Journal(fs, layout.journal, find_run_id(fs, layout))
+    new = Journal(fs, root / f"{_BUILDING}{os.urandom(6).hex()}", old.run)
+    try:
+        size = _build(old, new, drop)
+        _exchange(new.directory, layout.journal)
+    except (OSError, HoldfastError):
+        with contextlib.suppress(OSError):
+            fs.remove_tree(new.directory)
+        raise
+    fs.sync_directory(root)
+    crashpoints.reach("clean.exchanged")
+    # Nothing in the index is where it was; it would find that out by itself, and take the records for lost.
+    for name in (layout.index.name, f"{layout.index.name}-journal"):
+        if (root / name).exists():
+            fs.remove(root / name)
+    fs.remove_tree(new.directory)
+    crashpoints.reach("clean.journal-removed")
+    RunReader(root, fs, index=layout.index).close()
+    return size
+
+
+def _build(old: Journal, new: Journal, drop: _Transcripts) -> int:
+    """Writes the new journal beside the old one, and proves it; its size."""
+    new.fs.make_directory(new.directory)
+    Rewriter(old, new.directory, drop).write()
+    prove(old, new, drop)
+    new.fs.sync_directory(new.directory)
+    crashpoints.reach("clean.proven")
+    return _size(new)
+
+
+def _exchange(building: Path, journal: Path) -> None:
+    try:
+        exchange(building, journal)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        raise UsageError(
+            f"The filesystem of {journal} cannot exchange two directories in one step; nothing was deleted.",
+            hint="Copy the run to a local disk and clean it there.",
+        ) from error
+
+
+def _remove_leftovers(fs: FileSystem, root: Path) -> None:
+    """Removes what an earlier cleaning left when it was killed: an unfinished journal, or the old one."""
+    left = [name for name in fs.list(root) if name.startswith(_BUILDING)]
+    if left:
+        # Before the old one goes, it must be certain that the new one stands in its place.
+        fs.sync_directory(root)
+    for name in left:
+        fs.remove_tree(root / name)

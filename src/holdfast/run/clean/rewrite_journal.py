@@ -1,0 +1,142 @@
+"""Writing a journal again without some of its records, segment by segment, and proving that nothing else is missing.
+
+Every segment has its counterpart of the same name, so whatever keeps account of segments finds each of them; the pins
+of sessions are those of the new segments. All are sealed: nothing in them is in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import RunDamaged
+from holdfast.journal import Damage, Journal, SegmentFile, SegmentId, SegmentPin, SegmentState, cross_check, state_of
+from holdfast.journal.reader import Seen
+from holdfast.journal.segment import SegmentWriter
+from holdfast.journal.segment_scan import SegmentScan
+from holdfast.run.core.codec import classify, decode
+from holdfast.run.core.records import Session, SessionEnd
+from holdfast.storage import crashpoints
+
+FRAME_BYTES = 1 << 20
+_SESSION = b'{"type":"session'
+Drop = Callable[[bytes], bool]
+
+
+class Rewriter:
+    """Writes the journal of a run again into another directory."""
+
+    def __init__(self, journal: Journal, directory: Path, drop: Drop) -> None:
+        self._journal, self._directory, self._drop = journal, directory, drop
+        self._seen = Seen()
+        self._pins: dict[SegmentId, SegmentPin] = {}
+        self._next_seq: dict[tuple[int, int], int] = {}
+
+    def write(self) -> None:
+        """Writes every segment.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        segments = self._journal.segments()
+        idents = {segment.ident for segment in segments}
+        # The first writer of a session comes last: the session's end stands there, and pins the segments of the others.
+        for segment in sorted(segments, key=lambda item: (item.ident.session, -item.ident.writer, item.ident.number)):
+            after = segment.ident._replace(number=segment.ident.number + 1)
+            self._write(segment, successor=after in idents)
+            crashpoints.reach("clean.segment-written")
+
+    def _write(self, segment: SegmentFile, *, successor: bool) -> None:
+        ident = segment.ident
+        journal, first_seq = self._journal, self._next_seq.get(ident[:2], 1)
+        writer = SegmentWriter(journal.fs, self._directory, journal.run, ident, first_seq)
+        try:
+            with journal.scan(segment, settle=True) as scan:
+                self._copy(scan, writer)
+            writer.seal(successor=successor)
+        finally:
+            writer.close()
+        self._next_seq[ident[:2]] = writer.next_seq
+        self._pins[ident] = SegmentPin(*ident, writer.frames, writer.last_digest.hex(), sealed=True)
+
+    def _copy(self, scan: SegmentScan, writer: SegmentWriter) -> None:
+        lines: list[bytes] = []
+        size = 0
+        for line in self._kept(scan):
+            if lines and size + len(line) > FRAME_BYTES:
+                writer.append(lines, _keys(lines))
+                lines, size = [], 0
+            lines.append(line)
+            size += len(line)
+        if lines:
+            writer.append(lines, _keys(lines))
+
+    def _kept(self, scan: SegmentScan) -> Iterator[bytes]:
+        for frame in scan.frames():
+            for line in scan.lines(frame) if self._seen.add(frame.origin) else ():
+                if not self._drop(line):
+                    yield self._repinned(line)
+
+    def _repinned(self, line: bytes) -> bytes:
+        """A session's record with the pins of the new segments; any other line as it is."""
+        if not line.startswith(_SESSION) or not isinstance(decode(line), Session | SessionEnd):
+            return line
+        # As plain data, so that fields which this version does not know are kept.
+        record = msgspec.json.decode(line)
+        if "pins" in record:
+            known = (self._pins.get(SegmentId(*pin[:3])) for pin in record["pins"])
+            record["pins"] = [pin for pin in known if pin is not None]
+        return msgspec.json.encode(record)
+
+
+def _keys(lines: list[bytes]) -> list[str]:
+    return [entry.key for entry in map(classify, lines) if entry and entry.key]
+
+
+def prove(old: Journal, new: Journal, drop: Drop) -> None:
+    """Holds a rewritten journal against the one it was made from.
+
+    Raises:
+        RunDamaged: they differ in more than the records that were to be dropped, or the new one is not sound.
+    """
+    damage: list[Damage] = []
+    states: list[SegmentState] = []
+    pins: list[SegmentPin] = []
+    lost: list[SegmentId] = []
+    expected = (line for _, line in old.stream(damage) if not drop(line))
+    for mine, theirs in zip_longest(_read(new, states, damage), expected):
+        if mine != theirs and (mine is None or theirs is None or _unpinned(mine) != _unpinned(theirs)):
+            raise _unequal(new)
+        if mine.startswith(_SESSION) and isinstance(record := decode(mine), Session | SessionEnd):
+            pins += record.pins
+            lost += record.lost if isinstance(record, Session) else []
+    if any(item.is_loss for item in [*damage, *cross_check(states, pins, lost)]):
+        raise _unequal(new)
+
+
+def _read(journal: Journal, states: list[SegmentState], damage: list[Damage]) -> Iterator[bytes]:
+    for segment in journal.segments():
+        with journal.scan(segment) as scan:
+            for frame in scan.frames():
+                yield from scan.lines(frame)
+        states.append(state_of(segment, scan))
+        damage += scan.damage
+
+
+def _unpinned(line: bytes) -> Any:
+    """The content of a session's record without its pins; of any other line the line itself."""
+    if not line.startswith(_SESSION):
+        return line
+    record = msgspec.json.decode(line)
+    return {name: value for name, value in record.items() if name != "pins"}
+
+
+def _unequal(new: Journal) -> RunDamaged:
+    return RunDamaged(
+        f"The journal that was written to {new.directory} is not what it has to be; nothing was deleted.",
+        hint="Look at the disk, then try again.",
+    )

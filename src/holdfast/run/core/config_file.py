@@ -1,0 +1,133 @@
+"""`config.yaml`: the resolved configuration for people, under a header that says where it came from.
+
+It is derived from the session records, and never the source of anything. A session's record is synced first; the file
+is written from it, atomically. On open, a file that an earlier session would have written is rolled forward, one that
+is missing is written again; edited comments and formatting are tolerated; edited values, or what is no YAML mapping,
+abort the resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import ConfigurationError, ResumeAborted
+from holdfast.run.core.records import Session
+from holdfast.run.drift.gate import change_text
+from holdfast.storage import crashpoints
+from holdfast.storage.filesystem import FileSystem, write_atomically
+
+Same = Callable[[Any, dict[str, Any]], bool]
+"""Whether the data of a file says the same as a session's configuration."""
+Edited = Callable[[Any, dict[str, Any]], list[str]]
+"""Where it says something else."""
+
+_MAX_BYTES = 8 << 20
+"""More than any configuration takes."""
+
+
+def config_text(sessions: Sequence[Session]) -> str:
+    """The file after these sessions."""
+    from holdfast.spec.loading.yaml_document import write_document  # noqa: PLC0415 - PyYAML is needed here only
+
+    header = _created(sessions[0])
+    for session in sessions[1:]:
+        header += _resumed(session)
+    return "\n".join(header) + "\n\n" + write_document(sessions[-1].config)
+
+
+def _created(session: Session) -> list[str]:
+    lines = [f"# Created by holdfast {session.version} at {session.at}"]
+    if session.invocation:
+        lines.append(f"#   invocation: {_one_line(' '.join(session.invocation))}")
+    if session.source:
+        lines.append(f"#   source: {_one_line(session.source)}")
+    return lines
+
+
+def _resumed(session: Session) -> list[str]:
+    if not session.changes:
+        return []
+    lines = [f"# Resumed by holdfast {session.version} at {session.at}:"]
+    return lines + [
+        _one_line(f"#   - {change.path}: {change_text(change.old, change.new)}") for change in session.changes
+    ]
+
+
+def _one_line(text: str) -> str:
+    """The text as a comment can hold it: in one line, without characters that YAML refuses."""
+    words = [line.rstrip() for line in text.splitlines()]
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(words))
+
+
+def check_config(path: Path, sessions: Sequence[Session], same: Same, edited: Edited | None = None) -> str:
+    """What is to be done about the file: nothing (""), or a note that says why it will be written again.
+
+    Raises:
+        ResumeAborted: its values were edited, or it is no YAML mapping.
+    """
+    try:
+        text = _read(path)
+    except FileNotFoundError:
+        return "config.yaml was missing; it is written again from the journal."
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ResumeAborted(f"Resume aborted: {path} cannot be read: {reason}.", hint=_REPAIR) from error
+    if text == config_text(sessions):
+        return ""
+    # A session without changes leaves the file as it is.
+    earlier = [count for count in range(1, len(sessions)) if count == 1 or sessions[count - 1].changes]
+    if any(text == config_text(sessions[:count]) for count in earlier):
+        return "config.yaml was behind the journal; it is brought up to date."
+    data = _values(path, text)
+    if not same(data, sessions[-1].config):
+        places = edited(data, sessions[-1].config) if edited else []
+        raise ResumeAborted(
+            f"Resume aborted: values in {path} were edited by hand{_named(places)}.",
+            hint=f"Give changes with --set or --config. {_REPAIR}",
+        )
+    return ""
+
+
+def _read(path: Path) -> str:
+    """The text of the file, of which never more is read than a configuration takes."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file")
+    with path.open("rb") as stream:
+        data = stream.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"it is larger than {_MAX_BYTES >> 20} MiB")
+    return data.decode("utf-8").replace("\r\n", "\n")
+
+
+_REPAIR = "`holdfast repair` writes it again from the journal."
+_NAMED = 5
+
+
+def _values(path: Path, text: str) -> dict[str, Any]:
+    from holdfast.spec.loading.yaml_document import read_document  # noqa: PLC0415 - PyYAML is needed here only
+
+    try:
+        data = read_document(text, "config.yaml")
+    except ConfigurationError as error:
+        raise ResumeAborted(f"Resume aborted: {path} is not valid YAML: {error.message}", hint=_REPAIR) from None
+    if not isinstance(data, dict) or not data:
+        state = "is empty" if not data else "is no mapping"
+        raise ResumeAborted(f"Resume aborted: {path} {state}.", hint=_REPAIR)
+    return data
+
+
+def _named(places: list[str]) -> str:
+    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    return f": {', '.join(places[:_NAMED])}{more}" if places else ""
+
+
+def write_config(fs: FileSystem, path: Path, sessions: Sequence[Session]) -> None:
+    """Writes the file from the session records.
+
+    Raises:
+        OSError: it could not be written; it is derived, and nothing is lost with it.
+    """
+    crashpoints.reach("config.before-write")
+    write_atomically(fs, path, config_text(sessions).encode("utf-8", "replace"))

@@ -1,0 +1,82 @@
+"""Whose index a run is read with: its writer's lies in the run, every other reader's in that user's cache.
+
+The file in the cache has one reader at a time, who holds a lock beside it. Another who comes meanwhile takes a copy,
+which is used only if it is, byte for byte, as an index was left. Each begins from whichever knows more of the journal,
+so that what was read once is not read again. All of them are only caches: where none can be had, reading takes longer
+and finds the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+
+from holdfast.journal.index.database import copy_index, extent, has_its_sum, sum_path
+from holdfast.run.core.layout import Layout, reader_cache
+
+
+class ReaderIndex:
+    """The index file of one reader, which nobody else uses until it is closed."""
+
+    def __init__(self, layout: Layout, run: bytes) -> None:
+        self.path: Path | None = None
+        """None where there is no place for a file."""
+        self._lock, self._private = -1, ""
+        with contextlib.suppress(OSError):
+            cache = reader_cache(layout.root, run)
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            self.path = self._locked(cache, layout) or self._copied(cache, layout)
+
+    def _locked(self, cache: Path, layout: Layout) -> Path | None:
+        """The file in the cache, if nobody else is at it."""
+        self._lock = os.open(cache.with_name(cache.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return None
+        _take_further(cache, layout.index)
+        return cache
+
+    def _copied(self, cache: Path, layout: Layout) -> Path:
+        """A file of this reader's own, with what another has read already."""
+        self._private = tempfile.mkdtemp(prefix="holdfast-index-")
+        path = Path(self._private) / cache.name
+        for source in (cache, layout.index):
+            with contextlib.suppress(OSError):
+                shutil.copyfile(source, path)
+                shutil.copyfile(sum_path(source), sum_path(path))
+            if has_its_sum(path):
+                break
+        return path
+
+    def close(self) -> None:
+        """Lets the next reader have the file; doing so again does nothing."""
+        lock, self._lock, private, self._private = self._lock, -1, self._private, ""
+        if lock >= 0:
+            os.close(lock)
+        if private:
+            shutil.rmtree(private, ignore_errors=True)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def take_further(layout: Layout, run: bytes) -> None:
+    """Begins the run's own index, which the caller may write, from this user's where that knows more of the journal.
+
+    So what was read to look at the run is not read again to execute it.
+    """
+    _take_further(layout.index, reader_cache(layout.root, run))
+
+
+def _take_further(index: Path, other: Path) -> None:
+    """Replaces an index by one that knows more, and nothing by whatever there is; either is checked when it is used."""
+    with contextlib.suppress(OSError, sqlite3.Error):
+        known = extent(index)
+        if extent(other) > known and (not known or has_its_sum(other)):
+            copy_index(other, index)

@@ -1,0 +1,196 @@
+"""`artifacts/<trial>/result.json`: how a trial ended, beside the files it left, for the day the journal is lost.
+
+The file holds what the trial's record holds, and a checksum over it. It is written atomically, and it is never the
+first to say that a trial is finished: the journal is. Reading never raises: a file that is not whole, not unchanged or
+without a verdict is a Fault that says why, and is never taken for a result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.errors import UsageError
+from holdfast.run.core.codec import encode
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import Status, Trial
+from holdfast.storage.filesystem import FileSystem, write_atomically
+
+RESULT = "result.json"
+RESULT_BYTES = 8 << 20
+"""A larger file is no result: whatever lies there, reading it takes bounded memory."""
+_CHECKSUM, _CHUNK = "checksum", 1 << 20
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A result file that counts for nothing, and why."""
+
+    where: str
+    """The file, relative to the run."""
+    reason: str
+
+
+def write_result(fs: FileSystem, layout: Layout, trial: Trial) -> Path:
+    """Writes the result file of a trial; after a crash it is the old one, the new one, or not there.
+
+    Raises:
+        UsageError: the trial cannot be written as a file.
+        OSError: the disk failed.
+    """
+    data = encode_result(trial)
+    directory = layout.artifacts / _directory_name(trial.trial)
+    with contextlib.suppress(FileExistsError):
+        fs.make_directory(directory)
+    fs.sync_directory(layout.artifacts)
+    write_atomically(fs, directory / RESULT, data)
+    return directory / RESULT
+
+
+def encode_result(trial: Trial) -> bytes:
+    """The bytes of a result file.
+
+    Raises:
+        UsageError: the trial holds something that JSON cannot, or is too large.
+    """
+    content = msgspec.json.decode(encode(trial))
+    # Told also where there are none: a file without a word on scores has lost them.
+    content.setdefault("scores", {})
+    data = msgspec.json.encode({**content, _CHECKSUM: _digest(_canonical(content))})
+    pretty = msgspec.json.format(data, indent=2) + b"\n"
+    if len(pretty) > RESULT_BYTES:
+        raise UsageError(f"The result of the trial {trial.trial} is larger than {RESULT_BYTES} bytes.")
+    return pretty
+
+
+def _directory_name(key: str) -> str:
+    if key in {"", ".", ".."} or "/" in key or "\0" in key:
+        raise UsageError(f"The trial key {key!r} cannot name a directory.")
+    return key
+
+
+def _canonical(content: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(content, order="sorted")
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def read_result(path: Path) -> Trial | Fault:
+    """The trial that a result file tells of, or what is wrong with the file."""
+    found = _load(path)
+    return found if isinstance(found, Fault) else found.trial
+
+
+class Result(NamedTuple):
+    """A sound result file."""
+
+    path: Path
+    trial: Trial
+    digest: str
+    """Under which a record cites the file."""
+
+
+def _load(path: Path) -> Result | Fault:
+    try:
+        data = _read(path)
+        return Result(path, _trial(_content(data), path.parent.name), _digest(data))
+    except _FaultyError as error:
+        return Fault(where_of(path), str(error))
+    except OSError as error:
+        return Fault(where_of(path), f"it cannot be read: {error.strerror}")
+
+
+def where_of(path: Path) -> str:
+    """How a result file is named in messages: relative to its run."""
+    return f"artifacts/{path.parent.name}/{path.name}"
+
+
+class _FaultyError(Exception):
+    """Why a file is no result."""
+
+
+def _read(path: Path) -> bytes:
+    # Without waiting: what bears the name may be a pipe that nobody writes to.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as stream:  # noqa: PTH123 - a descriptor is no path
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise _FaultyError("it is no file")
+        data = stream.read(RESULT_BYTES + 1)
+    if len(data) > RESULT_BYTES:
+        raise _FaultyError(f"it is larger than any result ({RESULT_BYTES} bytes)")
+    return data
+
+
+def _content(data: bytes) -> dict[str, Any]:
+    if not data:
+        raise _FaultyError("it is empty")
+    try:
+        content = msgspec.json.decode(data)
+    except _UNREADABLE as error:
+        raise _FaultyError(f"it is no JSON, or only a part of it: {error}") from None
+    if not isinstance(content, dict):
+        raise _FaultyError("it is no JSON object")
+    return content
+
+
+def _trial(content: dict[str, Any], directory: str) -> Trial:
+    checksum = content.pop(_CHECKSUM, None)
+    if checksum is None:
+        raise _FaultyError("it has no checksum")
+    canonical = _canonical(content)
+    if checksum != _digest(canonical):
+        raise _FaultyError("its checksum does not fit its content")
+    _check_verdict(content)
+    try:
+        trial = msgspec.json.decode(canonical, type=Trial)
+    except _UNREADABLE as error:
+        raise _FaultyError(f"it is no result of a trial: {error}") from None
+    if trial.trial != directory:
+        raise _FaultyError(f"it belongs to the trial {trial.trial}")
+    return trial
+
+
+def _check_verdict(content: dict[str, Any]) -> None:
+    status = content.get("status")
+    if status is None:
+        raise _FaultyError("it holds no verdict: no status")
+    if status not in {known.value for known in Status}:
+        raise _FaultyError(f"it holds no verdict: its status is {status!r:.40}")
+    if status == Status.VALID.value and "scores" not in content:
+        raise _FaultyError("it holds no verdict: no scores")
+
+
+def results(layout: Layout) -> Iterator[Result | Fault]:
+    """Every result file of a run, by the names of the trials; one at a time."""
+    try:
+        names = sorted(path.name for path in layout.artifacts.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        path = layout.artifacts / name / RESULT
+        found = _load(path)
+        # Told apart only now: most directories have one, and looking first would cost as much as reading.
+        if isinstance(found, Result) or os.path.lexists(path):
+            yield found
+
+
+def file_digest(path: Path) -> str:
+    """The digest under which a record cites a file of a trial.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = blake2b(digest_size=16)
+    with path.open("rb") as stream:
+        while part := stream.read(_CHUNK):
+            digest.update(part)
+    return digest.hexdigest()

@@ -1,0 +1,166 @@
+"""The gate: may this run go on with what is offered now?
+
+It stands before every path that could execute trials. `decide` is a pure function from what is saved in the run and
+what is offered to a verdict with reasons; `refusal` puts a negative one into words. Nothing is written before it was
+passed.
+
+What is compared: the two evals, field by field (spec/compare.py); the content of every sample that was asked, by key;
+and the code of every task in Python, by normalised source, with what it sets and how much it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import ResumeAborted
+from holdfast.run.core.records import Change, TaskCode
+from holdfast.run.drift.task_growth import shape_differences
+from holdfast.spec import Drift, EvalSpec
+from holdfast.spec.compare import Difference, Verdict, join, way_out
+
+_NAMED = 5
+
+Content = Mapping[str, tuple[bytes, bytes]]
+"""Samples by their key: the digest of its input, the digest of its target."""
+
+
+class Samples(msgspec.Struct, frozen=True):
+    """The samples of a task, on one side of the comparison."""
+
+    asked: Content
+    every: Content
+    """All that its dataset has, asked about or not."""
+    keyed: bool
+    """Whether the dataset gives them ids of their own."""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """One side of the comparison."""
+
+    spec: EvalSpec
+    code: dict[str, TaskCode] = {}
+    samples: dict[str, Samples] = {}
+    """By task, only where the two sides are not known to be the same."""
+    files: dict[str, list[str]] = {}
+    """By task, the files of its code that are not as they were; empty where that is not known."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What the gate says."""
+
+    spec: EvalSpec
+    """The eval to go on with, if nothing is refused."""
+    differences: list[Difference]
+
+    @property
+    def refused(self) -> list[Difference]:
+        return [item for item in self.differences if item.verdict is Verdict.REFUSED]
+
+    @property
+    def changes(self) -> list[Change]:
+        """What is recorded about this resume."""
+        recorded = {Verdict.APPLIED, Verdict.GROWN}
+        return [Change(item.path, item.old, item.new) for item in self.differences if item.verdict in recorded]
+
+    @property
+    def kept(self) -> list[Difference]:
+        """Where fewer were offered and the saved ones stand."""
+        return [item for item in self.differences if item.verdict is Verdict.KEPT]
+
+
+def decide(saved: Snapshot, offered: Snapshot) -> Decision:
+    """Whether the run may go on with what is offered, and with which eval."""
+    joined = join(saved.spec, offered.spec)
+    differences = list(joined.differences)
+    for task, samples in offered.samples.items():
+        differences += _compare_samples(task, saved.samples[task], samples)
+    for task, code in offered.code.items():
+        if task in saved.code:
+            where = ", ".join(offered.files.get(task) or code.files) or "its code"
+            differences += _compare_code(task, saved.code[task], code, where)
+            if joined.spec.tasks[task].use:
+                differences += _compare_settings(task, saved.code[task], code, where)
+                told = {item.path for item in differences}
+                shape = shape_differences(task, saved.code[task], code)
+                differences += [item for item in shape if item.path not in told]
+    return Decision(joined.spec, differences)
+
+
+def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Difference]:
+    path = f"tasks.{task}.dataset"
+    old, new = saved.asked, offered.every
+    inputs = [key for key in old if key in new and old[key][0] != new[key][0]]
+    targets = [key for key in old if key in new and old[key][0] == new[key][0] and old[key][1] != new[key][1]]
+    missing = [key for key in old if key not in new]
+    others = [key for key in new if key not in saved.every]
+    added = sum(key not in saved.every for key in offered.asked)
+    found = []
+    if inputs:
+        found.append(_refused(path, Drift.IDENTITY, "samples", f"input edited: {_named(inputs)}"))
+    if targets:
+        found.append(_refused(path, Drift.SCORING, "samples", f"target edited: {_named(targets)}"))
+    if missing and others and not (saved.keyed and offered.keyed):
+        # Without ids a sample is its content: an edited one is gone, and another has come.
+        edited = f"{len(missing)} replaced by {len(others)} others: {_named(missing)}"
+        return [*found, _refused(path, Drift.IDENTITY, "samples", edited)]
+    if missing:
+        told = f"without {_named(missing)}"
+        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", told, Verdict.KEPT))
+    if added:
+        total = f"{len(offered.asked)} samples"
+        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", total, Verdict.GROWN))
+    return found
+
+
+def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
+    if old.solver != new.solver:
+        yield _refused(f"tasks.{task}.use", Drift.IDENTITY, "solver", f"{new.name} changed in {where}")
+    for name, digest in old.scorers.items():
+        if new.scorers.get(name) != digest:
+            state = "changed in" if name in new.scorers else "is no longer in"
+            yield _refused(f"tasks.{task}.scorers.{name}", Drift.SCORING, "scorer", f"{name} {state} {where}")
+
+
+def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
+    """What a task in Python sets itself: a prompt more is growth, all else must be as it was."""
+    for name in sorted({*old.settings, *new.settings}):
+        before, after = old.settings.get(name), new.settings.get(name)
+        grown = before is None and name.startswith("prompt ")
+        if before != after and not grown:
+            drift = Drift.SCORING if name == "target" else Drift.IDENTITY
+            yield _refused(f"tasks.{task}.use", drift, name, f"{name} changed in {where}")
+
+
+def _refused(path: str, drift: Drift, old: str, new: str) -> Difference:
+    return Difference(path, drift, old, new, Verdict.REFUSED, way_out(drift))
+
+
+def _named(keys: list[str]) -> str:
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return ", ".join(keys[:_NAMED]) + more
+
+
+def refusal(decision: Decision, run: str) -> ResumeAborted:
+    """The error that names every refused field with its class, both values and the way out."""
+    lines = [f"Resume aborted: {run} may not go on with these changes; nothing was written."]
+    for item in decision.refused:
+        lines.append(f"  {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
+        if item.way_out:
+            lines.append(f"    {item.way_out}")
+    return ResumeAborted("\n".join(lines))
+
+
+def change_text(old: Any, new: Any) -> str:
+    """Both values, as they stand in the header of config.yaml."""
+    return f"{value_text(old)} → {value_text(new)}"
+
+
+def value_text(value: Any) -> str:
+    if value is None:
+        return "unset"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = " ".join(text.split())
+    return text if len(text) <= 120 else f"{text[:119]}…"

@@ -1,0 +1,136 @@
+"""What the records of a run say of one another, gathered in one pass over its journal, in any order of its segments.
+
+Kept in a temporary database, so that memory does not grow with the run.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.journal import RecordId
+from holdfast.run.core.codec import Envelope
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import Answer, AnyRecord, Score, Step, Trial
+from holdfast.run.fold.attempt_ends import Ends
+
+_HEAD_BYTES = 1 << 16
+_BATCH_ROWS = 2000
+_NEWEST = 1 << 32
+_BODIES = (b',"request":', b',"result":', b',"text":', b',"value":', b',"model":')
+"""Where the large part of a record begins; no text inside it can look like this, for its quotes are escaped."""
+_SCHEMA = """
+CREATE TABLE steps (trial TEXT, attempt TEXT, step TEXT, PRIMARY KEY (trial, attempt, step)) WITHOUT ROWID;
+CREATE TABLE parents (trial TEXT, attempt TEXT, parent TEXT);
+CREATE TABLE answers (trial TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE scores (trial TEXT, scorer TEXT, value REAL);
+CREATE INDEX scores_by_trial ON scores (trial);
+CREATE TABLE ended (trial TEXT, task TEXT, PRIMARY KEY (trial, task)) WITHOUT ROWID;
+CREATE TABLE kept (trial TEXT PRIMARY KEY, place TEXT, session INTEGER, status TEXT, task TEXT, model TEXT,
+  source TEXT, scores BLOB) WITHOUT ROWID;
+"""
+_INSERTS = {
+    "steps": "INSERT OR IGNORE INTO steps VALUES (?,?,?)",
+    "parents": "INSERT INTO parents VALUES (?,?,?)",
+    "answers": "INSERT OR IGNORE INTO answers VALUES (?)",
+    "scores": "INSERT INTO scores VALUES (?,?,?)",
+    "ended": "INSERT OR IGNORE INTO ended VALUES (?,?)",
+    # Segments come in any order; of several records the first of the newest session counts.
+    "kept": "INSERT INTO kept VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (trial) DO UPDATE SET place = excluded.place,"
+    " session = excluded.session, status = excluded.status, task = excluded.task, model = excluded.model,"
+    " source = excluded.source, scores = excluded.scores WHERE excluded.place < place",
+}
+
+
+class _Head(msgspec.Struct):
+    """The beginning of a record that is stored as a blob."""
+
+    trial: str = ""
+    attempt: int = 0
+    step: str = ""
+    parent: str = ""
+
+
+class Facts:
+    """The facts of a run, each in a row."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+        self.ends = Ends()
+        self._db = sqlite3.connect("", isolation_level=None)
+        self._db.executescript(f"PRAGMA cache_size = -8000; BEGIN;{_SCHEMA}")
+        self._waiting: dict[str, list[tuple[object, ...]]] = {name: [] for name in _INSERTS}
+
+    def close(self) -> None:
+        self.ends.close()
+        self._db.close()
+
+    def select(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        """Rows of the tables, once everything has been taken in."""
+        self._flush()
+        return iter(self._db.execute(query, values))
+
+    def take(self, record: AnyRecord | Envelope | None, ident: RecordId) -> None:
+        """Takes in a record, or what stands in the journal of one that is stored as a blob."""
+        if isinstance(record, Envelope):
+            self._take_blob(record)
+        elif isinstance(record, Step):
+            self._take_step(record)
+        elif isinstance(record, Answer):
+            self._put("answers", record.trial)
+        elif isinstance(record, Score) and record.error is None:
+            self._put("scores", record.trial, record.scorer, record.value)
+        elif isinstance(record, Trial):
+            self._take_trial(record, ident)
+
+    def _put(self, table: str, *values: object) -> None:
+        waiting = self._waiting[table]
+        waiting.append(values)
+        if len(waiting) >= _BATCH_ROWS:
+            self._flush(table)
+
+    def _flush(self, *tables: str) -> None:
+        for table in tables or _INSERTS:
+            if waiting := self._waiting[table]:
+                self._db.executemany(_INSERTS[table], waiting)
+                waiting.clear()
+
+    def _take_blob(self, cited: Envelope) -> None:
+        if cited.type == "step" and (head := self._head(cited.blob)):
+            self._take_step(head)
+        elif cited.type == "answer":
+            self._put("answers", cited.trial)
+        elif cited.type == "score":
+            self._put("scores", cited.trial, cited.scorer, None)
+
+    def _head(self, digest: str) -> _Head | None:
+        """The first fields of a record, however long it is."""
+        try:
+            file = self._reader.fs.open(self._reader.blobs.path(digest))
+        except OSError:
+            return None
+        try:
+            head = file.read_at(0, _HEAD_BYTES)
+            end = min((place for body in _BODIES if (place := head.find(body)) >= 0), default=len(head))
+            return msgspec.json.decode(head[:end].rstrip(b"}") + b"}", type=_Head)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        finally:
+            file.close()
+
+    def _take_step(self, step: Step | _Head) -> None:
+        self._put("steps", step.trial, str(step.attempt), step.step)
+        if step.parent:
+            self._put("parents", step.trial, str(step.attempt), step.parent)
+
+    def _take_trial(self, trial: Trial, ident: RecordId) -> None:
+        self.ends.take(trial, ident)
+        self._put("ended", trial.trial, trial.task)
+        if trial.status.is_kept:
+            place = ".".join(f"{part:020}" for part in (_NEWEST - ident.session, *ident[1:]))
+            scores = msgspec.json.encode(trial.scores)
+            told = (trial.status.value, trial.task, trial.model, trial.source, scores)
+            self._put("kept", trial.trial, place, ident.session, *told)

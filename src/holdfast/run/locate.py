@@ -1,0 +1,94 @@
+"""Which run a person means: a path, a URL, or an unambiguous part of a run's name below `runs`."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from holdfast.errors import NotARun, UsageError
+from holdfast.run.core.layout import Layout
+from holdfast.run.remote.merged_view import open_view
+from holdfast.run.remote.uploader import spool_root
+from holdfast.storage.object_store import is_url
+
+RUNS = Path("runs")
+
+
+def find_run(text: str, runs: Path = RUNS) -> Path:
+    """The directory of the run that `text` names.
+
+    Raises:
+        UsageError: more than one run fits; they are listed.
+        NotARun: none does.
+    """
+    if is_url(text):
+        return open_view(text)[0]
+    path = Path(text)
+    # Too long a text is no path either.
+    with contextlib.suppress(OSError):
+        if path.exists():
+            return path
+    found = sorted(item for item in _runs_in(runs) if text in item.name)
+    exact = [item for item in found if item.name == text]
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if found:
+        raise UsageError(
+            f"{text!r} fits {len(found)} runs: {', '.join(str(item) for item in found)}.",
+            hint="Give more of the name.",
+        )
+    raise NotARun(f"There is no run {text!r}, neither as a path nor below {runs}/.", hint=_offer(runs))
+
+
+def find_local_run(text: str, what: str) -> Path:
+    """As `find_run`, for what is done to a run in a directory only; `what` says what that is.
+
+    Raises:
+        UsageError: the run is in an object store, or the directory is the spool of such a run.
+    """
+    root = Path() if is_url(text) else find_run(text)
+    if url := text if is_url(text) else _url_of(root):
+        raise UsageError(
+            f"{url} is in an object store, and only a run in a directory can be {what}.",
+            hint=f"Bring it home first: `holdfast recover {url} --to DIR`.",
+        )
+    return root
+
+
+def find_spool(text: str) -> tuple[str, Path]:
+    """The URL of a run in an object store, and its spool on this machine; either may be given.
+
+    Raises:
+        UsageError: the run is in a directory only.
+    """
+    if is_url(text):
+        return text.rstrip("/"), spool_root(text)
+    root = find_run(text)
+    if not (url := _url_of(root)):
+        raise UsageError(
+            f"{root} is a local run: it has no spool, and nothing of it is kept elsewhere.",
+            hint="--spool is for runs in an object store.",
+        )
+    return url, root
+
+
+def _url_of(root: Path) -> str:
+    """Where the run is whose spool this is; empty for any other directory."""
+    remote = Layout(root).remote
+    return remote.read_text(encoding="utf-8").strip() if remote.is_file() else ""
+
+
+def all_runs(runs: Path = RUNS) -> list[Path]:
+    """Every run below `runs`, in the order of their names."""
+    return sorted(_runs_in(runs))
+
+
+def _runs_in(runs: Path) -> list[Path]:
+    if not runs.is_dir():
+        return []
+    return [item for item in runs.iterdir() if Layout(item).journal.is_dir() and not item.name.startswith(".")]
+
+
+def _offer(runs: Path) -> str:
+    names = sorted(item.name for item in _runs_in(runs))
+    return f"Runs there: {', '.join(names[-5:])}." if names else "Give the directory of a run."

@@ -1,0 +1,209 @@
+"""Bringing a run home from an object store: its segments, and what they cite, into a directory.
+
+Nothing that is there is lost: a file that is there stays, and only where merging is asked for, a segment that lacks
+frames gets them from the other copy. An object that is gone, or no segment of the run, is left out with a warning
+that names it; one that is damaged is brought with what is sound in it, and named too. A few objects are under way at
+a time, each in pieces, so memory does not grow with the run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.errors import StorageFailure
+from holdfast.journal import SegmentFile, SegmentId
+from holdfast.journal.segment import parse_name, where_of
+from holdfast.journal.segment_salvage import Copy, splice
+from holdfast.journal.segment_scan import SegmentScan
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.run_id import ids_in
+from holdfast.run.fold.survey import Survey
+from holdfast.run.remote.run_objects import id_in_store, is_here, wanted
+from holdfast.storage import crashpoints
+from holdfast.storage.filesystem import RealFileSystem
+from holdfast.storage.object_store import Entry, RemoteStore
+
+_FETCHING = ".fetching-"
+_FETCHERS, _CHECKERS = 8, 2
+"""A store answers late and many at once, and waiting costs nothing; checking takes a core and the memory of a frame."""
+
+
+@dataclass
+class Brought:
+    """What a bringing home did."""
+
+    fetched: int = 0
+    bytes: int = 0
+    already: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, other: Brought) -> None:
+        self.fetched += other.fetched
+        self.bytes += other.bytes
+        self.already += other.already
+        self.warnings += other.warnings
+
+
+def bring_home(
+    store: RemoteStore,
+    root: Path,
+    entries: list[Entry] | None = None,
+    *,
+    merge: bool = False,
+    survey: Survey | None = None,
+) -> Brought:
+    """Fetches every object of the run that is not in `root` yet, some at a time; a survey gets what is fetched.
+
+    Raises:
+        NotARun: there is no segment at the URL, or nothing legible in any.
+        StorageFailure: the store does not answer, or the directory cannot be written.
+    """
+    entries = wanted(store) if entries is None else entries
+    layout = Layout(root)
+    for directory in (root, layout.journal, layout.inputs, layout.blobs, layout.artifacts):
+        directory.mkdir(parents=True, exist_ok=True)
+    if not merge and all(is_here(root, entry) for entry in entries):
+        return Brought(already=len(entries))
+    with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=root) as fetching:
+        brought = _Bringing(store, root, Path(fetching), entries, merge=merge, survey=survey).bring(entries)
+    _sync(root)
+    crashpoints.reach("recover.brought")
+    return brought
+
+
+def remove_leftovers(root: Path) -> None:
+    """Removes what was under way when a bringing home to this directory was killed; nobody else may be at it."""
+    for path in root.glob(f"{_FETCHING}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _sync(root: Path) -> None:
+    fs, layout = RealFileSystem(), Layout(root)
+    below = (path for path in layout.artifacts.rglob("*") if path.is_dir())
+    for directory in (*below, layout.journal, layout.inputs, layout.blobs, layout.artifacts, root):
+        fs.sync_directory(directory)
+
+
+class _Bringing:
+    """One bringing home: objects are fetched by some threads, and checked and put in their places by others."""
+
+    def __init__(
+        self,
+        store: RemoteStore,
+        root: Path,
+        fetching: Path,
+        entries: list[Entry],
+        *,
+        merge: bool,
+        survey: Survey | None,
+    ) -> None:
+        self._store, self._root, self._fetching, self._merge, self._survey = store, root, fetching, merge, survey
+        self._fs = RealFileSystem()
+        here = (ids_in(self._fs, path) for path in sorted(Layout(root).journal.glob("*.zst")))
+        self._run = next((found[0] for found in here if found), b"")
+        if entries and not self._run:
+            self._run = id_in_store(store, entries)
+
+    def bring(self, entries: list[Entry]) -> Brought:
+        """Brings all of it; of what fails, the first in the order of the entries is raised."""
+        brought = Brought()
+        with ThreadPoolExecutor(_FETCHERS) as fetchers, ThreadPoolExecutor(_CHECKERS) as checkers:
+            try:
+                fetched = [fetchers.submit(self._fetch, place, entry) for place, entry in enumerate(entries)]
+                taken = [checkers.submit(self._take, *part.result()) for part in fetched]
+                for part in taken:
+                    brought.add(part.result())
+            except OSError as error:
+                raise StorageFailure(f"{self._root} cannot be written: {error.strerror}.") from error
+            finally:
+                fetchers.shutdown(wait=False, cancel_futures=True)
+                checkers.shutdown(wait=False, cancel_futures=True)
+        return brought
+
+    def _fetch(self, place: int, entry: Entry) -> tuple[Entry, Path | None, Brought]:
+        """Fetches one object, unless it is here: where to, and what there is to be told of it."""
+        path, target, brought = self._fetching / str(place), self._root / entry.key, Brought()
+        if is_here(self._root, entry) and not (self._merge and self._may_be_better(target, entry)):
+            brought.already += 1
+            return entry, None, brought
+        try:
+            self._store.fetch(entry.key, path)
+        except FileNotFoundError:
+            brought.warnings.append(f"{entry.key} is gone from the store and is left out.")
+            return entry, None, brought
+        except StorageFailure as failure:
+            # A store that answers, and only this object cannot be had: one that does not answer ends the whole.
+            self._store.list(entry.key)
+            brought.warnings.append(f"{entry.key} could not be fetched and is left out: {failure.message}")
+            return entry, None, brought
+        crashpoints.reach("recover.fetched")
+        return entry, path, brought
+
+    def _may_be_better(self, target: Path, entry: Entry) -> bool:
+        """Whether the copy of a segment here has lost something that the store may have."""
+        parsed = parse_name(target.name)
+        if parsed is None or not entry.key.startswith("journal/") or not target.exists():
+            return False
+        own = Copy(self._fs, target, self._run, parsed[0])
+        return bool(own.damage) or (parsed[1] and own.footer is None)
+
+    def _take(self, entry: Entry, fetched: Path | None, brought: Brought) -> Brought:
+        """Puts what was fetched in its place, if it is worth having."""
+        if fetched is None:
+            return brought
+        size, target = fetched.stat().st_size, self._root / entry.key
+        if not entry.key.startswith("journal/") or self._take_segment(fetched, target, brought.warnings):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fetched.replace(target)
+            crashpoints.reach("recover.taken")
+            brought.fetched += 1
+            brought.bytes += size
+        fetched.unlink(missing_ok=True)
+        return brought
+
+    def _take_segment(self, temporary: Path, target: Path, warnings: list[str]) -> bool:
+        """Looks at a fetched segment; whether it is worth having."""
+        parsed, runs, where = parse_name(target.name), ids_in(self._fs, temporary), where_of(target)
+        if parsed and not parsed[1] and not runs:
+            # As a session leaves it that ended before its last segment held a whole header; nothing of it is lost.
+            return not target.exists()
+        if parsed is None or runs != [self._run]:
+            why = "it belongs to another run" if runs else "nothing in it is legible"
+            warnings.append(f"{where} is left out: {why}.")
+            return False
+        if target.exists():
+            return self._join(temporary, target, parsed[0])
+        scan = self._scan(temporary, SegmentFile(*parsed, target))
+        losses = [str(damage) for damage in scan.damage if damage.is_loss]
+        if losses or (parsed[1] and not scan.sealed):
+            told = "; ".join(losses[:3]) or "its end is missing"
+            warnings.append(f"{where} is damaged in the store; what is sound in it was recovered ({told}).")
+        return True
+
+    def _scan(self, path: Path, segment: SegmentFile) -> SegmentScan:
+        """Checks every frame of a segment that is about to be put in its place."""
+        file = self._fs.open(path)
+        try:
+            scan = SegmentScan(file, self._run, segment.ident, segment.where)
+            if self._survey is not None:
+                self._survey.take(segment, scan)
+            else:
+                deque(scan.frames(), maxlen=0)
+        finally:
+            file.close()
+        return scan
+
+    def _join(self, temporary: Path, target: Path, ident: SegmentId) -> bool:
+        """Puts what is sound here and there together; whether that is more than was here."""
+        here, there = (Copy(self._fs, path, self._run, ident) for path in (target, temporary))
+        if not here.lacks(there):
+            return False
+        both = temporary.with_suffix(".both")
+        splice(self._fs, [here, there], both)
+        both.replace(temporary)
+        return True

@@ -1,0 +1,108 @@
+"""What can be recovered: every run below a directory or a prefix of a bucket, and where each of them is.
+
+Nothing is changed by looking. A run in a directory is read; of one in a store only a few small pieces are, so a bucket
+of large runs is listed as fast as one of small ones.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import HoldfastError, NotARun
+from holdfast.journal.segment import parse_name
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.reader import RunReader
+from holdfast.run.fold.missing_scores import lacking_scores
+from holdfast.run.locate import RUNS, all_runs
+from holdfast.run.remote.peek import glimpse
+from holdfast.run.remote.recover import age_seconds
+from holdfast.run.remote.uploader import spool_root
+from holdfast.storage.leases.local import find_holder
+from holdfast.storage.object_store import Entry, RemoteStore, is_url
+
+_AT_A_TIME = 8
+
+
+class Recoverable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One run that is there, wholly or in part."""
+
+    run: str
+    state: str
+    """running, incomplete, complete, or unreadable."""
+    finished: int | None
+    """None where that is not known without reading the run; `note` says so, or whose count it is."""
+    planned: int | None
+    source: str
+    """local, remote, or both."""
+    age_seconds: float | None = None
+    """Since it last grew, by this machine's clock."""
+    note: str = ""
+
+
+def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
+    """The runs below a directory or the URL of a prefix, in the order of their names.
+
+    Raises:
+        NotARun: the directory is not there.
+        StorageFailure: the store cannot be reached.
+    """
+    text = str(place)
+    if is_url(text):
+        runs = _runs_below(RemoteStore(text))
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return list(pool.map(_remote, runs, runs.values()))
+    root = Path(place)
+    if not root.is_dir() and root != RUNS:
+        raise NotARun(f"{root} is no directory.", hint="Give the directory, or the URL, that has the runs.")
+    return [_local(run) for run in ([root] if Layout(root).journal.is_dir() else all_runs(root))]
+
+
+def _runs_below(store: RemoteStore) -> dict[str, list[Entry]]:
+    """The URLs of the runs below a prefix, with the segments of each, in order."""
+    found: dict[str, list[Entry]] = {}
+    for entry in store.list():
+        prefix, _, name = entry.key.rpartition("journal/")
+        if parse_name(name) and (not prefix or prefix.endswith("/")):
+            url = f"{store.url}/{prefix}".rstrip("/")
+            found.setdefault(url, []).append(entry._replace(key=f"journal/{name}"))
+    return dict(sorted(found.items()))
+
+
+def _remote(url: str, segments: list[Entry]) -> Recoverable:
+    source = "both" if Layout(spool_root(url)).journal.is_dir() else "remote"
+    try:
+        seen = glimpse(RemoteStore(url), segments)
+    except HoldfastError as error:
+        return Recoverable(url, "unreadable", None, None, source, note=error.message)
+    return Recoverable(url, seen.state, seen.finished, seen.planned, source, seen.age_seconds, seen.note)
+
+
+def _local(root: Path) -> Recoverable:
+    try:
+        url = Layout(root).remote.read_text(encoding="utf-8").strip() if Layout(root).remote.is_file() else ""
+        source = "both" if url and _is_up(url) else "local"
+        return _read(root, source)
+    except HoldfastError as error:
+        return Recoverable(str(root), "unreadable", None, None, "local", note=error.message)
+
+
+def _is_up(url: str) -> bool:
+    try:
+        return any(parse_name(entry.key.rpartition("/")[2]) for entry in RemoteStore(url).list("journal"))
+    except HoldfastError:
+        return False
+
+
+def _read(root: Path, source: str) -> Recoverable:
+    reader = RunReader(root)
+    try:
+        finished = sum(1 for _ in reader.finished()) - len(lacking_scores(reader))
+        planned = reader.sessions[-1].planned if reader.sessions else 0
+        is_running = find_holder(reader.fs, root) is not None
+        state = "complete" if 0 < planned <= finished else "running" if is_running else "incomplete"
+        return Recoverable(str(root), state, finished, planned, source, age_seconds(reader.last_written_at()))
+    finally:
+        reader.close()

@@ -1,0 +1,176 @@
+"""A run by its URL, for reading: whatever there is of it, here and in the store, put together in a directory.
+
+Files of the spool are linked to, the rest is fetched. Of a segment that a session may be writing, a copy is taken, at
+one moment with the names of all others: nothing that is in it vouches for a segment that is not there. Several may
+look at a run at once, and none of them takes away what another is reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import NotARun, StorageFailure, UsageError
+from holdfast.journal.segment import parse_name
+from holdfast.run.core.layout import Layout
+from holdfast.run.remote.download import Brought, bring_home
+from holdfast.run.remote.run_objects import wanted
+from holdfast.run.remote.uploader import spool_root
+from holdfast.storage.object_store import Entry, RemoteStore
+
+_TAGS = "tags.json"
+_TRIES = 100
+
+
+def view_root(url: str) -> Path:
+    """Where this machine puts together what it can read of a run."""
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        raise UsageError(
+            f"There is no place for what is read of {url}: this user has no home directory.",
+            hint="Set HOME or XDG_CACHE_HOME to a directory that can be written.",
+        ) from None
+    return base / "holdfast" / "view" / blake2b(url.rstrip("/").encode(), digest_size=10).hexdigest()
+
+
+def open_view(url: str) -> tuple[Path, Brought]:
+    """A directory with the run as it is here and in the store, merged; the spool's own files come first.
+
+    Raises:
+        NotARun: there is nothing of it anywhere.
+        StorageFailure: the store cannot be reached, and there is no spool here.
+    """
+    spool, root = spool_root(url), view_root(url)
+    here = Layout(spool).journal.is_dir()
+    store = RemoteStore(url)
+    try:
+        entries, warnings = wanted(store), []
+    except (StorageFailure, NotARun) as error:
+        if not here:
+            raise
+        entries, warnings = [], [f"Only what is on this machine was read: {error}"]
+    for directory in (root, *_directories(root)):
+        directory.mkdir(parents=True, exist_ok=True)
+    _drop_stale(store, spool, root, entries)
+    if here:
+        _link(spool, root)
+    _drop_links(spool, root)
+    _drop_open(spool, root, entries)
+    Layout(root).remote.write_text(url.rstrip("/") + "\n", encoding="utf-8")
+    brought = bring_home(store, root, entries)
+    _write_tags(root, entries)
+    brought.warnings[:0] = warnings
+    return root, brought
+
+
+def _directories(root: Path) -> tuple[Path, ...]:
+    layout = Layout(root)
+    return layout.journal, layout.inputs, layout.blobs, layout.artifacts
+
+
+def _drop_links(spool: Path, root: Path) -> None:
+    """Links of an earlier look may lead to names that are gone, or to another spool; fetched files stay."""
+    for directory in (root, *_directories(root)):
+        for path in directory.iterdir():
+            if path.is_symlink() and not (path.exists() and path.readlink().is_relative_to(spool)):
+                path.unlink(missing_ok=True)
+
+
+def _drop_stale(store: RemoteStore, spool: Path, root: Path, entries: list[Entry]) -> None:
+    """Forgets what was fetched earlier and is no longer so in the store: the view shows what is there."""
+    now = {entry.key: entry.tag for entry in entries}
+    for key, tag in _read_tags(root).items():
+        if now.get(key) == tag or (spool / key).exists():
+            continue
+        if key in now or not _is_up(store, key):
+            (root / key).unlink(missing_ok=True)
+    _write_tags(root, entries)
+
+
+def _is_up(store: RemoteStore, key: str) -> bool:
+    """Whether an object is there now: another who looks may have fetched what came up since the store was listed."""
+    try:
+        return store.head(key, 1) != b""
+    except StorageFailure:
+        # Nobody can tell, and what was fetched stays.
+        return True
+
+
+def _read_tags(root: Path) -> dict[str, str]:
+    try:
+        return msgspec.json.decode((root / _TAGS).read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def _write_tags(root: Path, entries: list[Entry]) -> None:
+    temporary = root / f".{_TAGS}.{os.getpid()}"
+    temporary.write_bytes(msgspec.json.encode({entry.key: entry.tag for entry in entries}))
+    temporary.replace(root / _TAGS)
+
+
+def _link(spool: Path, root: Path) -> None:
+    for source, target in zip((spool, *_directories(spool)), (root, *_directories(root)), strict=True):
+        if source == Layout(spool).journal:
+            _link_journal(source, target)
+        else:
+            for path in source.iterdir() if source.is_dir() else ():
+                if path.is_file() or source.name == "artifacts":
+                    _link_one(path, target / path.name)
+
+
+def _link_journal(source: Path, target: Path) -> None:
+    """The newest first, so that no other who looks at this moment sees a segment without the one it vouches for."""
+    for _ in range(_TRIES):
+        names = _names(source)
+        for name in sorted(names, reverse=True):
+            _link_segment(source / name, target / name)
+        if _names(source) == names:
+            return
+
+
+def _names(journal: Path) -> set[str]:
+    return {path.name for path in journal.iterdir() if parse_name(path.name)} if journal.is_dir() else set()
+
+
+def _link_segment(path: Path, target: Path) -> None:
+    parsed = parse_name(path.name)
+    if parsed and parsed[1]:
+        _link_one(path, target)
+        return
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.copy")
+    with contextlib.suppress(FileNotFoundError):
+        # It may just be getting its sealed name: then it is met under that.
+        shutil.copyfile(path, temporary)
+        temporary.replace(target)
+
+
+def _link_one(path: Path, target: Path) -> None:
+    if path.name.startswith((".", "lease", "index.sqlite", "remote.url", "recovered.url")):
+        return
+    is_linked = target.is_symlink() and target.readlink() == path
+    if not is_linked and (parse_name(path.name) or not target.exists() or target.is_symlink()):
+        # A fetched copy of a segment gives way to the one here: it may be longer, and local wins.
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.link")
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(path)
+        temporary.replace(target)
+
+
+def _drop_open(spool: Path, root: Path, entries: list[Entry]) -> None:
+    """Forgets copies of segments that have been sealed since, or are nowhere any more."""
+    journal = Layout(root).journal
+    # Listed before those that are there: a copy that another takes meanwhile is not taken for one that is nowhere.
+    copies = [path for path in journal.iterdir() if (parsed := parse_name(path.name)) and not parsed[1]]
+    names = [*_names(Layout(spool).journal), *(entry.key.rpartition("/")[2] for entry in entries)]
+    there = {parsed[0] for name in names if (parsed := parse_name(name))}
+    for path in copies:
+        parsed = parse_name(path.name)
+        if parsed and (parsed[0] not in there or (journal / parsed[0].filename(sealed=True)).exists()):
+            path.unlink(missing_ok=True)

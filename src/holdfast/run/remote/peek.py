@@ -1,0 +1,116 @@
+"""A glimpse of a run in a store: its state and its counts from a few small reads, however large the run is.
+
+The end of its last session is in the last bytes of a segment and counts what was finished. Of a run that was cut short,
+only what its machine last published is known so cheaply, and that is said; bringing the run home counts what is there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from itertools import islice
+from typing import NamedTuple
+
+import zstandard
+
+from holdfast.journal import SegmentId
+from holdfast.journal.segment import parse_name
+from holdfast.journal.segment_scan import SegmentScan
+from holdfast.run.core.codec import decode
+from holdfast.run.core.records import Session, SessionEnd
+from holdfast.run.remote.run_objects import id_in_store
+from holdfast.storage.leases.remote import Published, find_remote_holder
+from holdfast.storage.object_store import Entry, RemoteFile, RemoteStore
+
+_TAIL, _LARGE_TAIL = 64 << 10, 4 << 20
+"""How many of a segment's last bytes are read to find its last frame, and how many at most if it does not fit there."""
+_FIRST_FRAMES = 3
+_FINISHED_CODES = (0, 1)
+"""Exit codes of sessions that left nothing undone that they could do."""
+
+
+class Glimpse(NamedTuple):
+    """What is known of a run without reading it; None is not known."""
+
+    state: str
+    finished: int | None
+    planned: int | None
+    age_seconds: float
+    """Since something was last stored, by the store's clock and this machine's."""
+    note: str = ""
+
+
+def glimpse(store: RemoteStore, segments: list[Entry]) -> Glimpse:
+    """Looks at the run whose segments these are.
+
+    Raises:
+        NotARun: nothing in them is legible.
+        StorageFailure: the store does not answer.
+    """
+    looking = _Looking(store, segments)
+    published = find_remote_holder(store)
+    age = max(time.time() - max(entry.at for entry in segments), 0.0)
+    if published is not None and published.is_current():
+        return Glimpse("running", published.finished, published.planned, age)
+    end = looking.end()
+    if end is not None and (published is None or published.session <= end.number):
+        return _ended(end, looking.idents, age)
+    if published is not None:
+        return Glimpse("incomplete", published.finished, published.planned, age, _told(published))
+    note = "How many trials are finished is not known before it is brought home."
+    return Glimpse("incomplete", None, looking.planned(), age, note)
+
+
+def _ended(end: SessionEnd, present: set[SegmentId], age: float) -> Glimpse:
+    missing = [pin for pin in end.pins if SegmentId(*pin[:3]) not in present]
+    if missing:
+        note = f"{len(missing)} of the segments of its last session are gone."
+        return Glimpse("incomplete", end.finished, end.planned, age, note)
+    is_complete = 0 < end.planned <= end.finished and end.exit_code in _FINISHED_CODES
+    return Glimpse("complete" if is_complete else "incomplete", end.finished, end.planned, age)
+
+
+def _told(published: Published) -> str:
+    late = f", with {published.behind} segments not uploaded" if published.behind else ""
+    return f"The count is what its machine last told{late}."
+
+
+class _Looking:
+    def __init__(self, store: RemoteStore, segments: list[Entry]) -> None:
+        named = ((parse_name(entry.key.rpartition("/")[2]), entry) for entry in segments)
+        known = {parsed[0]: entry for parsed, entry in named if parsed}
+        self._store, self._run, self.idents = store, id_in_store(store, segments), set(known)
+        newest = max(ident.session for ident in known)
+        # The first writer of a session begins it and ends it.
+        writer = min(ident.writer for ident in known if ident.session == newest)
+        self._newest = {ident: entry for ident, entry in sorted(known.items()) if ident[:2] == (newest, writer)}
+
+    def end(self) -> SessionEnd | None:
+        """How the newest session ended, if it came to that."""
+        ident, entry = list(self._newest.items())[-1]
+        scan = self._drained(ident, entry, max(entry.size - _TAIL, 0))
+        if scan.last_frame is None and scan.footer is not None:
+            scan = self._drained(ident, entry, scan.footer.offsets[-1] if scan.footer.offsets else entry.size)
+        elif scan.last_frame is None:
+            scan = self._drained(ident, entry, max(entry.size - _LARGE_TAIL, 0))
+        lines = scan.last_frame.lines(zstandard.ZstdDecompressor()) if scan.last_frame else None
+        record = decode(lines[-1]) if lines else None
+        return record if isinstance(record, SessionEnd) else None
+
+    def _drained(self, ident: SegmentId, entry: Entry, start: int) -> SegmentScan:
+        """A scan of the last bytes of a segment; of none if they are many."""
+        scan = self._scan(ident, entry, start=start if start >= entry.size - _LARGE_TAIL else entry.size)
+        deque(scan.frames(), maxlen=0)
+        return scan
+
+    def planned(self) -> int | None:
+        """How many trials the newest session planned, by its record, which stands at its beginning."""
+        ident, entry = next(iter(self._newest.items()))
+        for frame in islice(self._scan(ident, entry).frames(), _FIRST_FRAMES):
+            for line in frame.lines(zstandard.ZstdDecompressor()) or []:
+                if isinstance(record := decode(line), Session) and record.number == ident.session:
+                    return record.planned
+        return None
+
+    def _scan(self, ident: SegmentId, entry: Entry, *, start: int = 0) -> SegmentScan:
+        return SegmentScan(RemoteFile(self._store, entry), self._run, ident, entry.key, start=start)

@@ -1,0 +1,129 @@
+"""What of a spool is in the store, and bringing up what is not.
+
+What a segment cites (blobs, inputs, artifacts) goes up before it, so that what is up can be read. A name alone proves
+nothing: where the store holds a segment with other bytes than the spool, that is a conflict. Neither is changed, the
+others go up, and a person is told of both; once the object has been moved away, this one goes up too.
+"""
+
+from __future__ import annotations
+
+from hashlib import md5
+from pathlib import Path
+
+from holdfast.errors import SegmentConflict
+from holdfast.journal.segment import parse_name
+from holdfast.run.core.layout import Layout
+from holdfast.run.remote.upload_lag import Lag
+from holdfast.storage.object_store import Entry, RemoteStore
+
+_MD5_DIGITS = 32
+_TAIL_BYTES = 4096
+"""Of a sealed segment that is its footer, which vouches for everything before it."""
+
+
+class Uploads:
+    """The files of a spool and the objects of its store. Not for use from two threads at once."""
+
+    def __init__(self, store: RemoteStore, layout: Layout) -> None:
+        """Looks at what is in the store already.
+
+        Raises:
+            StorageFailure: it cannot be reached.
+        """
+        self.store, self.layout = store, layout
+        self.lag = Lag()
+        self._conflicts: dict[str, SegmentConflict] = {}
+        self._up = {entry.key for entry in store.list() if self._is_up(entry)}
+
+    def _is_up(self, entry: Entry) -> bool:
+        """Whether an object is what the spool has under its name, if it has anything."""
+        path = self.layout.root / entry.key
+        return not entry.key.startswith("journal/") or not path.is_file() or _is_same(self.store, entry, path)
+
+    def is_up(self, key: str) -> bool:
+        return key in self._up
+
+    @property
+    def conflict(self) -> SegmentConflict | None:
+        """One of the segments that the store holds with other bytes, if it holds any so."""
+        return next(iter(self._conflicts.values()), None)
+
+    @property
+    def waits_for_nobody(self) -> bool:
+        """Whether everything is up but what only a person can make room for."""
+        return {f"journal/{path.name}" for path in self.missing()} <= self._conflicts.keys()
+
+    def missing(self, *, everything: bool = False) -> list[Path]:
+        """The sealed segments that are not up; with `everything`, also those that never were sealed."""
+        found = []
+        for path in sorted(self.layout.journal.iterdir()):
+            parsed = parse_name(path.name)
+            if parsed and (parsed[1] or everything) and f"journal/{path.name}" not in self._up:
+                found.append(path)
+        return found
+
+    def upload(self, *, everything: bool = False) -> None:
+        """Uploads every sealed segment that is not up yet and for which there is room, and before each what it cites.
+
+        With `everything`, also unsealed segments of sessions that are over: nobody will write to them again.
+
+        Raises:
+            StorageFailure: the store did not take something; what was uploaded stays.
+        """
+        missing = self.missing(everything=everything)
+        self.lag.segments, self.lag.bytes = len(missing), sum(path.stat().st_size for path in missing)
+        if missing:
+            self._upload_cited()
+        for path in missing:
+            self._upload_segment(f"journal/{path.name}", path)
+        if missing or everything:
+            self._upload_config()
+
+    def _upload_segment(self, key: str, path: Path) -> None:
+        if key in self._conflicts and self.store.head(key, 1):
+            return
+        try:
+            self.store.put_segment(key, path)
+        except SegmentConflict as conflict:
+            self._conflicts[key] = conflict
+            return
+        self._conflicts.pop(key, None)
+        self._up.add(key)
+        self.lag.segments -= 1
+        self.lag.bytes -= path.stat().st_size
+
+    def _upload_cited(self) -> None:
+        for directory in (self.layout.inputs, self.layout.blobs, self.layout.artifacts):
+            for path in sorted(directory.rglob("*")) if directory.is_dir() else []:
+                key = str(path.relative_to(self.layout.root))
+                if path.is_file() and not path.name.startswith(".") and key not in self._up:
+                    self.store.put_file(key, path)
+                    self._up.add(key)
+
+    def _upload_config(self) -> None:
+        for name in ("config.yaml", "serving.yaml"):
+            path = self.layout.root / name
+            if path.is_file():
+                self.store.put_file(name, path)
+
+
+def _is_same(store: RemoteStore, entry: Entry, path: Path) -> bool:
+    """Whether an object is the file, going by its size and by what the store tells of its content."""
+    if path.stat().st_size != entry.size:
+        return False
+    tag = entry.tag.strip('"').lower()
+    if len(tag) == _MD5_DIGITS and set(tag) <= set("0123456789abcdef"):
+        data = path.read_bytes()
+        if md5(data, usedforsecurity=False).hexdigest() == tag:
+            return True
+        # Not every store's tag is the digest that it looks like.
+        found = store.get(entry.key)
+        return found is not None and found[0] == data
+    start = max(entry.size - _TAIL_BYTES, 0)
+    return store.read_range(entry.key, start, entry.size - start) == _read(path, start)
+
+
+def _read(path: Path, start: int) -> bytes:
+    with path.open("rb") as stream:
+        stream.seek(start)
+        return stream.read()

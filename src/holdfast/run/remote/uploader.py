@@ -1,0 +1,227 @@
+"""A run in an object store: a local spool holds it, and whatever is sealed goes up as the same bytes.
+
+A store that fails is tried again with growing pauses and never stops the run; the lag is there for all to see. Under
+`durability: remote` a trial counts only once its segment is up.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+
+from holdfast.errors import SegmentConflict, StorageFailure, UsageError
+from holdfast.journal.segment import SegmentId, parse_name
+from holdfast.journal.writer import JournalWriter
+from holdfast.run.core.layout import Layout
+from holdfast.run.remote.upload_lag import LAG, Lag, count_segments, write_lag
+from holdfast.run.remote.upload_set import Uploads
+from holdfast.storage.object_store import RemoteStore
+from holdfast.storage.tolerated_failures import Failures
+
+UPLOADS = "objects in the store"
+"""Under this name the ledger of a session counts what the store did not take."""
+_LONGEST_PAUSE = 30.0
+_SEALING_SECONDS = 5.0
+
+
+def spool_root(url: str) -> Path:
+    """Where the spool of a run with this URL is on this machine.
+
+    Raises:
+        UsageError: there is no place for it.
+    """
+    base = os.environ.get("HOLDFAST_SPOOL") or _home_spool(url)
+    name = url.rstrip("/").rpartition("/")[2]
+    return Path(base) / f"{name}-{blake2b(url.rstrip('/').encode(), digest_size=6).hexdigest()}"
+
+
+def _home_spool(url: str) -> Path:
+    try:
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise UsageError(
+            f"There is no place for the spool of {url}: this user has no home directory.",
+            hint="Set HOLDFAST_SPOOL to a directory that can be written.",
+        ) from None
+    return Path(state) / "holdfast" / "spool"
+
+
+def newest_session(store: RemoteStore, root: Path) -> int:
+    """The highest number of a session that anything is known of, in the store or in the spool, going by names."""
+    names = [Path(entry.key).name for entry in store.list("journal")]
+    names += [path.name for path in Layout(root).journal.iterdir()] if Layout(root).journal.is_dir() else []
+    return max((parsed[0].session for name in names if (parsed := parse_name(name))), default=0)
+
+
+class Uploader:
+    """Brings a spool's files into the store, in a thread of its own."""
+
+    def __init__(self, uploads: Uploads, *, interval: float) -> None:
+        self._uploads, self._interval = uploads, interval
+        self.failures = Failures()
+        self._journal: JournalWriter | None = None
+        self._sealed: deque[tuple[SegmentId, int]] = deque()
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stop = self._is_rolling = False
+        self._thread: threading.Thread | None = None
+        self._done = threading.Condition()
+        self._rounds = 0
+        self._up = 0
+
+    @property
+    def url(self) -> str:
+        return self._uploads.store.url
+
+    @property
+    def lag(self) -> Lag:
+        return self._uploads.lag
+
+    @property
+    def conflict(self) -> SegmentConflict | None:
+        """A segment that the store holds with other bytes, if there is any: then not everything ever gets up."""
+        return self._uploads.conflict
+
+    def start(self, journal: JournalWriter) -> None:
+        """Begins to upload what the journal writes."""
+        self._journal = journal
+        self._thread = threading.Thread(target=self._run, name="holdfast-upload", daemon=True)
+        self._thread.start()
+
+    def sealed(self, ident: SegmentId) -> None:
+        """A segment has been sealed; called by the journal's writer."""
+        last_seq = self._journal.last_sealed_seq if self._journal is not None else 0
+        with self._lock:
+            self._sealed.append((ident, last_seq))
+        if not self._is_rolling:
+            # It is full: what fills segments that quickly is not kept waiting for the next round.
+            self._wake.set()
+
+    def when_up(self, seq: int, callback: Callable[[], None]) -> None:
+        """Calls back, in the uploader's thread, once the frame `seq` of this session is in the store."""
+        with self._lock:
+            self._waiting.append((seq, callback))
+
+    # The thread.
+
+    def _run(self) -> None:
+        # The first round at once: from then on the store knows of this session.
+        pause = 0.0
+        while not self._stop:
+            self._wake.wait(pause)
+            self._wake.clear()
+            pause = self._interval if self._round() else min(max(pause, 0.25) * 2, _LONGEST_PAUSE)
+            self._note_lag()
+
+    def _note_lag(self) -> None:
+        try:
+            write_lag(self._uploads.layout.root, self.lag)
+        except OSError as error:
+            self.failures.note(LAG, error)
+
+    def _round(self) -> bool:
+        """Seals what was written, and uploads what is sealed; whether the store took it."""
+        try:
+            if self._journal is not None and not self._stop:
+                self._roll(self._journal)
+            self._uploads.upload()
+            self._count()
+        except StorageFailure as failure:
+            if self.lag.failing_since is None:
+                self.lag.failing_since = time.monotonic()
+            self.lag.reason = failure.message
+            self.failures.note(UPLOADS, failure.message)
+            return False
+        finally:
+            with self._done:
+                self._rounds += 1
+                self._done.notify_all()
+        self.lag.failing_since, self.lag.reason = None, self._told_conflict()
+        return True
+
+    def _roll(self, journal: JournalWriter) -> None:
+        self._is_rolling = True
+        try:
+            journal.roll(_SEALING_SECONDS)
+        finally:
+            self._is_rolling = False
+
+    def _told_conflict(self) -> str:
+        """What a person has to know before everything can get up; trying harder is of no use."""
+        if self.conflict is None:
+            return ""
+        self.failures.note(UPLOADS, self.conflict.message)
+        return self.conflict.message
+
+    def _count(self) -> None:
+        """Tells those who wait for frames that are in the store now."""
+        ready: list[Callable[[], None]] = []
+        with self._lock:
+            up = 0
+            while self._sealed and self._uploads.is_up(f"journal/{self._sealed[0][0].filename(sealed=True)}"):
+                up = self._sealed.popleft()[1]
+            self._up = max(self._up, up)
+            left: deque[tuple[int, Callable[[], None]]] = deque()
+            for seq, callback in self._waiting:
+                if seq <= self._up:
+                    ready.append(callback)
+                else:
+                    left.append((seq, callback))
+            self._waiting = left
+        for callback in ready:
+            callback()
+
+    # Ending.
+
+    def flush(self, seconds: float) -> bool:
+        """Seals and uploads now; whether everything is up before so many seconds have passed."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self._wait_for_round(deadline)
+            is_done = self.lag.failing_since is None and self._uploads.waits_for_nobody
+            if is_done and (self.conflict is not None or not self._waiting):
+                return self.conflict is None
+        return False
+
+    def _wait_for_round(self, deadline: float) -> None:
+        with self._done:
+            before = self._rounds
+            self._wake.set()
+            self._done.wait_for(lambda: self._rounds > before, timeout=max(deadline - time.monotonic(), 0.01))
+
+    def finish(self, seconds: float = 60.0) -> None:
+        """Uploads what the session's end has added, for so long at the most; what is left goes up next time."""
+        self._journal = None
+        self.flush(seconds)
+
+    def left(self) -> str:
+        """What is not in the store, where it is, and how it gets there; for when the session is over."""
+        left = [path for path in self._uploads.missing(everything=True) if path.stat().st_size]
+        if not left:
+            return ""
+        told = str(self.conflict or self.lag.reason or "The session ended before they were up.")
+        here = f"Not in {self.url} yet, and safe in {self._uploads.layout.root}: {count_segments(len(left))}"
+        way_out = "" if self.conflict else f" Upload them with: holdfast resume {self.url}"
+        return f"{here}. {told}{way_out}"
+
+    def upload_late(self) -> None:
+        """Uploads whatever there is, once nobody writes any more.
+
+        Raises:
+            StorageFailure: the store does not take it.
+        """
+        self._uploads.upload(everything=True)
+
+    def stop(self) -> None:
+        """Ends the thread; what is not up stays in the spool for the next session."""
+        self._stop = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None

@@ -1,0 +1,86 @@
+"""A journal in the place of one that is lost: built beside, with its session record synced, then put there at once.
+
+What is left of the old journal goes to the backup. The new one has an id of its own: nothing that vouches for a
+segment of the lost journal (an index, a pin, a copy in a store) speaks of this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.journal import BlobStore, JournalWriter
+from holdfast.run.core.codec import encode
+from holdfast.run.core.environment import session_record
+from holdfast.run.core.inputs import SourceFile, copy_inputs
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.reader import RunReader
+from holdfast.run.repair.backup import Backup
+from holdfast.run.session.session import RunSession
+from holdfast.storage import Lease, crashpoints
+from holdfast.storage.filesystem import FileSystem
+
+_BUILDING = ".journal.building-"
+
+
+def rebuild_journal(
+    fs: FileSystem,
+    layout: Layout,
+    lease: Lease,
+    backup: Backup,
+    fields: dict[str, Any],
+    inputs: Mapping[str, SourceFile],
+) -> RunSession:
+    """The first session of the new journal; the lease is its own from here on.
+
+    Raises:
+        OSError, StorageFailure: it could not be written; the run is as it was, or ready for another repair.
+    """
+    run = os.urandom(16)
+    building = layout.root / f"{_BUILDING}{run.hex()[:12]}"
+    with contextlib.ExitStack() as undo:
+        undo.callback(lease.release)
+        _make_places(fs, layout, building)
+        copied = copy_inputs(BlobStore(fs, layout.inputs), inputs)
+        session = session_record(run.hex(), 1, [], **{**fields, "inputs": {**fields.get("inputs", {}), **copied}})
+        journal = JournalWriter(fs, building, run, 1)
+        undo.callback(journal.abandon)
+        journal.commit(encode(session))
+        crashpoints.reach("repair.rebuilding")
+        _clear_place(fs, layout, backup)
+        fs.rename(building, layout.journal)
+        fs.sync_directory(layout.root)
+        crashpoints.reach("repair.rebuilt")
+        journal.moved_to(layout.journal)
+        opened = RunSession(RunReader(layout.root, fs, index=layout.index), journal, lease, session)
+        undo.pop_all()
+        return opened
+
+
+def _make_places(fs: FileSystem, layout: Layout, building: Path) -> None:
+    for name in fs.list(layout.root):
+        if name.startswith(_BUILDING):
+            fs.remove_tree(layout.root / name)
+    for directory in (building, layout.blobs, layout.inputs, layout.artifacts):
+        with contextlib.suppress(FileExistsError):
+            fs.make_directory(directory)
+    fs.sync_directory(layout.root)
+
+
+def _clear_place(fs: FileSystem, layout: Layout, backup: Backup) -> None:
+    if layout.journal.is_dir() and not fs.list(layout.journal):
+        # An empty directory gives way to the new one by itself.
+        pass
+    elif os.path.lexists(layout.journal):
+        backup.move(layout.journal)
+    set_index_aside(layout, backup)
+
+
+def set_index_aside(layout: Layout, backup: Backup) -> None:
+    """Puts an index that is of no use, and what SQLite left beside it, into the backup."""
+    for path in (layout.index, layout.index.with_name(layout.index.name + "-journal")):
+        if os.path.lexists(path):
+            backup.move(path)

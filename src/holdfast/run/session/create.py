@@ -1,0 +1,168 @@
+"""Making a run: all of it is there, or nothing is.
+
+A run is built in a sibling directory, its first session record synced, then renamed to its name, then the parent
+directory synced. So a run's directory never exists without a session record. What a crash during that leaves behind
+has a name that begins with a dot; the next creation of the same run removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.errors import HoldfastError, StorageFailure, UsageError
+from holdfast.journal import BlobStore, JournalWriter
+from holdfast.run.core.codec import encode, outsource
+from holdfast.run.core.config_file import write_config
+from holdfast.run.core.environment import session_record
+from holdfast.run.core.inputs import Content, copy_inputs
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import Record
+from holdfast.run.session.session import RunSession
+from holdfast.storage import RealFileSystem, crashpoints, take_lease
+from holdfast.storage.filesystem import FileSystem, sync_name
+
+_CREATING = "creating"
+
+
+class _Beginning(NamedTuple):
+    """What a run has before it has a name."""
+
+    inputs: Mapping[str, Content]
+    preload: Iterable[Record]
+
+
+def create_run(
+    root: Path,
+    *,
+    name: str,
+    config: dict[str, Any],
+    inputs: Mapping[str, Content] | None = None,
+    planned: int = 0,
+    fields: Mapping[str, Any] | None = None,
+    preload: Iterable[Record] = (),
+    fs: FileSystem | None = None,
+    **writer: Any,
+) -> RunSession:
+    """Makes the run `root` and opens its first session; `fields` are further fields of its session record.
+
+    `preload` are records that the run begins with: they are durable before it has its name.
+
+    Raises:
+        UsageError: something is there already.
+        StorageFailure: it could not be written; nothing is left under its name, or a run that can be resumed.
+    """
+    fs = fs or RealFileSystem()
+    root = root.absolute()
+    refuse_existing(root)
+    try:
+        told = {"name": name, "config": config, "planned": planned, **(fields or {})}
+        return _create(fs, root, _Beginning(inputs or {}, preload), told, writer)
+    except OSError as error:
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+            # Somebody else has made it meanwhile.
+            refuse_existing(root)
+        raise StorageFailure(
+            f"The run {root} could not be created: {error.strerror or error}.",
+            hint=f"Go on with `holdfast resume {root}`." if root.exists() else "Nothing was left under its name.",
+        ) from error
+
+
+def refuse_existing(root: Path, otherwise: str = "add `--or-resume` to the same command") -> None:
+    """Raises UsageError unless a run can be put at `root`: nothing is there, or an empty directory."""
+    if Layout(root).journal.exists():
+        told = f"Go on with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
+        raise UsageError(f"{root} already holds a run.", hint=told)
+    if root.exists() and not (root.is_dir() and not any(root.iterdir())):
+        raise UsageError(f"{root} exists and is not an empty directory.", hint="Choose another directory for the run.")
+
+
+def _create(
+    fs: FileSystem, root: Path, beginning: _Beginning, fields: dict[str, Any], writer: dict[str, Any]
+) -> RunSession:
+    run = os.urandom(16)
+    building = _make_place(fs, root, run)
+    with contextlib.ExitStack() as undo:
+        undo.callback(_remove, fs, building.root)
+        lease = take_lease(fs, building.root)
+        undo.callback(lease.release)
+        copied = copy_inputs(BlobStore(fs, building.inputs), beginning.inputs)
+        crashpoints.reach("run.inputs-written")
+        session = session_record(run.hex(), 1, [], inputs=copied, **fields)
+        journal = JournalWriter(fs, building.journal, run, 1, **writer)
+        undo.callback(journal.abandon)
+        journal.commit(encode(session))
+        _preload(journal, BlobStore(fs, building.blobs), beginning.preload)
+        write_config(fs, building.config, [session])
+        fs.sync_directory(building.root)
+        crashpoints.reach("run.session-synced")
+        fs.rename(building.root, root)
+        crashpoints.reach("run.renamed")
+        fs.sync_directory(root.parent)
+        crashpoints.reach("run.parent-synced")
+        journal.moved_to(Layout(root).journal)
+        lease.moved_to(root)
+        opened = RunSession(RunReader(root, fs, index=Layout(root).index), journal, lease, session)
+        undo.pop_all()
+        return opened
+
+
+def _make_place(fs: FileSystem, root: Path, run: bytes) -> Layout:
+    """The directories of a run, beside the place that it will have."""
+    make_directories(fs, root.parent)
+    _remove_leftovers(fs, root)
+    building = Layout(root.with_name(f".{root.name}.{_CREATING}-{run.hex()[:12]}"))
+    for directory in (building.root, building.journal, building.blobs, building.inputs, building.artifacts):
+        fs.make_directory(directory)
+    crashpoints.reach("run.directory-made")
+    return building
+
+
+def _remove(fs: FileSystem, building: Path) -> None:
+    """Takes back what was begun; where that fails too, the next creation of the run removes it."""
+    with contextlib.suppress(OSError):
+        if building.exists():
+            fs.remove_tree(building)
+
+
+def _preload(journal: JournalWriter, blobs: BlobStore, records: Iterable[Record]) -> None:
+    """Hands records in one behind the other; the last one is waited for, and with it all before it."""
+    last: tuple[bytes, str] | None = None
+    for record in records:
+        if last is not None:
+            journal.append(*last)
+        last = outsource(encode(record), blobs), getattr(record, "trial", "")
+    if last is not None:
+        journal.commit(*last)
+
+
+def make_directories(fs: FileSystem, path: Path) -> None:
+    """Makes a directory and its parents so that they survive a power loss.
+
+    Also those that are there already: whoever made them may have died before their names were durable.
+    """
+    for directory in reversed([path, *path.parents][:-1]):
+        with contextlib.suppress(FileExistsError):
+            if not directory.exists():
+                fs.make_directory(directory)
+        sync_name(fs, directory)
+
+
+def _remove_leftovers(fs: FileSystem, root: Path) -> None:
+    """Removes what earlier creations of this run left when they were killed; never one that is still under way."""
+    prefix = f".{root.name}.{_CREATING}-"
+    for name in fs.list(root.parent):
+        if not name.startswith(prefix):
+            continue
+        try:
+            lease = take_lease(fs, root.parent / name)
+        except HoldfastError:
+            continue
+        fs.remove_tree(root.parent / name)
+        lease.release()

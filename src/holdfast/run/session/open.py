@@ -1,0 +1,99 @@
+"""Opening a run for executing.
+
+It settles what the session before left in doubt: the last whole frame of an unsealed segment may have been written
+and never synced, so it is written again and synced before anything in it counts. Then the session record follows,
+with the whole configuration and a pin on every earlier segment. Only after that may work begin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import StorageFailure
+from holdfast.journal import JournalWriter, SegmentPin
+from holdfast.run.core.codec import encode
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.reader_cache import take_further
+from holdfast.run.core.records import Session
+from holdfast.run.core.run_id import check_openable, find_run_id
+from holdfast.run.session.session import RunSession
+from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
+from holdfast.storage.filesystem import FileSystem, sync_name
+
+MakeRecord = Callable[[RunReader, int, list[SegmentPin]], Session]
+"""Makes a session's record, given its number and pins on all that is there."""
+
+
+def open_session(
+    root: Path,
+    make: MakeRecord,
+    fs: FileSystem | None = None,
+    *,
+    at_least: int = 1,
+    **writer: Any,
+) -> RunSession:
+    """Opens the run in `root` for executing; `make` gives this session's record, whose number is `at_least` so high.
+
+    Raises:
+        NotARun: there is no run.
+        RunHeld: another session executes it.
+        NewerFormat: a newer version wrote it.
+        StorageFailure: the session's record could not be made durable.
+    """
+    fs = fs or RealFileSystem()
+    check_openable(root, fs)
+    with contextlib.ExitStack() as undo:
+        lease = take_lease(fs, root)
+        undo.callback(lease.release)
+        _settle_name(fs, root)
+        layout = Layout(root)
+        take_further(layout, find_run_id(fs, layout))
+        reader = RunReader(root, fs, index=layout.index)
+        undo.callback(reader.close)
+        session = _begin(reader, lease, max(_next_number(reader), at_least), make, writer)
+        undo.pop_all()
+        return session
+
+
+def _settle_name(fs: FileSystem, root: Path) -> None:
+    """The process that made the run may have died between renaming it and syncing its parent."""
+    try:
+        sync_name(fs, root.absolute())
+    except OSError as error:
+        raise StorageFailure(
+            f"The directory of {root} could not be synced: {error.strerror}.",
+            hint="What was acknowledged is intact; put the storage right, then resume.",
+        ) from error
+
+
+def _begin(
+    reader: RunReader,
+    lease: Lease,
+    number: int,
+    make: MakeRecord,
+    options: dict[str, Any],
+) -> RunSession:
+    pins = [state.pin() for state in reader.index.states()]
+    session = make(reader, number, pins)
+    journal = JournalWriter(reader.fs, reader.layout.journal, reader.run, number, **options)
+    with contextlib.ExitStack() as undo:
+        undo.callback(journal.abandon)
+        for doubtful in reader.index.doubtful():
+            journal.copy(doubtful.frame.header, doubtful.frame.payload, doubtful.keys)
+        crashpoints.reach("session.settled")
+        journal.commit(encode(session))
+        crashpoints.reach("session.opened")
+        # What was there before has just been read, under the lease.
+        reader.refresh(again=False)
+        undo.pop_all()
+    return RunSession(reader, journal, lease, session)
+
+
+def _next_number(reader: RunReader) -> int:
+    numbers = [state.ident.session for state in reader.index.states()]
+    numbers += [pin.session for pin in (*reader.pins(), *reader.index.gone())]
+    return max(numbers, default=0) + 1

@@ -1,0 +1,89 @@
+"""An eval file into a typed eval; whatever is wrong with it is one ConfigurationError.
+
+The file is YAML (JSON is YAML too), UTF-8, of moderate size. Relative paths in it start at its directory.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.spec.loading.literal_keys import literal_keys
+from holdfast.spec.loading.messages import refuse, shown
+from holdfast.spec.loading.validate import Checker
+from holdfast.spec.schema.eval import EvalSpec
+
+
+def load_eval(path: str | os.PathLike[str]) -> EvalSpec:
+    """The eval in a file; it is called after the file when it does not give a name."""
+    file = Path(path)
+    spec = parse_eval(_text(file), str(file))
+    directory = sayable(os.path.normpath(file.absolute().parent / spec.directory))
+    return msgspec.structs.replace(spec, name=spec.name or file.stem, directory=directory)
+
+
+def parse_eval(text: str, source: str = "the eval") -> EvalSpec:
+    """The eval in a text; `source` is what an error calls it."""
+    # Reading YAML is the only thing that needs PyYAML, and most importers of the schema never do it.
+    from holdfast.spec.loading.yaml_document import read_document  # noqa: PLC0415
+
+    data = read_document(text, source)
+    if data is None:
+        raise ConfigurationError(f"{source} is empty.", hint="Write at least `models` and `tasks`.")
+    return typed_eval(data, source)
+
+
+def typed_eval(data: Any, source: str = "the eval") -> EvalSpec:
+    """The eval that plain data describes; all its problems in one ConfigurationError otherwise."""
+    refuse(source, list(literal_keys(data)))
+    checker = Checker()
+    usual = checker.value(data, EvalSpec, "")
+    refuse(source, checker.problems)
+    return msgspec.convert(usual, EvalSpec)
+
+
+def sayable(path: str) -> str:
+    """A path that can stand in an eval.
+
+    Raises:
+        ConfigurationError: it has bytes that are no text here.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        shown_path = path.encode(errors="backslashreplace").decode()
+        raise ConfigurationError(
+            f"The name of {shown_path} is no text in this locale, so a run cannot record it.",
+            hint="Rename it or, if it is written in UTF-8, set PYTHONUTF8=1.",
+        ) from None
+    return path
+
+
+def _text(file: Path) -> str:
+    try:
+        return _bytes(file).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigurationError(f"{file} does not exist.", hint="Check the path, or run `holdfast init`.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{file} is not UTF-8 text (at byte {error.start}).") from None
+    except IsADirectoryError:
+        raise ConfigurationError(f"{file} is a directory.", hint="Name the eval file in it.") from None
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}.", hint="Check its permissions.") from None
+    except ValueError as error:  # a path that no system takes
+        raise ConfigurationError(f"{shown(str(file))} cannot be read: {error}.") from None
+
+
+def _bytes(file: Path) -> bytes:
+    """The content, of which never more than the limit is read: the size that a file system gives may be 0."""
+    from holdfast.spec.loading.yaml_document import MAX_BYTES, too_large  # noqa: PLC0415 - as above
+
+    with file.open("rb") as stream:
+        content = stream.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise too_large(str(file))
+    return content

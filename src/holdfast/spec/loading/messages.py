@@ -1,0 +1,67 @@
+"""The words of a refusal: dotted paths (`models.small.generation.temperature`), values, nearest names."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.errors import ConfigurationError
+from holdfast.spec.loading.key_detection import looks_like_key
+
+SHOWN = 60
+SHOWN_PROBLEMS = 20
+
+
+def refuse(source: str, problems: list[str]) -> None:
+    """Raises when there are problems: a single one as a sentence, several as a list."""
+    if not problems:
+        return
+    if len(problems) == 1:
+        raise ConfigurationError(f"{source}: {_sentence(problems[0])}")
+    lines = [f"\n  - {_sentence(problem)}" for problem in problems[:SHOWN_PROBLEMS]]
+    if len(problems) > SHOWN_PROBLEMS:
+        lines.append(f"\n  - and {len(problems) - SHOWN_PROBLEMS} more.")
+    raise ConfigurationError(f"{source} has {len(problems)} problems:{''.join(lines)}")
+
+
+def member(path: str, name: Any) -> str:
+    """The path of a key in a map; a name that holds a dot is put in quotes."""
+    text = str(name)
+    quoted = text if _is_plain(text) else shown(text)
+    return f"{path}.{quoted}" if path else quoted
+
+
+def item(path: str, index: int) -> str:
+    """The path of an item in a list."""
+    return f"{path}[{index}]"
+
+
+def shown(value: Any) -> str:
+    """A value in a message: as it would stand in a file, shortened; what is in a map or list is left out."""
+    if isinstance(value, dict):
+        return "a map"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, str) and looks_like_key(value):
+        return "(hidden: it looks like a key)"
+    text = json.dumps(value, ensure_ascii=False, default=lambda other: type(other).__name__)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the nearest known one, or all of them."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"known here: {', '.join(names)}" if names else "there is none to choose from"
+
+
+def _sentence(problem: str) -> str:
+    return problem if problem.endswith("?") else f"{problem}."
+
+
+def _is_plain(name: str) -> bool:
+    return "." not in name and name.isprintable() and len(name) <= SHOWN and not looks_like_key(name)

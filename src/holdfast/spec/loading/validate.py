@@ -1,0 +1,193 @@
+"""From plain data to a typed eval: every problem is named by its path, its value and what is allowed.
+
+The walk follows the types of the schema, so that a new field is checked without a line here. What it returns
+is the same data in its usual form: no `null`, no empty optional block, the runner's keys in `runner`.
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+from typing import Any, Literal
+
+import msgspec
+
+from holdfast.spec.loading.messages import item, member, nearest, shown
+from holdfast.spec.loading.scalars import allowed, usual_form
+from holdfast.spec.schema.drift import Block
+from holdfast.spec.schema.introspect import Field, blocks_in, fields_of, is_block, is_optional, members, unwrapped
+from holdfast.spec.schema.types import INT64_MAX, INT64_MIN
+
+
+class Checker:
+    """Collects problems on its way; a value with a problem is returned as it came."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def value(self, value: Any, hint: Any, path: str) -> Any:
+        """The value in its usual form, when it fits the type."""
+        kind = _member_for(value, hint)
+        if kind is Any:
+            return self._free(value, path)
+        if is_block(kind):
+            return self._block(value, kind, path)
+        origin = typing.get_origin(kind)
+        if origin is dict and isinstance(value, dict):
+            key_kind, entry_kind = typing.get_args(kind)
+            return self._map(value, key_kind, entry_kind, path)
+        if origin is list and _is_list_for(value, kind):
+            return self._list(value, typing.get_args(kind)[0], path)
+        return self._scalar(value, kind, hint, path)
+
+    def _block(self, value: Any, block: type[Block], path: str) -> Any:
+        given = _spelled_out(value, block)
+        if not isinstance(given, dict):
+            short = f', or "{"/".join(block.shorthand)}"' if block.shorthand else ""
+            return self._not_allowed(value, f"a map{short}", path)
+        own = self._fields(given, fields_of(block), block, path)
+        if lifted := self._fields(given, lifted_fields(block), block, path):
+            own[block.lifted] = self._joined(own.get(block.lifted, {}), lifted, member(path, block.lifted), path)
+        self._check_names(given, block, path)
+        self._check_required(given, block, path)
+        self._check_exactly_one(own, block, path)
+        return own
+
+    def _fields(self, given: dict[Any, Any], known: dict[str, Field], block: type[Block], path: str) -> dict[str, Any]:
+        return {
+            name: self.value(given[name], field.type, member(path, name))
+            for name, field in known.items()
+            if not _is_absent(given.get(name), field, counted=name in block.exactly_one)
+        }
+
+    def _joined(self, inner: Any, outer: dict[str, Any], inner_path: str, outer_path: str) -> Any:
+        """The keys of a block from both places where they may stand; different values are a problem."""
+        if not isinstance(inner, dict):
+            return inner
+        joined = dict(inner)
+        for name, value in outer.items():
+            here, there = member(outer_path, name), member(inner_path, name)
+            if isinstance(value, dict) and name in inner:
+                joined[name] = self._joined(inner[name], value, there, here)
+            elif name in inner and inner[name] != value:
+                self._add(f"{here} is {shown(value)} and {there} is {shown(inner[name])}; keep one of them")
+            else:
+                joined[name] = value
+        return joined
+
+    def _check_names(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
+        known = [*fields_of(block), *lifted_fields(block)]
+        for name in given:
+            if name not in known:
+                self._add(f"{member(path, name)} is not a known key; {nearest(str(name), known)}")
+
+    def _check_required(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
+        for name, field in fields_of(block).items():
+            if field.required and given.get(name) is None:
+                self._add(f"{member(path, name)} is missing; allowed: {allowed(field.type)}")
+
+    def _check_exactly_one(self, usual: dict[str, Any], block: type[Block], path: str) -> None:
+        given = [name for name in block.exactly_one if name in usual]
+        if block.exactly_one and len(given) != 1:
+            has = " and ".join(given) or "none"
+            self._add(f"{path} must have exactly one of {', '.join(block.exactly_one)}; it has {has}")
+
+    def _map(self, value: dict[Any, Any], key_kind: Any, kind: Any, path: str) -> dict[str, Any]:
+        usual = {}
+        for name, entry in value.items():
+            place = member(path, name)
+            if not isinstance(name, str):
+                self._add(f"{path} has the key {shown(name)}, which is not text; put it in quotes")
+            elif kind is not str or entry is not None:
+                usual[self._name(name, key_kind, place)] = self.value(entry, kind, place)
+        return usual
+
+    def _name(self, name: str, kind: Any, place: str) -> str:
+        try:
+            return str(usual_form(name, kind))
+        except msgspec.ValidationError:
+            if typing.get_origin(kind) is Literal:
+                self._add(f"{place} is not a known key; {nearest(name, typing.get_args(kind))}")
+            else:
+                self._add(f"{place} is not a usable name; allowed: {allowed(kind)}")
+            return name
+
+    def _list(self, value: Any, kind: Any, path: str) -> list[Any]:
+        items = [value] if isinstance(value, str) else value
+        return [self.value(entry, kind, item(path, index)) for index, entry in enumerate(items)]
+
+    def _scalar(self, value: Any, kind: Any, hint: Any, path: str) -> Any:
+        try:
+            return usual_form(value, kind)
+        except (msgspec.ValidationError, OverflowError):
+            quotes = isinstance(value, int | float) and allowed(hint).startswith("text")
+            return self._not_allowed(value, allowed(hint) + ("; put it in quotes" if quotes else ""), path)
+
+    def _free(self, value: Any, path: str) -> Any:
+        """A value whose meaning is not ours to know: whatever can be written down and read back the same."""
+        if isinstance(value, dict):
+            return self._map(value, str, Any, path)
+        if isinstance(value, list | tuple):
+            return [self._free(entry, item(path, index)) for index, entry in enumerate(value)]
+        if not _is_plain(value):
+            return self._not_allowed(value, "text, true, false, null, a finite number, a list or a map", path)
+        return value
+
+    def _not_allowed(self, value: Any, what: str, path: str) -> Any:
+        self._add(f"{path or 'the eval'} is {shown(value)}; allowed: {what}")
+        return value
+
+    def _add(self, problem: str) -> None:
+        self.problems.append(problem)
+
+
+def lifted_fields(block: type[Block]) -> dict[str, Field]:
+    """The fields that may stand in a block although they belong to one inside it."""
+    return fields_of(blocks_in(fields_of(block)[block.lifted].type)[0]) if block.lifted else {}
+
+
+def _spelled_out(value: Any, block: type[Block]) -> Any:
+    """A block given as nothing, or as one string (`openai/gpt-4o`), as the map it stands for."""
+    if value is None:
+        return {}
+    if isinstance(value, str) and block.shorthand:
+        parts = value.split("/", len(block.shorthand) - 1)
+        if len(parts) == len(block.shorthand) and all(parts):
+            return dict(zip(block.shorthand, parts, strict=True))
+    return value
+
+
+def _is_absent(value: Any, field: Field, *, counted: bool) -> bool:
+    """Whether nothing is said: no key, `null`, or an optional block with nothing in it.
+
+    Where keys are counted (exactly one operation), an empty block is still the key that was chosen.
+    """
+    blocks = blocks_in(field.type)
+    if isinstance(value, dict) and blocks and is_optional(field.type) and not counted:
+        return all(entry is None and name in fields_of(blocks[0]) for name, entry in value.items())
+    return value is None
+
+
+def _member_for(value: Any, hint: Any) -> Any:
+    """The type of a union that the value is meant for; the first one when there is none."""
+    kinds = members(hint)
+    for kind in kinds:
+        plain = typing.get_origin(unwrapped(kind)) or unwrapped(kind)
+        if plain is type(value) or (isinstance(value, dict) and is_block(plain)):
+            return kind
+    return kinds[0]
+
+
+def _is_list_for(value: Any, kind: Any) -> bool:
+    """A list, or a single text where a list of texts is asked for."""
+    if isinstance(value, str):
+        return str in [unwrapped(each) for each in members(typing.get_args(kind)[0])]
+    return isinstance(value, list | tuple)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, int):
+        return INT64_MIN <= value <= INT64_MAX
+    return value is None or isinstance(value, str)

@@ -1,0 +1,36 @@
+"""The whole of an eval file, typed."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from holdfast.spec.schema.dataset import DatasetSpec
+from holdfast.spec.schema.drift import Block, Drift
+from holdfast.spec.schema.model import ModelSpec
+from holdfast.spec.schema.runner import RunnerSpec
+from holdfast.spec.schema.task import TaskSpec
+from holdfast.spec.schema.types import Name, Seed, Title
+
+
+class EvalSpec(Block, frozen=True):
+    """What a person asks for; `resolve` makes every value explicit."""
+
+    lifted: ClassVar[str] = "runner"
+
+    name: Annotated[Title, Drift.UNMATCHED] = ""
+    description: Annotated[str, Drift.UNMATCHED] = ""
+    tags: Annotated[list[str], Drift.UNMATCHED] = msgspec.field(default_factory=list)
+    seed: Annotated[Seed, Drift.IDENTITY] = 0
+    models: Annotated[dict[Name, ModelSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
+    datasets: Annotated[dict[Name, DatasetSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
+    tasks: Annotated[dict[Name, TaskSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
+    runner: Annotated[RunnerSpec, Drift.THROUGHPUT] = RunnerSpec()
+    directory: Annotated[str, Drift.LOCATION] = ""
+    """Where relative paths start: the eval file's directory, unless it says otherwise."""
+
+    def locate(self, path: str) -> str:
+        """A path written in this eval, as one that can be opened from anywhere; a URL stays as it is."""
+        return path if "://" in path else posixpath.normpath(posixpath.join(self.directory, path))

@@ -1,0 +1,123 @@
+"""The schema as data: every field with its type, default and class, and every place where it may stand.
+
+Loading, saving, the table in the documentation and the tests that try every field all read the schema here,
+so that none of them can forget one.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+
+from holdfast.spec.schema.drift import Block, Drift, bare, drift_of
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One field of a block, under the name it has in a file."""
+
+    name: str
+    attribute: str
+    type: Any
+    drift: Drift
+    default: Any
+    required: bool
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A field where it may stand: `tasks.*.few_shot[].input` (`*` is any name, `[]` any item)."""
+
+    path: str
+    block: type[Block]
+    field: Field
+
+    @property
+    def drift(self) -> Drift:
+        return self.field.drift
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether a value stands here, and not a block whose fields are places of their own."""
+        return block_within(self.field.type) is None
+
+
+@functools.cache
+def fields_of(block: type[Block]) -> dict[str, Field]:
+    """The fields of a block by the name they have in a file, in the order of the schema."""
+    return {info.encode_name: _field(info) for info in msgspec.structs.fields(block)}
+
+
+def places(block: type[Block], prefix: str = "") -> Iterator[Place]:
+    """Every place in a block, blocks inside it included, each lifted key also where it is lifted to."""
+    for field in fields_of(block).values():
+        yield from _places_of(block, field, prefix)
+    if block.lifted:
+        inner = blocks_in(fields_of(block)[block.lifted].type)[0]
+        for field in fields_of(inner).values():
+            yield from _places_of(inner, field, prefix)
+
+
+def unwrapped(hint: Any) -> Any:
+    """A type without its constraints."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+
+
+def members(hint: Any) -> list[Any]:
+    """The types a value may have, `None` left out: one, or those of a union."""
+    plain = unwrapped(hint)
+    if typing.get_origin(plain) not in (typing.Union, types.UnionType):
+        return [hint]
+    return [member for member in typing.get_args(plain) if member is not types.NoneType]
+
+
+def is_optional(hint: Any) -> bool:
+    """Whether `None` is among the types of a value."""
+    return types.NoneType in typing.get_args(unwrapped(hint))
+
+
+def is_block(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Block)
+
+
+def blocks_in(hint: Any) -> list[type[Block]]:
+    """The blocks among the types of a value."""
+    return [member for member in members(hint) if is_block(member)]
+
+
+def block_within(hint: Any) -> tuple[type[Block], str] | None:
+    """The block that a field holds (itself, by name or in a list) and the path that leads to it."""
+    for member in members(hint):
+        origin, arguments = typing.get_origin(member), typing.get_args(member)
+        if is_block(member):
+            return member, ""
+        if origin is dict and is_block(arguments[1]):
+            return arguments[1], ".*"
+        if origin is list and is_block(arguments[0]):
+            return arguments[0], "[]"
+    return None
+
+
+def _places_of(block: type[Block], field: Field, prefix: str) -> Iterator[Place]:
+    path = f"{prefix}{field.name}"
+    yield Place(path, block, field)
+    within = block_within(field.type)
+    if within:
+        yield from places(within[0], f"{path}{within[1]}.")
+
+
+def _field(info: msgspec.structs.FieldInfo) -> Field:
+    default = info.default
+    if info.default_factory is not msgspec.NODEFAULT:
+        default = info.default_factory()
+    return Field(
+        name=info.encode_name,
+        attribute=info.name,
+        type=bare(info.type),
+        drift=drift_of(info.type),
+        default=default,
+        required=default is msgspec.NODEFAULT,
+    )

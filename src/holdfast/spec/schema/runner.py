@@ -1,0 +1,56 @@
+"""How the work is carried out: limits, retries, patience, display.
+
+The same keys may stand at the top of an eval file, in `runner`, and, where they mean something for one task
+alone, in that task or in its own `runner`. Loading brings them all into `runner`; the narrower block wins.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from holdfast.spec.schema.drift import Block, Drift
+from holdfast.spec.schema.types import Count, GraceSeconds, Retries, Seconds
+
+
+class StageLimits(Block, frozen=True):
+    """How many trials may be in a stage at once; an absent one is bounded by the levels above."""
+
+    solve: Annotated[Count | None, Drift.THROUGHPUT] = None
+    score: Annotated[Count | None, Drift.THROUGHPUT] = None
+
+
+class RunnerSpec(Block, frozen=True):
+    """The run's own settings."""
+
+    concurrency_limit: Annotated[Count, Drift.THROUGHPUT] = 256
+    concurrency_limits: Annotated[StageLimits, Drift.THROUGHPUT] = StageLimits()
+    max_retries: Annotated[Retries, Drift.RECORDED] = 2
+    """Further attempts after a task error; failures of infrastructure are not counted here."""
+
+    deadline: Annotated[Seconds, Drift.RECORDED] = 3600.0
+    """Seconds for which a failing infrastructure is tried again before the trial is left owed."""
+
+    grace: Annotated[GraceSeconds, Drift.THROUGHPUT] = 30.0
+    """Seconds that calls in flight are given to finish after the first interrupt."""
+
+    durability: Annotated[Literal["local", "remote"], Drift.RECORDED] = "local"
+    """When a trial of a run in an object store counts: once it is on this machine's disk, or once it is in the store.
+    """
+
+    upload_interval: Annotated[Seconds, Drift.THROUGHPUT] = 5.0
+    """Seconds after which what was written is sealed and uploaded, where the run is in an object store."""
+
+    show_progress: Annotated[bool, Drift.THROUGHPUT] = True
+    progress_interval: Annotated[Seconds, Drift.THROUGHPUT] = 1.0
+
+
+class TaskRunner(Block, frozen=True):
+    """What one task may set for itself; resolving fills in `max_retries` and `deadline` from the run.
+
+    The limits stay as they are: a task's limit is a level of its own, beneath the run's.
+    """
+
+    concurrency_limit: Annotated[Count | None, Drift.THROUGHPUT] = None
+    concurrency_limits: Annotated[StageLimits, Drift.THROUGHPUT] = StageLimits()
+    max_retries: Annotated[Retries | None, Drift.RECORDED] = None
+    deadline: Annotated[Seconds | None, Drift.RECORDED] = None

@@ -1,0 +1,67 @@
+"""A task: a dataset with a prompt and scorers, or a Python task by name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from holdfast.spec.schema.drift import Block, Drift
+from holdfast.spec.schema.runner import TaskRunner
+from holdfast.spec.schema.types import Cost, Count, LargeCount, Seconds, Words
+
+
+class Limits(Block, frozen=True):
+    """What one trial may take: seconds, tokens, money; an absent one is no limit."""
+
+    time: Annotated[Seconds | None, Drift.IDENTITY] = None
+    tokens: Annotated[LargeCount | None, Drift.IDENTITY] = None
+    cost: Annotated[Cost | None, Drift.IDENTITY] = None
+
+
+class Shot(Block, frozen=True):
+    """A worked example, shown before the question."""
+
+    input: Annotated[str, Drift.IDENTITY]
+    output: Annotated[str, Drift.IDENTITY]
+
+
+class TaskSpec(Block, frozen=True):
+    """One entry of `tasks`: either `dataset` (declarative) or `use` (a Python task) is given."""
+
+    lifted: ClassVar[str] = "runner"
+
+    dataset: Annotated[Words | None, Drift.IDENTITY] = None
+    limit: Annotated[LargeCount | None, Drift.ADDITIVE] = None
+    """The first so many samples after the dataset's operations."""
+
+    models: Annotated[list[Words] | None, Drift.ADDITIVE] = None
+    """Names in `models`; resolving puts every model here when none is named."""
+
+    prompt: Annotated[str | list[str] | dict[str, str] | None, Drift.IDENTITY] = None
+    """A template; several of them, in a list or by name, are an axis called `prompt`."""
+
+    system: Annotated[str | None, Drift.IDENTITY] = None
+    few_shot: Annotated[list[Shot], Drift.IDENTITY] = msgspec.field(default_factory=list)
+    few_shot_template: Annotated[str | None, Drift.IDENTITY] = None
+    """With `{input}` and `{output}`: the examples as text; without it, as turns of the conversation."""
+
+    choices: Annotated[list[str] | str | None, Drift.IDENTITY] = None
+    """The options of a multiple-choice task, or the column that holds them."""
+
+    target: Annotated[str | None, Drift.SCORING] = None
+    sample_ids: Annotated[list[str] | None, Drift.ADDITIVE] = None
+    """Only the samples with these ids, of those that the limit leaves."""
+
+    epochs: Annotated[Count | None, Drift.ADDITIVE] = None
+    """Repetitions; resolving puts 1 here, except for a Python task, which may bring its own number."""
+
+    scorers: Annotated[list[str | dict[str, Any]], Drift.SCORING] = msgspec.field(default_factory=list)
+    """A scorer's name, or its name with its arguments; resolving keeps a bare name where there are none."""
+
+    limits: Annotated[Limits, Drift.IDENTITY] = Limits()
+    use: Annotated[Words | None, Drift.IDENTITY] = None
+    """`file.py:name`, `package.module:name`, or the name of a built-in task."""
+
+    args: Annotated[dict[str, Any], Drift.IDENTITY] = msgspec.field(default_factory=dict)
+    runner: Annotated[TaskRunner, Drift.THROUGHPUT] = TaskRunner()

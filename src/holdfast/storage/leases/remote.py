@@ -1,0 +1,228 @@
+"""One writer, also across machines: a lease is an object in the store, written on condition only.
+
+The holder renews it well before its lifetime is over, and by its own monotonic clock neither begins nor acknowledges
+anything once that lifetime has passed without a renewal. A taker watches the object for a whole lifetime on its own
+clock, and takes over only if nothing moved. Wall clocks are never compared. The object also tells people who holds
+the run and how far it is.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import ConfigurationError, RunHeld, StorageFailure
+from holdfast.storage.leases.holder import Holder, is_alive, this_process
+from holdfast.storage.leases.local import Lease
+from holdfast.storage.object_store import RemoteStore
+from holdfast.storage.tolerated_failures import Failures
+
+KEY = "lease.json"
+LIFETIME_SECONDS = 30.0
+
+
+def lifetime_seconds() -> float:
+    """How long a lease lasts without being renewed; everybody who shares a run must use the same.
+
+    Raises:
+        ConfigurationError: HOLDFAST_LEASE_SECONDS is no such time.
+    """
+    text = os.environ.get("HOLDFAST_LEASE_SECONDS") or str(LIFETIME_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0.0 < seconds < math.inf:
+        raise ConfigurationError(f"HOLDFAST_LEASE_SECONDS is {text!r}, which is no number of seconds.")
+    return seconds
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What the lease object says."""
+
+    holder: Holder
+    beat: int
+    finished: int
+    planned: int
+    at: str
+    released: bool = False
+    session: int = 0
+    """The number of the holder's session. No other holder ever has it, so two never write the same segment."""
+    behind: int = 0
+    """How many segments were not up yet."""
+
+    def age_seconds(self) -> float | None:
+        """How long ago it was published, going by two clocks that may differ; for people."""
+        try:
+            return max(time.time() - datetime.fromisoformat(self.at).timestamp(), 0.0)
+        except ValueError:
+            return None
+
+    def is_current(self) -> bool:
+        """Whether the holder seems to be at work; for display only."""
+        alive = False if self.released else is_alive(self.holder)
+        age = self.age_seconds()
+        return (age is not None and age < 2 * LIFETIME_SECONDS) if alive is None else alive
+
+
+class RemoteLease:
+    """The right to execute a run in an object store, while it can be renewed."""
+
+    def __init__(self, store: RemoteStore, *, above: int = 0, lifetime: float | None = None) -> None:
+        """Takes the lease, for a session whose number is above all that are known.
+
+        Raises:
+            ConfigurationError: HOLDFAST_LEASE_SECONDS is no time.
+            RunHeld: another session holds it, or was faster.
+            StorageFailure: the store cannot be reached.
+        """
+        self._store, self._lifetime = store, lifetime or lifetime_seconds()
+        self.session = above + 1
+        self._holder = this_process()
+        self._beat = 0
+        self.progress: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        """How many trials are finished, and how many are planned; published with every renewal."""
+        self.behind: Callable[[], int] = lambda: 0
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self.lost = False
+        self.failures = Failures()
+        begun = time.monotonic()
+        self._tag = self._take()
+        self._deadline = begun + self._lifetime
+        self._thread = threading.Thread(target=self._keep_renewing, name="holdfast-lease", daemon=True)
+        self._thread.start()
+
+    def _take(self) -> str:
+        found = self._store.get(KEY)
+        if found is None:
+            tag = self._store.put_new(KEY, self._content())
+        else:
+            published = read_published(found[0])
+            if published is not None:
+                self.session = max(self.session, published.session + 1)
+            if published is not None and not published.released:
+                self._wait_for_silence(published, found[1])
+            tag = self._store.put_over(KEY, self._content(), found[1])
+        if tag is None:
+            now = self._store.get(KEY)
+            raise _held(self._store, read_published(now[0]) if now else None)
+        return tag
+
+    def _wait_for_silence(self, published: Published, tag: str) -> None:
+        """Returns once the holder is known to be dead, or has not moved for a lifetime."""
+        if is_alive(published.holder) is False:
+            return
+        deadline = time.monotonic() + self._lifetime
+        while time.monotonic() < deadline:
+            time.sleep(min(self._lifetime / 10, 1.0))
+            now = self._store.get(KEY)
+            if now is None or now[1] != tag:
+                raise _held(self._store, published)
+
+    def _content(self, *, released: bool = False) -> bytes:
+        self._beat += 1
+        at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+        told = Published(
+            self._holder, self._beat, *self.progress(), at, released, session=self.session, behind=self.behind()
+        )
+        return msgspec.json.encode(told)
+
+    def is_held(self) -> bool:
+        """Whether this process may begin and acknowledge work now."""
+        return not self.lost and time.monotonic() < self._deadline
+
+    def is_lost(self) -> bool:
+        return self.lost
+
+    def _keep_renewing(self) -> None:
+        while not self._stop.wait(self._lifetime / 3):
+            self.renew()
+
+    def renew(self) -> None:
+        """Tries to renew once; a store that cannot be reached leaves the lease to run out, another holder ends it."""
+        with self._lock:
+            if self.lost or self._stop.is_set():
+                return
+            begun = time.monotonic()
+            try:
+                tag = self._store.put_over(KEY, self._content(), self._tag)
+            except StorageFailure as failure:
+                self.failures.note(KEY, failure.message)
+                return
+            if tag is None:
+                # An answer may have been lost on its way: then the object is ours all the same.
+                self.lost = not self._is_ours()
+                return
+            self._tag, self._deadline = tag, begun + self._lifetime
+
+    def _is_ours(self) -> bool:
+        try:
+            found = self._store.get(KEY)
+        except StorageFailure:
+            return True
+        published = read_published(found[0]) if found else None
+        if found is None or published is None or published.holder != self._holder:
+            return False
+        self._tag = found[1]
+        return True
+
+    def release(self) -> None:
+        """Gives the lease back, so that the next session need not wait."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        with self._lock:
+            if not self.lost:
+                try:
+                    self._store.put_over(KEY, self._content(released=True), self._tag)
+                except StorageFailure:
+                    # Then it runs out by itself.
+                    return
+
+
+def read_published(data: bytes) -> Published | None:
+    """What a lease object says, or None if it is not legible."""
+    try:
+        return msgspec.json.decode(data, type=Published)
+    except msgspec.MsgspecError:
+        return None
+
+
+def find_remote_holder(store: RemoteStore) -> Published | None:
+    """Who last published a lease, released or not; for display only."""
+    found = store.get(KEY)
+    return read_published(found[0]) if found else None
+
+
+def _held(store: RemoteStore, published: Published | None) -> RunHeld:
+    who = str(published.holder) if published else "another process"
+    return RunHeld(f"The run {store.url} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
+
+
+class BothLeases:
+    """A run in a store is held here and there."""
+
+    def __init__(self, here: Lease, there: RemoteLease) -> None:
+        self._here, self._there = here, there
+        self.failures = here.failures
+
+    def is_held(self) -> bool:
+        return self._here.is_held() and self._there.is_held()
+
+    def is_lost(self) -> bool:
+        return self._here.is_lost() or self._there.is_lost()
+
+    def moved_to(self, run: Path) -> None:
+        self._here.moved_to(run)
+
+    def release(self) -> None:
+        self._there.release()
+        self._here.release()

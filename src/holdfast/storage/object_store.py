@@ -1,0 +1,249 @@
+"""An object store: where the segments of a run go when its machine may not come back.
+
+Keys are relative to the run's URL. A conditional write either wins or loses, and says which; a store that ignores the
+condition is found out by `probe` and refused for leases. Whatever the store answers that is neither is a
+StorageFailure, which callers that may wait try again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
+from holdfast.storage.object_store_errors import reason, way_out
+
+SCHEMES = ("s3", "gs", "az", "abfs", "azure")
+_CHUNK = 1 << 20
+_PROBE = ".holdfast-probe"
+
+
+class Entry(NamedTuple):
+    """An object in the store."""
+
+    key: str
+    size: int
+    tag: str
+    at: float = 0.0
+    """When it was stored, by the store's clock, in seconds since the epoch."""
+
+
+class RemoteFile:
+    """An object as a file to read from: only the bytes that are asked for are fetched.
+
+    Reading raises StorageFailure where the store fails.
+    """
+
+    def __init__(self, store: RemoteStore, entry: Entry) -> None:
+        self._store, self._entry = store, entry
+
+    def size(self) -> int:
+        return self._entry.size
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        size = min(size, self._entry.size - offset)
+        return self._store.read_range(self._entry.key, offset, size) if size > 0 else b""
+
+    def sync(self) -> None:
+        """What a store has taken is there."""
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def is_url(text: str) -> bool:
+    """Whether a text names a place in an object store."""
+    scheme, separator, _ = text.partition("://")
+    return bool(separator) and scheme in SCHEMES
+
+
+class RemoteStore:
+    """One prefix of a bucket."""
+
+    def __init__(self, url: str) -> None:
+        """Opens the store; the keys to it come from the environment, as its own tools read them.
+
+        Raises:
+            ConfigurationError: the URL is none, or the package for it is not installed.
+        """
+        if not is_url(url):
+            raise ConfigurationError(f"{url!r} is no URL of an object store.", hint=f"Use one of {', '.join(SCHEMES)}.")
+        self.url = url.rstrip("/")
+        self._obstore = _import_obstore()
+        self._store = self._open()
+
+    def _open(self) -> Any:
+        retry = {"max_retries": 2, "retry_timeout": _seconds(10)}
+        client = {"timeout": "30s", "connect_timeout": "5s", "allow_http": True}
+        try:
+            return self._obstore.store.from_url(self.url, client_options=client, retry_config=retry)
+        except (self._obstore.exceptions.BaseError, ValueError) as error:
+            raise ConfigurationError(f"{self.url} cannot be opened: {reason(error)}.") from error
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Turns what the store's library raises into a StorageFailure with one sentence."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (self._obstore.exceptions.BaseError, OSError) as error:
+            raise StorageFailure(f"{self.url} failed to {what}: {reason(error)}.", hint=way_out(error)) from error
+
+    def put(self, key: str, data: bytes) -> str:
+        """Stores an object, whatever was there; its tag."""
+        with self._told(f"store {key}"):
+            return str(self._obstore.put(self._store, key, data)["e_tag"] or "")
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Stores a file as it is, in parts where it is large."""
+        with self._told(f"store {key}"):
+            self._obstore.put(self._store, key, path)
+
+    def put_segment(self, key: str, path: Path) -> None:
+        """Stores a file under a name that is never given twice; one that is there with the same bytes is left alone.
+
+        Raises:
+            SegmentConflict: the store holds something else under this name.
+            StorageFailure: the store failed.
+        """
+        data = path.read_bytes()
+        if self.put_new(key, data) is None and (self.get(key) or (b"",))[0] != data:
+            spool = path.parent.parent
+            raise SegmentConflict(
+                f"{self.url}/{key} holds other bytes than {path}; neither was changed.",
+                hint=f"To keep what is here, move the object away; to keep what is in the store, move {spool} away."
+                f" Then `holdfast resume {self.url}`; `holdfast verify {spool}` tells whether what is here is sound.",
+            )
+
+    def put_new(self, key: str, data: bytes) -> str | None:
+        """Stores an object that was not there; its tag, or None if another was first."""
+        return self._put_if(key, data, "create")
+
+    def put_over(self, key: str, data: bytes, tag: str) -> str | None:
+        """Stores an object over the one with this tag; its tag, or None if that one is no longer there."""
+        return self._put_if(key, data, {"e_tag": tag})
+
+    def _put_if(self, key: str, data: bytes, mode: Any) -> str | None:
+        exceptions = self._obstore.exceptions
+        with self._told(f"store {key}"):
+            try:
+                return str(self._obstore.put(self._store, key, data, mode=mode, use_multipart=False)["e_tag"] or "")
+            except (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError):
+                return None
+            except FileNotFoundError:
+                return None
+            except exceptions.GenericError as error:
+                # Some servers answer 409 to the loser of a race.
+                if "409" in str(error) or "Conflict" in str(error):
+                    return None
+                raise
+
+    def get(self, key: str) -> tuple[bytes, str] | None:
+        """A small object and its tag, or None if it is not there."""
+        with self._told(f"read {key}"):
+            try:
+                found = self._obstore.get(self._store, key)
+            except FileNotFoundError:
+                return None
+            return bytes(found.bytes()), str(found.meta["e_tag"] or "")
+
+    def head(self, key: str, size: int) -> bytes:
+        """The first bytes of an object; none if it is not there."""
+        return self.read_range(key, 0, size)
+
+    def read_range(self, key: str, start: int, size: int) -> bytes:
+        """So many bytes of an object; none if it is not there."""
+        if not size:
+            return b""
+        with self._told(f"read {key}"):
+            try:
+                return bytes(self._obstore.get_range(self._store, key, start=start, length=size))
+            except FileNotFoundError:
+                return b""
+
+    def fetch(self, key: str, path: Path) -> int:
+        """Copies an object into a new file, a piece at a time, and syncs it; its size.
+
+        Raises:
+            FileNotFoundError: the object is gone.
+            StorageFailure: the store failed.
+            OSError: the file cannot be written.
+        """
+        size = 0
+        with path.open("xb") as target:
+            for part in self._parts(key):
+                size += target.write(part)
+            target.flush()
+            os.fsync(target.fileno())
+        return size
+
+    def _parts(self, key: str) -> Iterator[Any]:
+        with self._told(f"read {key}"):
+            yield from self._obstore.get(self._store, key).stream(min_chunk_size=_CHUNK)
+
+    def holds(self, key: str, path: Path) -> bool:
+        """Whether an object is, byte for byte, the file."""
+        with self._told(f"read {key}"), path.open("rb") as file:
+            try:
+                found = self._obstore.get(self._store, key)
+            except FileNotFoundError:
+                return False
+            return all(file.read(len(part)) == bytes(part) for part in found.stream()) and not file.read(1)
+
+    def list(self, prefix: str = "") -> list[Entry]:
+        """Every object below a prefix, sorted by key."""
+        with self._told("list its objects"):
+            found = [entry for page in self._obstore.list(self._store, prefix or None) for entry in page]
+        return sorted(map(_entry, found))
+
+    def delete(self, key: str) -> None:
+        with self._told(f"delete {key}"), contextlib.suppress(FileNotFoundError):
+            self._obstore.delete(self._store, key)
+
+    def probe(self) -> None:
+        """Makes sure that the store honours conditions, on which a lease rests.
+
+        Raises:
+            ConfigurationError: it ignores them.
+            StorageFailure: it cannot be reached or written.
+        """
+        key = f"{_PROBE}-{os.urandom(6).hex()}"
+        try:
+            first = self.put_new(key, b"1")
+            again = self.put_new(key, b"2")
+            over = self.put_over(key, b"3", first or "")
+            stale = self.put_over(key, b"4", first or "")
+        finally:
+            with contextlib.suppress(StorageFailure):
+                self.delete(key)
+        if first is None or again is not None or over is None or stale is not None:
+            raise ConfigurationError(
+                f"{self.url} ignores conditions on writes, so nothing would keep two sessions apart.",
+                hint="Use a store with conditional writes, or a local run directory.",
+            )
+
+
+def _entry(found: Any) -> Entry:
+    return Entry(found["path"], found["size"], str(found["e_tag"] or ""), found["last_modified"].timestamp())
+
+
+def _import_obstore() -> Any:
+    try:
+        import obstore  # noqa: PLC0415 - an extra
+        import obstore.exceptions  # noqa: PLC0415
+        import obstore.store  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise ConfigurationError(
+            "Runs in an object store need the package obstore.", hint="Install it: pip install 'holdfast[s3]'."
+        ) from None
+    return obstore
+
+
+def _seconds(count: int) -> Any:
+    from datetime import timedelta  # noqa: PLC0415 - only here
+
+    return timedelta(seconds=count)

@@ -1,0 +1,98 @@
+"""Multiple choice: lettered options, which of them the target means, and an order of each sample's own."""
+
+from __future__ import annotations
+
+import hashlib
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.datasets.dotted_paths import as_text
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.template import Template
+
+LETTERS = string.ascii_uppercase
+
+
+def lettered(choices: Sequence[str]) -> str:
+    """The options as they are shown: one to a line, each behind its letter."""
+    return "\n".join(f"{letter}) {choice}" for letter, choice in zip(LETTERS, choices, strict=False))
+
+
+def prompt_fields(sample: Sample, template: Template) -> dict[str, Any]:
+    """What a prompt is made from; `{choices}` alone stands for the lettered list, `{choices.0}` for one option."""
+    fields = sample.fields()
+    if sample.choices and "choices" in template.paths:
+        fields["choices"] = lettered(sample.choices)
+        fields |= {f"choices.{index}": choice for index, choice in enumerate(sample.choices)}
+    return fields
+
+
+def checked_choices(value: Any, place: str) -> list[str]:
+    """The options of one sample; a CSV cell may hold them as a JSON array."""
+    options = _decoded(value) if isinstance(value, str) else value
+    if not isinstance(options, list) or not all(isinstance(item, str | int | float) for item in options):
+        raise ConfigurationError(
+            f"The choices of {place} are no list of texts.", hint='Write them as a JSON array: ["yes", "no"].'
+        )
+    texts = [as_text(item) for item in options]
+    if not 2 <= len(texts) <= len(LETTERS):
+        raise ConfigurationError(
+            f"{place} has {len(texts)} choices.", hint=f"There have to be between 2 and {len(LETTERS)}."
+        )
+    if len(set(texts)) < len(texts):
+        raise ConfigurationError(f"{place} has the same choice twice.", hint="Each option has to be another text.")
+    return texts
+
+
+def target_index(sample: Sample, place: str = "the sample") -> int:
+    """Which choice the target means: its letter, its text, or, for an integer, its position from 0."""
+    choices = sample.choices or []
+    meant = set(_readings(sample.target, choices))
+    if len(meant) == 1:
+        return meant.pop()
+    if meant:
+        both = " or ".join(LETTERS[index] for index in sorted(meant))
+        raise ConfigurationError(
+            f"The target {sample.target!r} of {place} may mean choice {both}.",
+            hint="Give the letter or the whole text.",
+        )
+    raise ConfigurationError(
+        f"The target {sample.target!r} of {place} is none of its {len(choices)} choices.",
+        hint="Give the letter, the text of a choice, or its position counted from 0.",
+    )
+
+
+def shuffled(sample: Sample, seed: int, key: str, place: str = "the sample") -> Sample:
+    """The sample with its choices in an order that depends on the seed and its key alone; the target follows."""
+    if not sample.choices:
+        return sample
+    order = sorted(range(len(sample.choices)), key=lambda index: _rank(seed, key, index))
+    choices = [sample.choices[index] for index in order]
+    if sample.target is None:
+        return msgspec.structs.replace(sample, choices=choices)
+    letter = LETTERS[order.index(target_index(sample, place))]
+    return msgspec.structs.replace(sample, choices=choices, target=letter)
+
+
+def _readings(target: Any, choices: Sequence[str]) -> list[int]:
+    if isinstance(target, int) and not isinstance(target, bool):
+        by_position = [target] if 0 <= target < len(choices) else []
+        return by_position + [index for index, choice in enumerate(choices) if choice == str(target)]
+    text = as_text(target).strip()
+    by_letter = [LETTERS.index(text)] if len(text) == 1 and text in LETTERS[: len(choices)] else []
+    return by_letter + [index for index, choice in enumerate(choices) if choice.strip() == text]
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rank(seed: int, key: str, index: int) -> bytes:
+    return hashlib.blake2b(f"choices {seed} {index} {key}".encode(), digest_size=16).digest()

@@ -1,0 +1,157 @@
+"""How a row of a dataset becomes a sample.
+
+Every column that is no part of a sample by its name is metadata, under its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.models.message import Message
+from holdfast.tasks.datasets.choices import checked_choices, prompt_fields
+from holdfast.tasks.datasets.dotted_paths import MISSING, lookup
+from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.tasks.sample import RESERVED, Sample
+from holdfast.tasks.template import Template
+
+LONGEST_ID = 500
+INPUT_PARTS = ("input", "id", "choices")
+
+Row = Mapping[str, Any]
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """Where each part of a sample stands in a row."""
+
+    named: dict[str, str] = msgspec.field(default_factory=dict)
+    """The columns that were named for parts of a sample; every row has to have them."""
+
+    target: Template | None = None
+    options: tuple[Template, ...] = ()
+    asked: tuple[str, ...] = ()
+    """What the prompts name: it is input, also where the target template names it too."""
+
+    stand_in: Template | None = None
+    """What the input is where a prompt makes do without the input's column."""
+
+    def sample(self, row: Row, place: str) -> Sample:
+        """The sample that a row holds."""
+        metadata = _metadata(row)
+        found = Sample(
+            input=self._input(row, place),
+            target=_present(self._part("target", row, place)),
+            id=self.sample_id(row, place),
+            choices=self._choices(row, metadata, place),
+            metadata=metadata,
+            scoring=_scoring(row, place),
+        )
+        if self.target is not None:
+            found = msgspec.structs.replace(found, target=self.target.value(found.fields(), place))
+        if found.input or self.stand_in is None:
+            return found
+        text = self.stand_in.render(prompt_fields(found, self.stand_in), place)
+        return msgspec.structs.replace(found, input=text)
+
+    def sample_id(self, row: Row, place: str) -> str | None:
+        """The id that the dataset gives, as text, or None."""
+        value = _present(self._part("id", row, place))
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise ConfigurationError(f"The id of {place} is no text.", hint="An id is a text or an integer.")
+        text = str(value)
+        if not 1 <= len(text) <= LONGEST_ID:
+            raise ConfigurationError(
+                f"The id of {place} has {len(text)} characters.", hint=f"1 to {LONGEST_ID} will do."
+            )
+        return text
+
+    def only_target_paths(self) -> tuple[str, ...]:
+        """The target's paths that no prompt asks with."""
+        return tuple(path for path in self.target_paths() if not any(_overlap(path, asked) for asked in self.asked))
+
+    def target_paths(self) -> tuple[str, ...]:
+        """Where in a row the target stands."""
+        column = self.column("target")
+        if self.target is None:
+            return (column,)
+        named = [path for path in self.target.paths if path.partition(".")[0] not in INPUT_PARTS]
+        return tuple(column if path == "target" else path for path in named)
+
+    def column(self, part: str) -> str:
+        """The column of a part of a sample."""
+        return self.named.get(part, part)
+
+    def _part(self, part: str, row: Row, place: str) -> Any:
+        column = self.named.get(part, part)
+        value = row[column] if column in row else lookup(row, column)
+        if value is MISSING and part in self.named:
+            raise ConfigurationError(
+                f"{place} has no field {column!r}, which was named for the {part}; it has {listing(row)}.",
+                hint=did_you_mean(column, row),
+            )
+        return value
+
+    def _input(self, row: Row, place: str) -> str | list[Message]:
+        value = self._part("input", row, place)
+        if value is MISSING and self.stand_in is not None:
+            return ""
+        if value is MISSING:
+            raise ConfigurationError(
+                f"{place} has no field 'input'; it has {listing(row)}.",
+                hint="Name its column under fields, or give the task a prompt.",
+            )
+        return value if isinstance(value, str) else _messages(value, place)
+
+    def _choices(self, row: Row, metadata: Row, place: str) -> list[str] | None:
+        if self.options:
+            return checked_choices([option.render(metadata, place) for option in self.options], place)
+        value = _present(self._part("choices", row, place))
+        return None if value is None else checked_choices(value, place)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two paths name the same field, or one a part of the other."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+
+
+def _metadata(row: Row) -> dict[str, Any]:
+    own = {name: value for name, value in row.items() if name not in RESERVED}
+    if "metadata" not in row:
+        return own
+    nested = row["metadata"]
+    return {**(nested if isinstance(nested, dict) else {"metadata": nested}), **own}
+
+
+def _messages(value: Any, place: str) -> list[Message]:
+    try:
+        messages = msgspec.convert(value, list[Message])
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(
+            f"The input of {place} is neither a text nor a list of messages: {error}.",
+            hint='A message is {"role": "user", "content": "..."}.',
+        ) from None
+    if not messages:
+        raise ConfigurationError(f"The input of {place} is an empty list of messages.")
+    return messages
+
+
+def _scoring(row: Row, place: str) -> dict[str, dict[str, Any]]:
+    value = row.get("scoring")
+    if value is None:
+        return {}
+    try:
+        return msgspec.convert(value, dict[str, dict[str, Any]])
+    except msgspec.ValidationError:
+        raise ConfigurationError(
+            f"The field 'scoring' of {place} does not give arguments by the name of a scorer.",
+            hint='Write it as {"regex": {"pattern": "..."}}.',
+        ) from None
+
+
+def _present(value: Any) -> Any:
+    return None if value is MISSING else value

@@ -1,0 +1,102 @@
+"""The samples of a task: chosen, ordered, identified, and read from disk one at a time.
+
+In memory a sample takes about 48 bytes: where its row begins, its input's and its target's digest, its place in the
+selection and its occurrence number.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+
+from holdfast.errors import ConfigurationError
+from holdfast.spec import Operation
+from holdfast.tasks.datasets.choices import shuffled
+from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.datasets.identity import Identities, key_text
+from holdfast.tasks.datasets.operations import select
+from holdfast.tasks.datasets.rows import Rows
+from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.tasks.sample import Sample
+
+SUGGESTED_FROM = 10_000
+"""So many keys are looked at for the nearest to one that is not there."""
+
+
+class Dataset:
+    """Samples by position; a position means nothing outside this object, a key does."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        columns: Columns | None = None,
+        operations: Sequence[Operation] = (),
+        limit: int | None = None,
+        shuffle_choices: int | None = None,
+    ) -> None:
+        self.rows = rows
+        self.columns = columns or Columns()
+        self._shuffle_choices = shuffle_choices
+        self._identities = Identities(rows, self.columns)
+        self._selection = select(rows, self._identities, operations, limit)
+
+    def only(self, ids: Collection[str]) -> None:
+        """Leave out every sample whose key is not among these; a ConfigurationError names one that is not there."""
+        missing = set(ids)
+        kept = array("I")
+        for position, key in enumerate(self.keys()):
+            if key in ids:
+                kept.append(position)
+                missing.discard(key)
+        if missing:
+            first = min(missing)
+            keys = list(islice(self.keys(), SUGGESTED_FROM))
+            near = did_you_mean(first, keys) or f"There are {listing(keys)}."
+            raise ConfigurationError(f"{self.rows.source} has no sample with the id {first!r}.", hint=near)
+        self._selection = self._selection.pick(kept)
+
+    def __len__(self) -> int:
+        return len(self._selection.rows)
+
+    def __getitem__(self, position: int) -> Sample:
+        number = self._selection.rows[position]
+        place = self.rows.place(number)
+        sample = self.columns.sample(self.rows[number], place)
+        if self._shuffle_choices is None:
+            return sample
+        return shuffled(sample, self._shuffle_choices, self._identities.name(number), place)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[position] for position in range(len(self)))
+
+    def key(self, position: int) -> str:
+        """What identifies the sample in every session: its id, or its input's digest, with its occurrence."""
+        number = self._selection.rows[position]
+        return key_text(self._identities.name(number), self._selection.occurrences[position])
+
+    def keys(self) -> Iterator[str]:
+        return (self.key(position) for position in range(len(self)))
+
+    def input_digest(self, position: int) -> bytes:
+        return self._identities.input_digest(self._selection.rows[position])
+
+    def target_digest(self, position: int) -> bytes:
+        return self._identities.target_digest(self._selection.rows[position])
+
+    def digest(self) -> bytes:
+        """What the keys of all samples, in their order, follow from."""
+        chosen = blake2b(self._identities.digest(), digest_size=16)
+        chosen.update(self._selection.rows)
+        chosen.update(self._selection.occurrences)
+        return chosen.digest()
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the samples have ids of their own, and are not named by their content."""
+        return self._identities.given
+
+    def place(self, position: int) -> str:
+        """Where the sample stands in its file, for people."""
+        return self.rows.place(self._selection.rows[position])

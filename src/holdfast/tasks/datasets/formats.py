@@ -1,0 +1,192 @@
+"""Reading a dataset file row by row: JSON lines, a JSON array, or CSV with a header.
+
+Every row that comes out is a JSON object of finite numbers and sound text. A row that is not one is
+refused in one sentence naming the file, the line and, where it can be told, the field. JSON lines and CSV are
+streamed; only a JSON array is read whole, up to a cap.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.datasets.row_faults import describe_fault
+from holdfast.tasks.nearest import did_you_mean
+
+MAX_ROW_BYTES = 16 * 1024 * 1024
+MAX_ARRAY_BYTES = 256 * 1024 * 1024
+SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv"}
+BOM = b"\xef\xbb\xbf"
+
+Row = dict[str, Any]
+Reader = Callable[[BinaryIO, str], Iterator[Row]]
+
+
+def detect_format(path: Path, given: str | None = None) -> str:
+    """The format that was given, or the one the file's name ends in."""
+    if given is not None:
+        if given not in READERS:
+            raise ConfigurationError(
+                f"Dataset {path.name}: {given!r} is not a format of datasets.",
+                hint=f"There are jsonl, json and csv. {did_you_mean(given, READERS)}".strip(),
+            )
+        return given
+    found = SUFFIXES.get(path.suffix.lower())
+    if found is None:
+        raise ConfigurationError(
+            f"Dataset {path.name}: its format cannot be told from the name.",
+            hint="Set format to jsonl, json or csv.",
+        )
+    return found
+
+
+def read_rows(stream: BinaryIO, form: str, source: str) -> Iterator[Row]:
+    """The rows of one dataset file, in file order; source names the file in errors."""
+    return READERS[form](stream, source)
+
+
+def decode_row(line: bytes, place: str) -> Row:
+    """One JSON object, or a refusal that says what is wrong with it and where."""
+    try:
+        row = msgspec.json.decode(line)
+    except RecursionError:
+        raise refusal(place, "is nested too deeply") from None
+    except ValueError as error:
+        raise refusal(place, describe_fault(line, str(error))) from None
+    if not isinstance(row, dict):
+        raise refusal(place, f"is {_kind(row)}, not a JSON object")
+    return row
+
+
+def refusal(place: str, fault: str) -> ConfigurationError:
+    return ConfigurationError(f"Dataset {place} {fault}.", hint="Correct or remove that row.")
+
+
+def _bounded_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes]]:
+    for number in itertools.count(1):
+        line = stream.readline(MAX_ROW_BYTES + 1)
+        if not line:
+            return
+        if len(line) > MAX_ROW_BYTES:
+            raise refusal(f"{source} line {number}", f"is longer than {MAX_ROW_BYTES:,} bytes")
+        if number == 1:
+            line = line.removeprefix(BOM)
+        if b"\0" in line:
+            raise refusal(f"{source} line {number}", f"holds a NUL byte (byte {line.index(0) + 1})")
+        yield number, line
+
+
+def _read_jsonl(stream: BinaryIO, source: str) -> Iterator[Row]:
+    for number, line in _bounded_lines(stream, source):
+        if line.strip():
+            yield decode_row(line.rstrip(), f"{source} line {number}")
+
+
+def _read_json(stream: BinaryIO, source: str) -> Iterator[Row]:
+    content = stream.read(MAX_ARRAY_BYTES + 1)
+    if len(content) > MAX_ARRAY_BYTES:
+        raise ConfigurationError(
+            f"Dataset {source} is a JSON array of more than {MAX_ARRAY_BYTES:,} bytes, which is read whole.",
+            hint="Write it as JSON lines, which are streamed.",
+        )
+    for number, item in enumerate(_elements(content.removeprefix(BOM), source), start=1):
+        yield decode_row(bytes(item), f"{source} row {number}")
+
+
+def _elements(content: bytes, source: str) -> list[msgspec.Raw]:
+    wrapped = content.lstrip().startswith(b"{")
+    try:
+        if wrapped:
+            return msgspec.json.decode(content, type=_Wrapped).data
+        return msgspec.json.decode(content, type=list[msgspec.Raw])
+    except msgspec.ValidationError:
+        raise ConfigurationError(
+            f'Dataset {source} is neither a JSON array of objects nor an object with such an array under "data".',
+            hint="JSON lines need the format jsonl.",
+        ) from None
+    except RecursionError:
+        raise refusal(source, "is nested too deeply") from None
+    except ValueError as error:
+        raise ConfigurationError(
+            f"Dataset {source} {describe_fault(content, str(error))}.",
+            hint="If each line is an object, the format is jsonl.",
+        ) from None
+
+
+class _Wrapped(msgspec.Struct):
+    data: list[msgspec.Raw]
+
+
+def _read_csv(stream: BinaryIO, source: str) -> Iterator[Row]:
+    before = csv.field_size_limit(MAX_ROW_BYTES)
+    try:
+        yield from _csv_rows(stream, source)
+    finally:
+        csv.field_size_limit(before)
+
+
+def _csv_rows(stream: BinaryIO, source: str) -> Iterator[Row]:
+    records = _csv_records(stream, source)
+    header = next(records, None)
+    if header is None:
+        return
+    names = _header(header[1], f"{source} line {header[0]}")
+    for number, values in records:
+        if len(values) != len(names):
+            raise refusal(f"{source} line {number}", _misfit(names, values))
+        yield dict(zip(names, values, strict=True))
+
+
+def _csv_records(stream: BinaryIO, source: str) -> Iterator[tuple[int, list[str]]]:
+    """Each record with the line it begins on; blank lines are passed over."""
+    reader = csv.reader(_decoded(stream, source), strict=True)
+    while True:
+        begins = reader.line_num + 1
+        try:
+            record = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise refusal(f"{source} line {begins}", f"is not CSV: {error}") from None
+        if record:
+            yield begins, record
+
+
+def _decoded(stream: BinaryIO, source: str) -> Iterator[str]:
+    for number, line in _bounded_lines(stream, source):
+        try:
+            yield line.decode()
+        except UnicodeDecodeError as error:
+            raise refusal(f"{source} line {number}", f"is not UTF-8 (byte {error.start + 1})") from None
+
+
+def _header(names: list[str], place: str) -> list[str]:
+    trimmed = [name.strip() for name in names]
+    if "" in trimmed:
+        raise refusal(place, f"is the header, and its column {trimmed.index('') + 1} has no name")
+    repeated = {name for name in trimmed if trimmed.count(name) > 1}
+    if repeated:
+        raise refusal(place, f"is the header, and names the field {min(repeated)!r} twice")
+    return trimmed
+
+
+def _misfit(names: list[str], values: list[str]) -> str:
+    if len(values) > len(names):
+        return f"has {len(values)} values for {len(names)} fields, the last of which is {names[-1]!r}"
+    return f"has no value for the field {names[len(values)]!r}"
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "an array"}
+    return kinds[type(value)]
+
+
+READERS: dict[str, Reader] = {"jsonl": _read_jsonl, "json": _read_json, "csv": _read_csv}

@@ -1,0 +1,190 @@
+"""Who each row is: by its id or its content, never by its position.
+
+A row's key is the id that the dataset gives or, failing that, the digest of its input; rows with the same key are
+told apart by an occurrence number, counted from 1. Input and target have digests of their own, sixteen bytes each,
+packed. One id with two contents is refused, naming both rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.datasets.content import Contents
+from holdfast.tasks.datasets.derived_cache import shelf_name
+from holdfast.tasks.datasets.ingest import DIGEST_BYTES, canonical_json
+from holdfast.tasks.datasets.rows import Rows
+
+_SHELVED_FROM = 2000
+"""Fewer rows are digested again as quickly."""
+_REVISION = 1
+"""Raised whenever the same rows are identified by other digests than before, or kept in another order."""
+
+_NUMBERED = re.compile(r"~\d+\Z")
+
+
+def digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
+
+
+def key_text(name: str, occurrence: int) -> str:
+    """The key as text: the name, with `~n` from the second occurrence on.
+
+    A name that already ends so is always numbered, so that no two keys are spelled alike.
+    """
+    plain = occurrence == 1 and ("~" not in name or not _NUMBERED.search(name))
+    return name if plain else f"{name}~{occurrence}"
+
+
+class Identities:
+    """The digests of every row, at 32 bytes a row, and at first the occurrence number, at 4."""
+
+    def __init__(self, rows: Rows, columns: Columns) -> None:
+        self._rows = rows
+        self._columns = columns
+        self._inputs = bytearray(len(rows) * DIGEST_BYTES)
+        self._targets = bytearray(len(rows) * DIGEST_BYTES)
+        self._given = False
+        self._occurrences = array("I", [1]) * len(rows)
+        self._decode_id = _only(columns.column("id"))
+        shelf = rows.shelf if len(rows) >= _SHELVED_FROM else None
+        if shelf is None:
+            self._read(LastSeen(len(rows)))
+        elif not self._restore(shelf.find(self.digest().hex())):
+            self._read(LastSeen(len(rows)))
+            shelf.put(self.digest().hex(), self._packed())
+
+    @property
+    def given(self) -> bool:
+        """Whether the dataset gives ids."""
+        return self._given
+
+    def input_digest(self, row: int) -> bytes:
+        return _slot(self._inputs, row)
+
+    def target_digest(self, row: int) -> bytes:
+        return _slot(self._targets, row)
+
+    def take_occurrences(self) -> array[int]:
+        """The occurrence number of every row, handed over: a selection carries them from then on."""
+        taken, self._occurrences = self._occurrences, array("I")
+        return taken
+
+    def name(self, row: int) -> str:
+        """The id that the dataset gives, or the input's digest in hexadecimal."""
+        given = self._id(row) if self._given else None
+        return self.input_digest(row).hex() if given is None else given
+
+    def key_digest(self, row: int) -> bytes:
+        """The digest that the row's place in a shuffle depends on: it stays when other rows come or go."""
+        given = self._id(row) if self._given else None
+        return self.input_digest(row) if given is None else _id_digest(given)
+
+    def _read(self, seen: LastSeen) -> None:
+        contents = Contents(self._columns)
+        for number, row in enumerate(self._rows):
+            given = self._columns.sample_id(row, self._rows.place(number))
+            self._given = self._given or given is not None
+            _fill(self._inputs, number, digest(contents.input(row)))
+            _fill(self._targets, number, digest(contents.target(row)))
+            earlier = seen.exchange(self._lookup_digest(number, given), number, self._same(number, given))
+            if earlier is not None:
+                self._check_content(given, earlier, number)
+                self._occurrences[number] = self._occurrences[earlier] + 1
+
+    def _lookup_digest(self, number: int, given: str | None) -> bytes:
+        return self.input_digest(number) if given is None else _id_digest(given)
+
+    def _same(self, number: int, given: str | None) -> Callable[[int], bool]:
+        """Whether an earlier row has the same key; read again, since only digests are kept in memory."""
+        return lambda earlier: (
+            (given is not None or self.input_digest(earlier) == self.input_digest(number))
+            and self._id(earlier) == given
+        )
+
+    def _id(self, number: int) -> str | None:
+        rows, column = self._rows, self._columns.column("id")
+        if "." in column:
+            return self._columns.sample_id(rows[number], rows.place(number))
+        value = rows.read(number, self._decode_id).value
+        return self._columns.sample_id({} if value is UNSET else {column: value}, rows.place(number))
+
+    def digest(self) -> bytes:
+        """What the identities follow from: the rows, what of them is what, and how that is digested and kept."""
+        version = f"{_REVISION} {sys.byteorder} {array('I').itemsize}"
+        name = shelf_name("identities", version.encode(), self._rows.digest.encode(), canonical_json(self._columns))
+        return bytes.fromhex(name)
+
+    def _packed(self) -> bytes:
+        return b"".join((bytes([self._given]), self._inputs, self._targets, self._occurrences))
+
+    def _restore(self, packed: bytes | None) -> bool:
+        """Takes over what was worked out in an earlier session, if it was."""
+        if packed is None:
+            return False
+        inputs_end, targets_end = 1 + len(self._inputs), 1 + 2 * len(self._inputs)
+        self._given = bool(packed[0])
+        self._inputs[:], self._targets[:] = packed[1:inputs_end], packed[inputs_end:targets_end]
+        self._occurrences = array("I", packed[targets_end:])
+        return True
+
+    def _check_content(self, given: str | None, earlier: int, number: int) -> None:
+        if given is None:
+            return
+        for part, packed in (("input", self._inputs), ("target", self._targets)):
+            if _slot(packed, earlier) != _slot(packed, number):
+                raise ConfigurationError(
+                    f"{self._rows.source} gives the id {given!r} to rows {earlier + 1} and {number + 1}, "
+                    f"whose {part} differs.",
+                    hint="Give each content an id of its own.",
+                )
+
+
+def _only(column: str) -> Callable[[bytes], Any]:
+    """Decodes one column of a row, as `value`, and passes over the others; UNSET where there is no such column."""
+    field = ("value", Any, UNSET)
+    return msgspec.json.Decoder(msgspec.defstruct("OnlyColumn", [field], rename={"value": column})).decode
+
+
+class LastSeen:
+    """The row last seen with each key, at twelve bytes a row; a dict would take more than a hundred.
+
+    An open-addressed table: a slot holds 32 bits of the key's digest and the row's number plus one, or 0.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._slots = array("Q", [0]) * (capacity * 3 // 2 + 2)
+
+    def exchange(self, key: bytes, row: int, same: Callable[[int], bool]) -> int | None:
+        """Note the row under its key, and return the row that stood there, if any."""
+        size = len(self._slots)
+        tag = int.from_bytes(key[:4])
+        position = int.from_bytes(key[4:12]) % size
+        while slot := self._slots[position]:
+            earlier = (slot & 0xFFFFFFFF) - 1
+            if slot >> 32 == tag and same(earlier):
+                break
+            position = (position + 1) % size
+        self._slots[position] = tag << 32 | row + 1
+        return earlier if slot else None
+
+
+def _id_digest(given: str) -> bytes:
+    return digest(b"id\0" + given.encode())
+
+
+def _slot(packed: bytearray, row: int) -> bytes:
+    return bytes(packed[row * DIGEST_BYTES : (row + 1) * DIGEST_BYTES])
+
+
+def _fill(packed: bytearray, row: int, value: bytes) -> None:
+    packed[row * DIGEST_BYTES : (row + 1) * DIGEST_BYTES] = value

@@ -1,0 +1,106 @@
+"""Taking a dataset in: any format becomes one canonical file of JSON lines, named by its content.
+
+The canonical form has one object per line with sorted keys, so that the same rows give the same digest whatever
+format, spacing or key order they came in. Memory does not grow with the number of rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.datasets.formats import Row, detect_format, read_rows, refusal
+from holdfast.tasks.datasets.row_faults import value_fault
+from holdfast.tasks.nearest import did_you_mean
+from holdfast.tasks.sample import Sample
+
+DIGEST_BYTES = 16
+
+_canonical = msgspec.json.Encoder(order="sorted")
+_FROM_WHERE = "Relative paths start at the directory of the eval file."
+
+
+class Ingested(msgspec.Struct, frozen=True):
+    """What a dataset came to: the digest that names its canonical file, and that file's size."""
+
+    digest: str
+    rows: int
+    bytes: int
+
+
+def ingest(path: Path, format: str | None, destination: BinaryIO) -> Ingested:  # noqa: A002 - the name users know
+    """Write the canonical form of a dataset file to the destination."""
+    if path.is_dir():
+        raise ConfigurationError(f"Dataset {path} is a directory.", hint="Name a file in it.")
+    form = detect_format(path, format)
+    with _open(path) as stream:
+        return _write(read_rows(stream, form, path.name), destination, path.name)
+
+
+def ingest_samples(samples: Iterable[Sample], destination: BinaryIO, source: str = "samples") -> Ingested:
+    """Write samples made in Python in the same canonical form."""
+    return _write(_sample_rows(samples, source), destination, source)
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one spelling of a JSON value that digests are taken of."""
+    return _canonical.encode(value)
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        near = did_you_mean(path.name, _siblings(path))
+        raise ConfigurationError(f"Dataset {path} is not there.", hint=near or _FROM_WHERE) from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"Dataset {path} cannot be read: {error.strerror}.", hint="Check its permissions."
+        ) from None
+
+
+def _siblings(path: Path) -> list[str]:
+    try:
+        return [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return []
+
+
+def _write(rows: Iterable[Row], destination: BinaryIO, source: str) -> Ingested:
+    content = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    count = size = 0
+    for row in rows:
+        line = _canonical.encode(row) + b"\n"
+        content.update(line)
+        destination.write(line)
+        count += 1
+        size += len(line)
+    if not count:
+        raise ConfigurationError(f"Dataset {source} is empty.", hint="A task needs at least one sample.")
+    return Ingested(content.hexdigest(), count, size)
+
+
+def _sample_rows(samples: Iterable[Sample], source: str) -> Iterator[Row]:
+    for number, sample in enumerate(samples, start=1):
+        place = f"{source} row {number}"
+        if not isinstance(sample, Sample):
+            raise refusal(place, f"is {type(sample).__name__}, not a Sample")
+        yield _sample_row(sample, place)
+
+
+def _sample_row(sample: Sample, place: str) -> Row:
+    try:
+        row = msgspec.to_builtins(sample, str_keys=True)
+    except RecursionError:
+        raise refusal(place, "is nested too deeply") from None
+    except (TypeError, ValueError) as error:
+        raise refusal(place, f"holds what JSON cannot: {error}") from None
+    fault = value_fault(row)
+    if fault:
+        raise refusal(place, fault)
+    return {name: value for name, value in row.items() if value is not None and value != {}}

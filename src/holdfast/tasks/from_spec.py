@@ -1,0 +1,85 @@
+"""A task from an eval file: a dataset, a prompt and scorers with no Python, or settings for a Python task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.spec import DatasetSpec, Limits, TaskSpec
+from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.scorers import build_scorer
+from holdfast.tasks.solver import Generate, generate
+from holdfast.tasks.task import Task
+from holdfast.tasks.template import Template
+
+
+def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec) -> Task:
+    """The task that a declarative entry of `tasks` describes; `dataset` is the entry that it names."""
+    solver = _solver(name, spec)
+    scorers = [build_scorer(given, f"tasks.{name}.scorers") for given in spec.scorers]
+    if not scorers:
+        raise ConfigurationError(f"The task {name!r} has no scorer.", hint="Give scorers, such as [exact].")
+    return Task(
+        name=name,
+        dataset=dataset,
+        solve=solver,
+        score=scorers,
+        epochs=spec.epochs or 1,
+        limits=spec.limits,
+        limit=spec.limit,
+        columns=_columns(name, spec, dataset, solver),
+    )
+
+
+def adapt_task(name: str, spec: TaskSpec, made: Task) -> Task:
+    """A Python task under the settings of the entry that uses it; what it leaves open stays as the task has it."""
+    scorers = [build_scorer(given, f"tasks.{name}.scorers") for given in spec.scorers]
+    return msgspec.structs.replace(
+        made,
+        name=name,
+        score=scorers or made.score,
+        epochs=made.epochs if spec.epochs is None else spec.epochs,
+        limits=made.limits if spec.limits == Limits() else spec.limits,
+        limit=made.limit if spec.limit is None else spec.limit,
+        system=made.system if spec.system is None else spec.system,
+    )
+
+
+def _solver(name: str, spec: TaskSpec) -> Generate:
+    try:
+        return generate(
+            "{input}" if spec.prompt is None else spec.prompt,
+            system=spec.system,
+            few_shot=spec.few_shot,
+            few_shot_template=spec.few_shot_template,
+        )
+    except ConfigurationError as error:
+        raise ConfigurationError(f"tasks.{name}: {error.message}", hint=error.hint) from None
+
+
+def _columns(name: str, spec: TaskSpec, dataset: DatasetSpec, solver: Generate) -> Columns:
+    named = {str(part): column for part, column in dataset.fields.items()}
+    options = spec.choices if isinstance(spec.choices, list) else []
+    if isinstance(spec.choices, str):
+        named["choices"] = spec.choices
+    return Columns(
+        named=named,
+        target=None if spec.target is None else Template.parse(spec.target, f"target of the task {name!r}"),
+        options=tuple(Template.parse(option, f"choices of the task {name!r}") for option in options),
+        asked=tuple(sorted({path for template in _templates(solver) for path in template.paths})),
+        stand_in=_stand_in(solver),
+    )
+
+
+def _stand_in(solver: Generate) -> Template | None:
+    """What the input is when no template asks for it: the first prompt."""
+    asked = any(template.names("input") for template in _templates(solver))
+    return None if asked else next(iter(solver.prompts.values()))
+
+
+def _templates(solver: Generate) -> Iterator[Template]:
+    yield from solver.prompts.values()
+    if solver.system is not None:
+        yield solver.system

@@ -1,0 +1,160 @@
+"""Importing a file that a person wrote: under a private name, with its neighbours in reach.
+
+Whatever goes wrong inside that file is one sentence with the file and the line, never a traceback. `sys.path` is as
+before once the file is loaded; what a function imports later from beside its file is still found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import linecache
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+from holdfast.errors import ConfigurationError, HoldfastError
+from holdfast.tasks.source.origin import is_local
+
+
+def import_file(path: Path, shown: str) -> ModuleType:
+    """The module of a file; loaded again only when the file has changed."""
+    source = _read(path, shown)
+    name = f"holdfast_task_{hashlib.blake2b(bytes(path), digest_size=8).hexdigest()}"
+    loaded = sys.modules.get(name)
+    if loaded is not None and getattr(loaded, "__holdfast_source__", None) == source:
+        return loaded
+    return _execute(name, path, source, shown)
+
+
+def import_module(name: str, base: Path) -> ModuleType:
+    """A module by its dotted name, from beside the eval file or from what is installed."""
+    with reachable(base), guarded(f"The module {name!r}"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise
+            raise ConfigurationError(
+                f"There is no module {error.name!r}.", hint="A file is named with its ending: tasks.py:name."
+            ) from None
+
+
+class guarded:  # noqa: N801 - reads as a word where it is used
+    """Turns any error of a person's own code into one sentence that names the file and the line."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, _type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, HoldfastError | KeyboardInterrupt | GeneratorExit):
+            return
+        if isinstance(error, SyntaxError) and error.filename and is_local(error.filename):
+            place = f"{Path(error.filename).name} line {error.lineno}"
+            raise ConfigurationError(f"{self.what} is not Python: {place}: {error.msg}.") from None
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ConfigurationError(f"{self.what} raised {said.rstrip('.: ')}{_line(trace)}.") from None
+
+
+@contextmanager
+def reachable(directory: Path) -> Iterator[None]:
+    """The files of a directory can be imported by name, first of all inside and last of all afterwards."""
+    entry = str(directory)
+    _forget_namesakes(directory)
+    sys.path.insert(0, entry)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        if entry in sys.path:
+            sys.path.remove(entry)
+        _Beside.remember(entry)
+
+
+class _Beside(MetaPathFinder):
+    """Finds what lies beside a loaded task file when nothing else does."""
+
+    directories: list[str]
+
+    def __init__(self) -> None:
+        self.directories = []
+
+    @classmethod
+    def remember(cls, directory: str) -> None:
+        finder = next((found for found in sys.meta_path if isinstance(found, cls)), None)
+        if finder is None:
+            finder = cls()
+            sys.meta_path.append(finder)
+        finder.directories = [directory, *(other for other in finder.directories if other != directory)]
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return PathFinder.find_spec(fullname, self.directories, target) if path is None else None
+
+    @classmethod
+    def known(cls) -> set[str]:
+        return {directory for found in sys.meta_path if isinstance(found, cls) for directory in found.directories}
+
+
+def _forget_namesakes(directory: Path) -> None:
+    """Let go of modules from beside another task file that this directory has a module of the same name for."""
+    others = _Beside.known() - {str(directory)}
+    for name, module in list(sys.modules.items()):
+        home = getattr(module, "__file__", None)
+        if home is None or "." in name or not {str(Path(home).parent), str(Path(home).parent.parent)} & others:
+            continue
+        if (directory / f"{name}.py").is_file() or (directory / name).is_dir():
+            for key in [key for key in sys.modules if key == name or key.startswith(f"{name}.")]:
+                del sys.modules[key]
+
+
+def _execute(name: str, path: Path, source: bytes, shown: str) -> ModuleType:
+    with guarded(shown):
+        code = compile(source, str(path), "exec", dont_inherit=True)
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise ConfigurationError(f"{shown} cannot be imported.")
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["__holdfast_source__"] = source
+    _remember_lines(path, source)
+    sys.modules[name] = module
+    try:
+        with reachable(path.parent), guarded(shown):
+            exec(code, module.__dict__)  # noqa: S102 - running the person's own file is what was asked for
+    except ConfigurationError:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _remember_lines(path: Path, source: bytes) -> None:
+    """Keep the lines that run, so that a digest taken later is of them and not of a file edited since."""
+    text = importlib.util.decode_source(source)
+    linecache.cache[str(path)] = (len(text), None, text.splitlines(keepends=True), str(path))
+
+
+def _read(path: Path, shown: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ConfigurationError(f"The task file {shown} is not there.", hint=f"It was looked for at {path}.") from None
+    except OSError as error:
+        raise ConfigurationError(f"The task file {shown} cannot be read: {error.strerror}.") from None
+
+
+def _line(trace: TracebackType | None) -> str:
+    """The innermost line of one's own code, as the end of a sentence."""
+    own = [frame for frame in traceback.extract_tb(trace) if is_local(frame.filename)]
+    return f" (in {Path(own[-1].filename).name} line {own[-1].lineno})" if own else ""

@@ -1,0 +1,79 @@
+"""Where code comes from: one's own files, Python and Holdfast themselves, or an installed package."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import importlib.metadata
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import msgspec
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_INSTALLED_PARTS = {"site-packages", "dist-packages"}
+
+
+@functools.lru_cache(maxsize=4096)
+def is_local(filename: str) -> bool:
+    """Whether code in that file is one's own: neither Python's, nor Holdfast's, nor an installed package's."""
+    if filename.startswith("<frozen"):
+        return False
+    path = Path(filename)
+    if _INSTALLED_PARTS & set(path.parts):
+        return False
+    return not any(path.is_relative_to(home) for home in (_PACKAGE, *_python_homes()))
+
+
+def versioned_name(module: str | None, qualified: str) -> str:
+    """How code from elsewhere counts: by its name and, for an installed package, that package's version."""
+    name = f"{module}.{qualified}".rstrip(".")
+    top = (module or "").partition(".")[0]
+    own = top in sys.stdlib_module_names or top in {"", "builtins", "holdfast", "__main__"}
+    return name if own else f"{name} {_version(top)}"
+
+
+def imported_module(statement: ast.ImportFrom, names: Mapping[str, Any]) -> ModuleType | None:
+    """The loaded module that a `from ... import` took its names from."""
+    relative = "." * statement.level + (statement.module or "")
+    try:
+        return sys.modules.get(importlib.util.resolve_name(relative, names.get("__package__")))
+    except ImportError:
+        return None
+
+
+def class_file(found: type) -> str | None:
+    """The file of a class whose module has none, as in a notebook: that of one of its methods."""
+    methods = (value for value in vars(found).values() if isinstance(value, FunctionType))
+    return next((method.__code__.co_filename for method in methods), None)
+
+
+def state_of(value: object) -> Any:
+    """What an object holds, where that determines what it does: structs, data classes, callable objects."""
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return dict(vars(value)) if callable(value) and hasattr(value, "__dict__") else None
+
+
+@functools.cache
+def _python_homes() -> tuple[Path, ...]:
+    paths = sysconfig.get_paths()
+    return tuple({Path(paths[name]).resolve() for name in ("stdlib", "platstdlib")})
+
+
+@functools.cache
+def _version(top: str) -> str:
+    try:
+        return importlib.metadata.version(top)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    owners = importlib.metadata.packages_distributions().get(top, [])
+    return " ".join(sorted(f"{owner} {importlib.metadata.version(owner)}" for owner in set(owners)))

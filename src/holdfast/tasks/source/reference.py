@@ -1,0 +1,89 @@
+"""A Python task by reference: `tasks/code.py:fix_bug`, `package.module:name`, `file.py`, or a built-in's name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from holdfast.errors import ConfigurationError
+from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.tasks.source.importing import guarded, import_file, import_module
+from holdfast.tasks.task import REGISTERED, Task, TaskFactory
+
+
+def load_use(reference: str, base_dir: Path, args: Mapping[str, Any] | None = None) -> Task:
+    """The task that a reference names, made with these arguments; file paths start at base_dir."""
+    found = _find(reference, base_dir)
+    if isinstance(found, TaskFactory):
+        with guarded(f"The task {reference!r}"):
+            return found.build(args or {})
+    if args:
+        raise ConfigurationError(
+            f"The task {reference!r} is not made by a function, so it takes no argument {next(iter(args))!r}.",
+            hint="Decorate a function that returns it with @task.",
+        )
+    return found
+
+
+def task_names(reference: str, base_dir: Path) -> list[str]:
+    """A reference to every task that `file.py` defines, as file.py:name; one that names its task stays as it is."""
+    if ":" in reference or not reference.endswith(".py"):
+        return [reference]
+    tasks = _tasks(import_file((base_dir / reference).absolute(), reference))
+    if not tasks:
+        raise ConfigurationError(
+            f"{reference} defines no task.", hint="Decorate a function that returns a Task with @task."
+        )
+    return [f"{reference}:{name}" for name in tasks]
+
+
+def _find(reference: str, base_dir: Path) -> TaskFactory | Task:
+    home, _, name = reference.partition(":") if ":" in reference else (reference, "", "")
+    if home.endswith(".py"):
+        path = (base_dir / home).absolute()
+        return _pick(import_file(path, home), name, home)
+    if name:
+        return _pick(import_module(home, base_dir), name, home)
+    if reference in REGISTERED:
+        return REGISTERED[reference]
+    raise ConfigurationError(
+        f"There is no task {reference!r}.",
+        hint=did_you_mean(reference, REGISTERED) or "A task in a file is named as file.py:name.",
+    )
+
+
+def _pick(module: ModuleType, name: str, home: str) -> TaskFactory | Task:
+    tasks = _tasks(module)
+    if name:
+        return _named(module, tasks, name, home)
+    if len(tasks) == 1:
+        return next(iter(tasks.values()))
+    if tasks:
+        first = min(tasks)
+        raise ConfigurationError(
+            f"{home} defines {len(tasks)} tasks: {listing(tasks)}.", hint=f"Name one, as in {home}:{first}."
+        )
+    raise ConfigurationError(f"{home} defines no task.", hint="Decorate a function that returns a Task with @task.")
+
+
+def _named(module: ModuleType, tasks: Mapping[str, TaskFactory | Task], name: str, home: str) -> TaskFactory | Task:
+    found = vars(module).get(name)
+    if isinstance(found, TaskFactory | Task):
+        return found
+    if name in vars(module):
+        raise ConfigurationError(
+            f"{home}:{name} is {type(found).__name__}, not a task.",
+            hint="Decorate a function that returns a Task with @task.",
+        )
+    raise ConfigurationError(f"{home} has no task {name!r}; it has {listing(tasks)}.", hint=did_you_mean(name, tasks))
+
+
+def _tasks(module: ModuleType) -> dict[str, TaskFactory | Task]:
+    """The tasks that the module defines; those that it imports are not its own."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, Task) or (isinstance(value, TaskFactory) and value.__module__ == module.__name__)
+    }

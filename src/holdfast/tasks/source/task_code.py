@@ -1,0 +1,77 @@
+"""The code behind a task, as digests that a later session compares.
+
+A task in Python brings along what an eval file would say of a declarative one: its prompts, its system text, its
+limits, what it does with its dataset. Each of these has a digest of its own, so that a change is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from holdfast.run.core.records import TaskCode
+from holdfast.spec import DatasetSpec, Limits
+from holdfast.tasks.datasets.ingest import canonical_json
+from holdfast.tasks.solver import REVISION, Generate
+from holdfast.tasks.source.digest import source_files
+from holdfast.tasks.task import Task
+
+
+def code_of(task: Task) -> TaskCode:
+    """What a task's answers and scores rest on, apart from its configuration."""
+    built_in = isinstance(task.solve, Generate)
+    files = {path.name for item in (task.solve, *task.scorers) for path in source_files(item)}
+    return TaskCode(
+        name=getattr(task.solve, "__qualname__", type(task.solve).__name__),
+        solver=f"generate {REVISION}" if built_in else task.source,
+        scorers={scorer.name: _digest(scorer.identity()) for scorer in task.scorers},
+        files=sorted(files or _home(task)),
+        settings={name: _digest(value) for name, value in _settings(task) if value},
+        epochs=task.epochs,
+        limit=task.limit,
+        axes={axis: list(values) for axis, values in task.axes.items()},
+    )
+
+
+def _home(task: Task) -> set[str]:
+    """The file that a task of built-in parts is put together in."""
+    home = task.use.rpartition(":")[0]
+    return {home.rpartition("/")[2]} if home.endswith(".py") else set()
+
+
+def _settings(task: Task) -> Iterator[tuple[str, Any]]:
+    yield "system", task.system
+    yield "limits", {name: value for name, value in _plain(task.limits or Limits()).items() if value is not None}
+    yield "columns", task.columns.named
+    yield "choices", [task.shuffle_choices, *_texts(task.columns.options)] if _has_choices(task) else None
+    yield "target", _texts([task.columns.target])
+    yield "operations", _plain(task.dataset.operations) if isinstance(task.dataset, DatasetSpec) else None
+    if isinstance(task.solve, Generate):
+        yield from _generate_settings(task.solve)
+
+
+def _generate_settings(solver: Generate) -> Iterator[tuple[str, Any]]:
+    for name, template in solver.prompts.items():
+        yield f"prompt {name}".rstrip(), template.text
+    yield "solver's system", _texts([solver.system])
+    yield "few_shot", [_plain(solver.shots), *_texts([solver.shot_template])] if solver.shots else None
+    yield "generation", solver.generation
+
+
+def _has_choices(task: Task) -> bool:
+    return task.shuffle_choices is not None or bool(task.columns.options)
+
+
+def _texts(templates: Any) -> list[str]:
+    return [template.text for template in templates if template is not None]
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value)
+
+
+def _digest(value: Any) -> str:
+    return blake2b(canonical_json(value), digest_size=16).hexdigest()
