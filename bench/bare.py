@@ -17,7 +17,7 @@ import msgspec
 from bench.evals import PROMPT
 from bench.floor import FloorWriter
 from holdfast.models.message import Usage
-from holdfast.run.core.records import Answer, Call, Score, Status, Step, Trial
+from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord, TrialRecord
 
 Ask = Callable[[str], Awaitable[tuple[str, Usage]]]
 """Puts one question to a model: the text of its reply, and the tokens."""
@@ -43,9 +43,9 @@ async def _trial(writer: FloorWriter, ask: Ask, key: str, row: dict[str, Any]) -
     """Five records and two waits: for the reply, and for the end."""
     at, began = time.time(), time.monotonic()
     prompt, name = PROMPT.format(question=row["question"]), f"generate:{key}#1"
-    writer.append(_encode(Call(trial=key, attempt=1, step=name, model="small")))
+    writer.append(_encode(CallRecord(trial=key, attempt=1, step=name, model="small")))
     text, usage = await ask(prompt)
-    step = Step(
+    step = StepRecord(
         trial=key,
         attempt=1,
         step=name,
@@ -59,10 +59,10 @@ async def _trial(writer: FloorWriter, ask: Ask, key: str, row: dict[str, Any]) -
         seconds=time.monotonic() - began,
     )
     await writer.commit(_encode(step))
-    writer.append(_encode(Answer(trial=key, attempt=1, text=text)))
+    writer.append(_encode(AnswerRecord(trial=key, attempt=1, text=text)))
     value = float(text == row["answer"])
-    writer.append(_encode(Score(trial=key, attempt=1, scorer="exact", value=value, answer=text)))
-    end = Trial(
+    writer.append(_encode(ScoreRecord(trial=key, attempt=1, scorer="exact", value=value, answer=text)))
+    end = TrialRecord(
         trial=key,
         attempt=1,
         status=Status.VALID,

@@ -15,7 +15,7 @@ import msgspec
 
 from bench.material import Prose
 from holdfast.engine.execution import Ended, Execution
-from holdfast.engine.opening.begin import Begun, begin_run
+from holdfast.engine.opening.start import StartedSession, start_run
 from holdfast.spec import EvalSpec, resolve, typed_eval
 
 PROMPT = "Say this again, and nothing else: {question}"
@@ -67,8 +67,8 @@ def _last_question(dataset: Path, count: int) -> str:
 
 def carry_out(spec: EvalSpec, root: Path) -> Ended:
     """A whole run: from an eval to the end of its first session."""
-    return asyncio.run(execute(begin_run(spec, root)))
+    return asyncio.run(execute(start_run(spec, root)))
 
 
-async def execute(begun: Begun) -> Ended:
+async def execute(begun: StartedSession) -> Ended:
     return await Execution(begun.session, begun.prepared).run(signals=False)

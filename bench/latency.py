@@ -12,7 +12,7 @@ from bench.bare import carry_out_bare
 from bench.evals import echo_eval, execute, write_dataset
 from bench.measure import Figure, Setting, Target, median_of
 from bench.trial import scripted_ask
-from holdfast.engine.opening.begin import Begun, begin_run
+from holdfast.engine.opening.start import StartedSession, start_run
 
 IN_FLIGHT = 200
 SECONDS = 0.05
@@ -34,14 +34,14 @@ def measure(setting: Setting) -> list[Figure]:
 def _ours(place: Path, dataset: Path) -> float:
     """Wall seconds from the first trial's start to the last one's durable end."""
     model = {"provider": "scripted", "model": "echo", "args": {"latency": SECONDS}}
-    begun = begin_run(echo_eval(dataset, IN_FLIGHT, model), place)
+    begun = start_run(echo_eval(dataset, IN_FLIGHT, model), place)
     try:
         return asyncio.run(_timed(begun))
     finally:
         shutil.rmtree(place)
 
 
-async def _timed(begun: Begun) -> float:
+async def _timed(begun: StartedSession) -> float:
     """Without ending the session, which is not a matter of rate."""
     ended, close = 0.0, begun.session.close
 

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import accumulate
 
 from holdfast.models.message import Usage
-from holdfast.run.core.records import Answer, Call, Record, Score, Status, Step, Trial
+from holdfast.run.core.records import AnswerRecord, CallRecord, Record, ScoreRecord, Status, StepRecord, TrialRecord
 
 SEED = 20_261
 _LETTERS = ("b", "c", "d", "f", "g", "gr", "h", "l", "m", "n", "p", "pr", "r", "s", "st", "t", "th", "tr", "v", "w")
@@ -56,11 +56,11 @@ def trial_key(number: int) -> str:
     return blake2b(b"%d" % number, digest_size=16).hexdigest()
 
 
-def step_record(prose: Prose, key: str, shortest: int, longest: int) -> Step:
+def step_record(prose: Prose, key: str, shortest: int, longest: int) -> StepRecord:
     """A model call with its reply; the texts together have between `shortest` and `longest` characters."""
     text = prose.passage(shortest, longest)
     asked = len(text) // 4
-    return Step(
+    return StepRecord(
         trial=key,
         attempt=1,
         step=f"solve/generate/{blake2b(text[:asked].encode(), digest_size=8).hexdigest()}/1",
@@ -76,12 +76,12 @@ def step_record(prose: Prose, key: str, shortest: int, longest: int) -> Step:
     )
 
 
-def trial_records(prose: Prose, number: int) -> tuple[Call, Step, Answer, Score, Trial]:
+def trial_records(prose: Prose, number: int) -> tuple[CallRecord, StepRecord, AnswerRecord, ScoreRecord, TrialRecord]:
     """Everything that one finished trial of a short question leaves in the journal."""
     key = trial_key(number)
     step = step_record(prose, key, 160, 400)
     answer = prose.passage(5, 30)
-    trial = Trial(
+    trial = TrialRecord(
         trial=key,
         attempt=1,
         status=Status.VALID,
@@ -98,10 +98,10 @@ def trial_records(prose: Prose, number: int) -> tuple[Call, Step, Answer, Score,
         seconds=1.25,
     )
     return (
-        Call(trial=key, attempt=1, step=step.step, model="small"),
+        CallRecord(trial=key, attempt=1, step=step.step, model="small"),
         step,
-        Answer(trial=key, attempt=1, text=answer),
-        Score(trial=key, attempt=1, scorer="exact", value=float(number % 3 == 0), answer=answer),
+        AnswerRecord(trial=key, attempt=1, text=answer),
+        ScoreRecord(trial=key, attempt=1, scorer="exact", value=float(number % 3 == 0), answer=answer),
         trial,
     )
 

@@ -48,7 +48,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
-class ObjectStore:
+class StoreServer:
     """A real S3 server in a process of its own."""
 
     def __init__(self, directory: Path) -> None:

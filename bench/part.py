@@ -21,7 +21,7 @@ from bench.measure import cpu_of
 from bench.workload import segments, write_trials
 from holdfast.journal import SegmentPin
 from holdfast.run import RunReader, open_session, session_record
-from holdfast.run.core.records import Session
+from holdfast.run.core.records import SessionRecord
 
 
 def write(root: str, count: str) -> dict[str, float]:
@@ -36,7 +36,7 @@ def write(root: str, count: str) -> dict[str, float]:
 def resume(root: str) -> dict[str, float]:
     """Opens a run to execute it, up to the moment its session record is durable and the finished trials are known."""
 
-    def make(reader: RunReader, number: int, pins: list[SegmentPin]) -> Session:
+    def make(reader: RunReader, number: int, pins: list[SegmentPin]) -> SessionRecord:
         return session_record(reader.run.hex(), number, pins, name="bench", config={}, inputs={}, planned=0)
 
     before = time.process_time()

@@ -16,11 +16,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 from bench.measure import ROUNDS, Figure, Setting, Target, cpu_of_child, run_part
-from bench.object_store import BUCKET, KEYS, ObjectStore
+from bench.object_store import BUCKET, KEYS, StoreServer
 from bench.workload import journal_bytes, segments, write_transcripts
 from holdfast.run.core.layout import Layout
 from holdfast.run.remote.upload_set import Uploads
-from holdfast.storage.object_store import RemoteStore
+from holdfast.storage.object_store import ObjectStore
 
 _Found = dict[str, float]
 
@@ -30,7 +30,7 @@ def measure(setting: Setting) -> list[Figure]:
     write_transcripts(made, setting.size(300_000_000, 30_000_000))
     megabytes = journal_bytes(made / "journal") / 1e6
     with _store(setting.directory / "store") as url:
-        Uploads(RemoteStore(url), Layout(made)).upload(everything=True)
+        Uploads(ObjectStore(url), Layout(made)).upload(everything=True)
         found = [round_trip(url, setting.directory / "round") for _ in range(ROUNDS)]
     shutil.rmtree(made)
     return _figures(megabytes, {name: statistics.median(each[name] for each in found) for name in found[0]})
@@ -51,7 +51,7 @@ def round_trip(url: str, directory: Path) -> _Found:
 @contextlib.contextmanager
 def _store(directory: Path) -> Iterator[str]:
     """The URL for a run in a server that is there as long as the block."""
-    server = ObjectStore(directory)
+    server = StoreServer(directory)
     reached = KEYS | {"HOLDFAST_SPOOL": str(directory / "spool"), "AWS_ENDPOINT_URL": server.endpoint}
     try:
         with patch.dict(os.environ, reached):

@@ -14,7 +14,7 @@ from holdfast.journal import Damage, Journal, SegmentFile
 from holdfast.journal.frame import FOOTER, HEADER_SIZE, decode_header, digest_of, encode_header
 from holdfast.journal.segment import parse_name
 from holdfast.run import RunReader, RunSession, Verification, create_run, open_session, session_record, verify_run
-from holdfast.run.core.records import Answer, Call, Score, Status, Step, Trial
+from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.storage import RealFileSystem
 
 
@@ -55,11 +55,11 @@ def begin_session(root: Path, *, planned: int = 0, fs=None, **writer) -> RunSess
 def finish_trials(session: RunSession, *keys: str) -> None:
     """Carries trials out: three frames each, the last with the final record."""
     for key in keys:
-        session.append(Call(trial=key, attempt=1, step="solve/1", model="small"))
-        session.commit(Step(trial=key, attempt=1, step="solve/1", result=f"reply to {key}"))
-        session.append(Answer(trial=key, attempt=1, text=f"answer to {key}"))
-        session.commit(Score(trial=key, attempt=1, scorer="exact", value=1.0))
-        session.commit(Trial(trial=key, attempt=1, status=Status.VALID, scores={"exact": 1.0}))
+        session.append(CallRecord(trial=key, attempt=1, step="solve/1", model="small"))
+        session.commit(StepRecord(trial=key, attempt=1, step="solve/1", result=f"reply to {key}"))
+        session.append(AnswerRecord(trial=key, attempt=1, text=f"answer to {key}"))
+        session.commit(ScoreRecord(trial=key, attempt=1, scorer="exact", value=1.0))
+        session.commit(TrialRecord(trial=key, attempt=1, status=Status.VALID, scores={"exact": 1.0}))
 
 
 def finished_run(root: Path, *keys: str, **writer) -> Path:

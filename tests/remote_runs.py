@@ -13,9 +13,9 @@ import pytest
 from evals import fast_eval as fast
 from holdfast.run import create_run
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import Status, Step, Trial
+from holdfast.run.core.records import Status, StepRecord, TrialRecord
 from holdfast.run.remote.upload_set import Uploads
-from holdfast.storage.object_store import RemoteStore
+from holdfast.storage.object_store import ObjectStore
 from program import until
 
 
@@ -49,15 +49,15 @@ def upload(place, root, transcripts):
         noise = random.Random(number).randbytes(size * 3 // 4)
         text = base64.b64encode(noise).decode()
         trial = f"{number:020x}"
-        session.append(Step(trial=trial, attempt=1, step="generate:x#1", name="generate", result={"text": text}))
-        session.commit(Trial(trial=trial, attempt=1, status=Status.VALID, task="t", model="m", scores={"s": 1.0}))
+        session.append(StepRecord(trial=trial, attempt=1, step="generate:x#1", name="generate", result={"text": text}))
+        session.commit(TrialRecord(trial=trial, attempt=1, status=Status.VALID, task="t", model="m", scores={"s": 1.0}))
     session.close("completed", finished=len(transcripts), planned=len(transcripts))
     return send_away(place, root)
 
 
 def send_away(place, root):
     """Uploads a run and deletes it here; its size."""
-    Uploads(RemoteStore(place.url), Layout(root)).upload(everything=True)
+    Uploads(ObjectStore(place.url), Layout(root)).upload(everything=True)
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     shutil.rmtree(root)
     return size

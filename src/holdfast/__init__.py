@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.models.message import Message, Reply, Usage
     from holdfast.run.remote.list_runs import list_recoverable
     from holdfast.run.remote.recover import recover, recover_async
-    from holdfast.spec import Limits
+    from holdfast.spec import TrialLimits
     from holdfast.tasks import (
         Answer,
         Sample,
@@ -46,7 +46,7 @@ _HOMES = {
     "Blocked": "holdfast.models.errors",
     "ConfigurationError": "holdfast.errors",
     "HoldfastError": "holdfast.errors",
-    "Limits": "holdfast.spec",
+    "TrialLimits": "holdfast.spec",
     "Message": "holdfast.models.message",
     "ModelError": "holdfast.models.errors",
     "NotARun": "holdfast.errors",
@@ -82,7 +82,6 @@ __all__ = [
     "Blocked",
     "ConfigurationError",
     "HoldfastError",
-    "Limits",
     "Message",
     "ModelError",
     "NotARun",
@@ -96,6 +95,7 @@ __all__ = [
     "StorageFailure",
     "Task",
     "Trial",
+    "TrialLimits",
     "Usage",
     "UsageError",
     "__version__",

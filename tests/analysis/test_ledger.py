@@ -10,23 +10,23 @@ from holdfast.analysis.status import run_status
 from holdfast.api.run import Run
 from holdfast.models.message import Usage
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Call, Status, Step, Trial
+from holdfast.run.core.records import CallRecord, Status, StepRecord, TrialRecord
 
 
 def key(number: int) -> str:
     return f"{number:020x}"
 
 
-def call(number: int) -> Call:
-    return Call(trial=key(number), attempt=1, step="generate:x#1", model="m")
+def call(number: int) -> CallRecord:
+    return CallRecord(trial=key(number), attempt=1, step="generate:x#1", model="m")
 
 
-def reply(number: int) -> Step:
-    return Step(trial=key(number), attempt=1, step="generate:x#1", model="m", usage=Usage(1, 1))
+def reply(number: int) -> StepRecord:
+    return StepRecord(trial=key(number), attempt=1, step="generate:x#1", model="m", usage=Usage(1, 1))
 
 
-def end(number: int, status: Status = Status.VALID) -> Trial:
-    return Trial(trial=key(number), attempt=1, status=status, task="t", model="m")
+def end(number: int, status: Status = Status.VALID) -> TrialRecord:
+    return TrialRecord(trial=key(number), attempt=1, status=status, task="t", model="m")
 
 
 def test_the_ledger_counts_the_calls_whose_reply_was_not_recorded(tmp_path):
@@ -37,7 +37,7 @@ def test_the_ledger_counts_the_calls_whose_reply_was_not_recorded(tmp_path):
         if number < 3:
             session.commit(reply(number))
             session.commit(end(number, Status.FAILED))
-    session.commit(Step(trial=key(9), attempt=1, step="step/tests:y#1", result=1))
+    session.commit(StepRecord(trial=key(9), attempt=1, step="step/tests:y#1", result=1))
     session.abandon()
     status = run_status(RunReader(tmp_path / "r"))
     assert (status.calls.made, status.calls.in_flight_at_death) == (5, 2)

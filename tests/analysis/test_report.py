@@ -18,7 +18,7 @@ from holdfast.analysis.status import run_status
 from holdfast.models.message import Usage
 from holdfast.run import create_run
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import PlanEntry, Status, Trial
+from holdfast.run.core.records import PlanEntry, Status, TrialRecord
 
 APART = ("timing", "lineage")
 
@@ -117,7 +117,7 @@ def test_a_report_reads_the_journal_and_changes_nothing(tmp_path):
     assert {path: path.read_bytes() for path in (tmp_path / "r").rglob("*") if path.is_file()} == before
 
 
-def written(root: Path, ends: list[Trial], planned: int | None = None) -> RunReader:
+def written(root: Path, ends: list[TrialRecord], planned: int | None = None) -> RunReader:
     """A run with these ends on record, in this order."""
     count = len({end.trial for end in ends}) if planned is None else planned
     fields = {"plan": [PlanEntry("t", "m", count, ["exact"])]}
@@ -128,10 +128,12 @@ def written(root: Path, ends: list[Trial], planned: int | None = None) -> RunRea
     return RunReader(root)
 
 
-def end_of(number: int, value: float = 1.0, status: Status = Status.VALID, attempt: int = 1, **fields) -> Trial:
+def end_of(number: int, value: float = 1.0, status: Status = Status.VALID, attempt: int = 1, **fields) -> TrialRecord:
     scores = {"exact": value} if status is Status.VALID else {}
     key, sample = f"{number:020x}", f"s{number}"
-    return Trial(trial=key, attempt=attempt, status=status, task="t", model="m", sample=sample, scores=scores, **fields)
+    return TrialRecord(
+        trial=key, attempt=attempt, status=status, task="t", model="m", sample=sample, scores=scores, **fields
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -11,7 +11,6 @@ from holdfast import (
     Blocked,
     ConfigurationError,
     HoldfastError,
-    Limits,
     Message,
     ModelError,
     NotARun,
@@ -25,6 +24,7 @@ from holdfast import (
     StorageFailure,
     Task,
     Trial,
+    TrialLimits,
     Usage,
     UsageError,
     __version__,
@@ -135,7 +135,7 @@ def configured(n: int = 3, *, tone: str = "kind") -> Task:
         epochs=2,
         axes={"tone": [tone, "rude"]},
         system="be brief",
-        limits=Limits(time=10.0, tokens=100, cost=0.5),
+        limits=TrialLimits(time=10.0, tokens=100, cost=0.5),
     )
 
 

@@ -19,7 +19,7 @@ from durable import (
 )
 from holdfast.journal import BLOB_BYTES
 from holdfast.run import create_run
-from holdfast.run.core.records import Answer, Status, Step, Trial
+from holdfast.run.core.records import AnswerRecord, Status, StepRecord, TrialRecord
 
 
 @pytest.fixture
@@ -46,12 +46,12 @@ def make_full_run(root):
         root, name="full", config={"seed": 1}, planned=3, inputs={"data.jsonl": b"one\n", "prompt": b"two"}
     )
     finish_trials(session, "t1")
-    session.commit(Step(trial="t2", attempt=1, step="big", result="x" * BLOB_BYTES))
+    session.commit(StepRecord(trial="t2", attempt=1, step="big", result="x" * BLOB_BYTES))
     session.close("interrupted", 130, finished=1)
     second = begin_session(root, planned=3)
     (root / "artifacts" / "t2").mkdir(parents=True)
     (root / "artifacts" / "t2" / "diff").write_text("+1")
-    second.commit(Trial(trial="t2", attempt=1, status=Status.VALID, artifacts={"diff": "00"}))
+    second.commit(TrialRecord(trial="t2", attempt=1, status=Status.VALID, artifacts={"diff": "00"}))
     finish_trials(second, "t3")
     second.close("complete", finished=3)
     return root
@@ -233,7 +233,7 @@ def test_recovery_21_a_record_of_an_unknown_type_is_counted_as_such(tmp_path, ve
     """A newer version's records are no damage."""
     session = begin_run(tmp_path / "run")
     session._writer.commit(b'{"type":"vision","depth":3}')
-    session.commit(Answer(trial="t1", attempt=1))
+    session.commit(AnswerRecord(trial="t1", attempt=1))
     session.close("complete")
     code, result = verify(tmp_path / "run")
     assert (code, result["by_type"]["unknown"]) == (0, 1)

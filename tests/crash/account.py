@@ -9,12 +9,22 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import NotARun
-from holdfast.journal import Damage, Kind, SegmentId
+from holdfast.journal import Damage, DamageKind, SegmentId
 from holdfast.journal.commit_queue import Item
 from holdfast.journal.segment import parse_name
 from holdfast.run import RunReader, RunSession, verify_run
 from holdfast.run.core.codec import decode, encode
-from holdfast.run.core.records import Answer, Call, Record, Score, Session, SessionEnd, Status, Step, Trial
+from holdfast.run.core.records import (
+    AnswerRecord,
+    CallRecord,
+    Record,
+    ScoreRecord,
+    SessionEndRecord,
+    SessionRecord,
+    Status,
+    StepRecord,
+    TrialRecord,
+)
 
 
 class Broken(AssertionError):  # noqa: N818 - reads as a sentence where it is raised
@@ -64,14 +74,14 @@ class Account:
         whenever it is carried out.
         """
         attempt = session.number
-        self.commit(session, Call(trial=key, attempt=attempt, step="solve/1"))
-        step = Step(trial=key, attempt=1 if long else attempt, step="solve/1", result=f"reply {key}{long}")
+        self.commit(session, CallRecord(trial=key, attempt=attempt, step="solve/1"))
+        step = StepRecord(trial=key, attempt=1 if long else attempt, step="solve/1", result=f"reply {key}{long}")
         self.commit(session, step)
         self.commit(
             session,
-            Answer(trial=key, attempt=attempt, text=f"answer {key}"),
-            Score(trial=key, attempt=attempt, scorer="exact", value=1.0),
-            Trial(trial=key, attempt=attempt, status=Status.VALID),
+            AnswerRecord(trial=key, attempt=attempt, text=f"answer {key}"),
+            ScoreRecord(trial=key, attempt=attempt, scorer="exact", value=1.0),
+            TrialRecord(trial=key, attempt=attempt, status=Status.VALID),
         )
 
     def close(self, session: RunSession) -> None:
@@ -122,21 +132,21 @@ def _examine(reader: RunReader, account: Account, durable: dict[SegmentId, int],
     idents = [ident for ident, _ in records]
     expect(len(set(idents)) == len(idents), f"a record id is given twice: {idents}")
     decoded = [(ident, line, decode(line)) for ident, line in records]
-    lines = Counter(line for _, line, record in decoded if not isinstance(record, Session | SessionEnd))
+    lines = Counter(line for _, line, record in decoded if not isinstance(record, SessionRecord | SessionEndRecord))
     _compare(lines, account)
-    begun = [(record.number, ident) for ident, _, record in decoded if isinstance(record, Session)]
+    begun = [(record.number, ident) for ident, _, record in decoded if isinstance(record, SessionRecord)]
     sessions = dict(begun)
     expect(len(sessions) == len(begun), f"a session has two records: {begun}")
-    ends = Counter(record.number for _, _, record in decoded if isinstance(record, SessionEnd))
+    ends = Counter(record.number for _, _, record in decoded if isinstance(record, SessionEndRecord))
     expect(account.sessions <= set(sessions), f"sessions {account.sessions} were opened, there are {set(sessions)}")
     expect(account.ends <= set(ends) and all(count == 1 for count in ends.values()), f"ends: {ends}")
     for ident in idents:
         expect(ident.session in sessions, f"{ident} has no session record")
         expect(sessions[ident.session] <= ident, f"{ident} precedes the record of its session")
     for _, _, record in decoded:
-        for item in record.inputs.values() if isinstance(record, Session) else ():
+        for item in record.inputs.values() if isinstance(record, SessionRecord) else ():
             expect(reader.inputs.check(item.digest, item.size) is None, f"an input is lost: {item}")
-    keys = {record.trial for _, _, record in decoded if isinstance(record, Trial) and record.status.is_kept}
+    keys = {record.trial for _, _, record in decoded if isinstance(record, TrialRecord) and record.status.is_kept}
     expect(list(reader.finished()) == sorted(keys), f"the index has {list(reader.finished())}, the journal {keys}")
     expect(reader.index.counts() == Counter(str(r.__struct_config__.tag) for *_, r in decoded), "the index differs")
     damage = [*reader.damage(), *(item for item in streamed if item.where.startswith("blobs"))]
@@ -156,8 +166,8 @@ def _check_damage(reader: RunReader, damage: list[Damage], durable: dict[Segment
     for item in losses:
         parsed = parse_name(Path(item.where).name)
         expect(parsed and not parsed[1], f"a loss is told of a file that was synced: {item}")
-        if not (missed and item.kind is Kind.TRUNCATED):
-            unsynced = item.kind is Kind.UNREADABLE and parsed[0] in durable and item.offset >= durable[parsed[0]]
+        if not (missed and item.kind is DamageKind.TRUNCATED):
+            unsynced = item.kind is DamageKind.UNREADABLE and parsed[0] in durable and item.offset >= durable[parsed[0]]
             expect(unsynced, f"a loss is told of bytes that were synced: {item}")
     result = verify_run(reader)
     expect(result.ok == (not losses), f"verify says {result.ok} with {losses}: {result.damage}")

@@ -15,7 +15,7 @@ from holdfast.errors import NotARun
 from holdfast.journal import Damage
 from holdfast.run import RunReader, verify_run
 from holdfast.run.core.codec import decode
-from holdfast.run.core.records import Session, SessionEnd, Step, Trial
+from holdfast.run.core.records import SessionEndRecord, SessionRecord, StepRecord, TrialRecord
 
 HERE = Path(__file__).parent
 KEYS = [f"t{number}" for number in range(1, 7)]
@@ -66,10 +66,10 @@ def read(root: Path) -> Held:
         damage: list[Damage] = []
         for _, line in reader.stream(damage):
             record = decode(line)
-            if isinstance(record, Trial | Step):
-                (held.trials if isinstance(record, Trial) else held.steps)[record.trial] += 1
-            elif isinstance(record, Session | SessionEnd):
-                (held.sessions if isinstance(record, Session) else held.ends)[str(record.number)] += 1
+            if isinstance(record, TrialRecord | StepRecord):
+                (held.trials if isinstance(record, TrialRecord) else held.steps)[record.trial] += 1
+            elif isinstance(record, SessionRecord | SessionEndRecord):
+                (held.sessions if isinstance(record, SessionRecord) else held.ends)[str(record.number)] += 1
         held.losses.extend(item for item in verify_run(reader).damage if item.is_loss)
     finally:
         reader.close()

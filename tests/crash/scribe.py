@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.journal import JournalWriter
 from holdfast.run import RunReader, RunSession, open_session
 from holdfast.run.core.codec import encode
-from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.records import Status, TrialRecord
 from holdfast.storage.filesystem import RealFileSystem
 from workload import apply_mutant, make_session, take_option, tell
 
@@ -35,7 +35,7 @@ def write(writer: JournalWriter, name: str, session: int) -> None:
     while not is_told_to_end():
         names = [f"{name}-{session}-{count + place}" for place in range(1 + count % 3)]
         count += len(names)
-        lines = [encode(Trial(trial=each, attempt=session, status=Status.VALID)) for each in names]
+        lines = [encode(TrialRecord(trial=each, attempt=session, status=Status.VALID)) for each in names]
         for each, line in zip(names[:-1], lines[:-1], strict=True):
             writer.append(line, each)
         writer.commit(lines[-1], names[-1])

@@ -31,7 +31,7 @@ from holdfast.journal import Damage, JournalWriter
 from holdfast.journal.segment import parse_name
 from holdfast.run import RunReader, RunSession, create_run, open_session, session_record, verify_run
 from holdfast.run.core.codec import encode
-from holdfast.run.core.records import Status, Step, Trial
+from holdfast.run.core.records import Status, StepRecord, TrialRecord
 from holdfast.storage.filesystem import RealFileSystem
 
 SEGMENT_BYTES = 900
@@ -81,11 +81,11 @@ class JournalMachine(RuleBasedStateMachine):
 
     # Work.
 
-    def _new(self, size: int = 0) -> Trial:
+    def _new(self, size: int = 0) -> TrialRecord:
         self.written += 1
         name = f"t{self.written:05}"
         self.truth.attempted.add(name)
-        return Trial(trial=name, attempt=1, status=Status.VALID, sample=("x" * size))
+        return TrialRecord(trial=name, attempt=1, status=Status.VALID, sample=("x" * size))
 
     @precondition(lambda self: self.session)
     @rule(count=st.integers(1, 4))
@@ -102,8 +102,8 @@ class JournalMachine(RuleBasedStateMachine):
     def leave_open(self, status: Status) -> None:
         """A trial that has begun, or failed, is not finished."""
         self.written += 1
-        self.session.commit(Step(trial=f"o{self.written:05}", attempt=1, step="solve/1"))
-        self.session.commit(Trial(trial=f"o{self.written:05}", attempt=1, status=status))
+        self.session.commit(StepRecord(trial=f"o{self.written:05}", attempt=1, step="solve/1"))
+        self.session.commit(TrialRecord(trial=f"o{self.written:05}", attempt=1, status=status))
 
     @precondition(lambda self: self.session)
     @rule()
@@ -112,7 +112,7 @@ class JournalMachine(RuleBasedStateMachine):
         for _ in range(2):
             trial = self._new()
             noise = "".join(chr(33 + (index * index * 7919 + self.written * 104729) % 90) for index in range(1200))
-            self.session.commit(Trial(trial=trial.trial, attempt=1, status=Status.VALID, sample=noise))
+            self.session.commit(TrialRecord(trial=trial.trial, attempt=1, status=Status.VALID, sample=noise))
             self.acknowledged.add(trial.trial)
 
     @precondition(lambda self: self.session)

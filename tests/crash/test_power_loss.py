@@ -16,9 +16,9 @@ from holdfast.errors import StorageFailure
 from holdfast.run import RunReader
 from holdfast.run.core import codec
 from holdfast.run.core.codec import encode
-from holdfast.run.core.records import Note
+from holdfast.run.core.records import NoteRecord
 from holdfast.storage.filesystem import RealFileSystem
-from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
 
 SEED = 20261104
 
@@ -84,7 +84,7 @@ def fail_then_lose_power(directory: Path, nth: int, *, rate: float, per_moment: 
     """The n-th sync of a session fails; it and the next lose power at any moment."""
     loss = PowerLoss(directory, seed=SEED + nth, per_moment=per_moment, rate=rate)
     loss.missed = True
-    fs = loss.over(lambda inner: FaultyFileSystem(inner, [Fault("sync", nth, errno.EIO)]))
+    fs = loss.over(lambda inner: FaultyFileSystem(inner, [InjectedFault("sync", nth, errno.EIO)]))
     scenarios.session_of(fs, loss.root, loss.account, "a", "b")
     scenarios.session_of(fs, loss.root, loss.account, "b", "c")
     loss.check()
@@ -133,11 +133,11 @@ def test_a_session_that_was_abandoned_writes_nothing_more(memory_path):
     root = memory_path / "run"
     session = scenarios.create(RealFileSystem(), root, account)
     for number in range(2000):
-        session.append(Note(kind="waiting", text=f"{number}"))
+        session.append(NoteRecord(kind="waiting", text=f"{number}"))
     session.abandon()
     before = {path.name: path.read_bytes() for path in (root / "journal").iterdir()}
     scenarios.resume(RealFileSystem(), root, account).abandon()
     after = {path.name: path.read_bytes() for path in (root / "journal").iterdir()}
     assert before.items() <= after.items()
     with pytest.raises(StorageFailure, match="let go"):
-        session._writer.commit(encode(Note(kind="late", text="too late")))
+        session._writer.commit(encode(NoteRecord(kind="late", text="too late")))

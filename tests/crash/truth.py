@@ -12,11 +12,11 @@ import msgspec
 import zstandard
 from account import expect
 
-from holdfast.journal import Damage, Kind, SegmentId
+from holdfast.journal import Damage, DamageKind, SegmentId
 from holdfast.journal.frame import FOOTER, HEADER_SIZE, decode_header
 from holdfast.journal.segment import Footer, parse_name
 from holdfast.run.core.codec import decode
-from holdfast.run.core.records import Session, SessionEnd, Trial
+from holdfast.run.core.records import SessionEndRecord, SessionRecord, TrialRecord
 
 
 class TrueFrame(msgspec.Struct):
@@ -99,7 +99,7 @@ class Truth:
 
     def names(self, lines: Iterable[bytes]) -> set[str]:
         records = (decode(line) for line in lines)
-        return {record.trial for record in records if isinstance(record, Trial) and record.status.is_kept}
+        return {record.trial for record in records if isinstance(record, TrialRecord) and record.status.is_kept}
 
     def check_reported(self, losses: list[Damage]) -> None:
         """Holds what a reader calls lost against what was destroyed.
@@ -112,7 +112,7 @@ class Truth:
             if not segment.lost and not all(frame.intact for frame in segment.frames):
                 expect(ident in told, f"{ident} was damaged, and that is not told: {losses}")
             if segment.lost and self._is_vouched_for(ident):
-                missed = {item.where for item in losses if item.kind is Kind.MISSING}
+                missed = {item.where for item in losses if item.kind is DamageKind.MISSING}
                 expect(f"journal/{ident.filename(sealed=True)}" in missed, f"{ident} is gone, and that is not told")
         if not any(segment.touched for segment in self.segments.values()) and not self._forgotten:
             expect(not losses, f"nothing was destroyed, and a loss is told: {losses}")
@@ -134,7 +134,7 @@ class Truth:
     def _pins(self) -> Iterable[tuple]:
         for line in self.intact_lines():
             record = decode(line)
-            if isinstance(record, Session | SessionEnd):
+            if isinstance(record, SessionRecord | SessionEndRecord):
                 yield from record.pins
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from holdfast.errors import HoldfastError
 from holdfast.run import RunReader, RunSession, create_run, open_session, session_record
 from holdfast.run.core import codec
-from holdfast.run.core.records import Answer, Call, Score, Status, Step, Trial
+from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord, TrialRecord
 
 SEGMENT_BYTES = 1000
 BLOB_BYTES = 600
@@ -50,12 +50,12 @@ def carry_out(session: RunSession, key: str, bulk: int) -> None:
     """One trial; every third has a reply so long that it is stored as a blob."""
     length = 3 if int(key[1:]) % 3 else 300
     reply = f"reply {key} " * length + random.Random(key).randbytes(bulk // 2).hex()
-    session.append(Call(trial=key, attempt=session.number, step="solve/1"))
-    session.commit(Step(trial=key, attempt=session.number, step="solve/1", result=reply))
+    session.append(CallRecord(trial=key, attempt=session.number, step="solve/1"))
+    session.commit(StepRecord(trial=key, attempt=session.number, step="solve/1", result=reply))
     tell("step", key)
-    session.append(Answer(trial=key, attempt=session.number, text=key))
-    session.append(Score(trial=key, attempt=session.number, scorer="exact", value=1.0))
-    session.commit(Trial(trial=key, attempt=session.number, status=Status.VALID))
+    session.append(AnswerRecord(trial=key, attempt=session.number, text=key))
+    session.append(ScoreRecord(trial=key, attempt=session.number, scorer="exact", value=1.0))
+    session.commit(TrialRecord(trial=key, attempt=session.number, status=Status.VALID))
     tell("trial", key)
 
 

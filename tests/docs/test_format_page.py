@@ -8,12 +8,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.run.core.records import Answer, Call, Note, Score, Session, SessionEnd, Step, Trial
+from holdfast.run.core.records import (
+    AnswerRecord,
+    CallRecord,
+    NoteRecord,
+    ScoreRecord,
+    SessionEndRecord,
+    SessionRecord,
+    StepRecord,
+    TrialRecord,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("record", [Session, Call, Step, Answer, Score, Trial, Note, SessionEnd])
+@pytest.mark.parametrize(
+    "record",
+    [SessionRecord, CallRecord, StepRecord, AnswerRecord, ScoreRecord, TrialRecord, NoteRecord, SessionEndRecord],
+)
 def test_every_field_of_a_record_is_documented(record):
     """A field that is added to a record is added to the page; `v` is told once for all."""
     (row,) = re.findall(rf"^\| `{record.__struct_config__.tag}` \|[^|]*\| `([^`]*)`", PAGE, re.MULTILINE)

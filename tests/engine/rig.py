@@ -15,12 +15,12 @@ from holdfast import Reply, Sample, Task, Usage, exact
 from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import RunStatus, run_status
 from holdfast.engine.execution import Ended, Execution
-from holdfast.engine.opening.begin import Begun, begin_resume, begin_run
+from holdfast.engine.opening.start import StartedSession, resume_run, start_run
 from holdfast.engine.planning.prepare import IN_MEMORY
 from holdfast.run import verify_run
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Record, Trial
+from holdfast.run.core.records import Record, TrialRecord
 from holdfast.spec import resolve, typed_eval
 
 Behaviour = Callable[[Any, int], Awaitable[Reply]]
@@ -187,13 +187,13 @@ class Rig:
         loop.at_jump += [lambda look=look: look(execution) for look in self.looks]
         return execution
 
-    def begin(self) -> Begun:
+    def begin(self) -> StartedSession:
         """Opens the run for its next session, with the test's own models behind the names."""
         made = {task.name: task for task in self.tasks}
         if (self.root / "journal").is_dir():
-            begun = begin_resume(self.root, tasks=made)
+            begun = resume_run(self.root, tasks=made)
         else:
-            begun = begin_run(self.spec(), self.root, tasks=made)
+            begun = start_run(self.spec(), self.root, tasks=made)
         begun.prepared.providers.update(self.actors)
         return begun
 
@@ -215,8 +215,8 @@ class Rig:
         finally:
             reader.close()
 
-    def ends(self) -> list[Trial]:
-        return self.records(Trial)
+    def ends(self) -> list[TrialRecord]:
+        return self.records(TrialRecord)
 
     def statuses(self) -> dict[str, str]:
         """The last status of every trial, by its sample."""

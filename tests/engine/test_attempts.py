@@ -12,9 +12,7 @@ from engine.rig import Actor, Rig, State, ask, interrupt, said, samples, simple_
 from holdfast import Answer, Score, Task, exact, scorer
 from holdfast.models.errors import Unavailable
 from holdfast.models.redact import known
-from holdfast.run.core.records import Answer as AnswerRecord
-from holdfast.run.core.records import Score as ScoreRecord
-from holdfast.run.core.records import Status, Step
+from holdfast.run.core.records import AnswerRecord, ScoreRecord, Status, StepRecord
 
 
 def failing_until(attempts: int, state: State):
@@ -40,7 +38,7 @@ def test_a_failed_attempt_is_followed_by_another_that_replays_nothing_of_it(tmp_
     first, second = rig.ends()
     assert (first.status, first.attempt, first.error.message) == (Status.FAILED, 1, "attempt 1 went wrong")
     assert (second.status, second.attempt, second.replayed) == (Status.VALID, 2, 0)
-    assert [step.attempt for step in rig.records(Step)] == [1, 1, 2, 2]
+    assert [step.attempt for step in rig.records(StepRecord)] == [1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
@@ -378,7 +376,7 @@ def test_usage_of_failed_attempts_is_counted_once_and_that_of_replays_not_twice(
     rig.killed_session(15.0)
     rig.session()
     report = rig.report()
-    assert len(rig.records(Step)) == 4
+    assert len(rig.records(StepRecord)) == 4
     assert (report.usage.input_tokens, report.usage.output_tokens) == (400, 40)
     assert report.cost == pytest.approx(4 * (1.0 + 1.0))
     status = rig.status()

@@ -9,7 +9,7 @@ import pytest
 
 from engine.rig import Actor, Rig, said, simple_task
 from holdfast.models.errors import Blocked, RateLimited, Rejected, Unavailable
-from holdfast.run.core.records import Call, Status, Step
+from holdfast.run.core.records import CallRecord, Status, StepRecord
 
 
 def failing(times: int, make):
@@ -265,8 +265,8 @@ def test_a_call_is_noted_once_however_often_it_is_tried(tmp_path):
     actor = Actor(failing(3, lambda: Unavailable("down")))
     rig = Rig(tmp_path / "r", simple_task(), {"m": actor})
     rig.session()
-    assert len(rig.records(Call)) == 1
-    assert [step.tries for step in rig.records(Step)] == [4]
+    assert len(rig.records(CallRecord)) == 1
+    assert [step.tries for step in rig.records(StepRecord)] == [4]
     assert rig.status().calls.made == 1
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from engine.rig import Actor, Rig, State, said, simple_task
 from holdfast import Answer, Message, Reply, Usage
-from holdfast.run.core.records import Note, Status, Step
+from holdfast.run.core.records import NoteRecord, Status, StepRecord
 
 KILL = 50.0
 
@@ -92,7 +92,7 @@ def test_the_same_request_asked_twice_is_two_steps(tmp_path):
     solver, actor, rig = killed_and_resumed(tmp_path, work, Actor(behave))
     assert solver.results == [["draw 1", "draw 2", "draw 3"]] * 2
     assert actor.calls == 0
-    assert [step.step.rpartition("#")[2] for step in rig.records(Step)] == ["1", "2", "3"]
+    assert [step.step.rpartition("#")[2] for step in rig.records(StepRecord)] == ["1", "2", "3"]
 
 
 def test_a_request_that_is_not_on_record_runs_live_and_disables_no_other_replay(tmp_path):
@@ -107,7 +107,7 @@ def test_a_request_that_is_not_on_record_runs_live_and_disables_no_other_replay(
     solver, actor, rig = killed_and_resumed(tmp_path, work, models={"m": {"price": {"input": 1e6, "output": 0.0}}})
     assert [prompt for _, prompt in actor.tries] == ["other"]
     assert solver.results[1] == ["ONE", "OTHER", "THREE"]
-    (note,) = rig.records(Note)
+    (note,) = rig.records(NoteRecord)
     assert "1 steps on record were not asked for again" in note.text
     assert rig.ends()[-1].cost == rig.report().cost == 4.0
 
@@ -115,7 +115,7 @@ def test_a_request_that_is_not_on_record_runs_live_and_disables_no_other_replay(
 def test_an_unchanged_resume_makes_no_note(tmp_path):
     """Going on where one was is nothing to be told."""
     _, _, rig = killed_and_resumed(tmp_path, in_order(["a", "b"])[0])
-    assert rig.records(Note) == []
+    assert rig.records(NoteRecord) == []
 
 
 @dataclasses.dataclass
@@ -192,7 +192,7 @@ def test_a_steps_result_is_of_its_declared_type_live_and_replayed(tmp_path, func
     solver, _, rig = killed_and_resumed(tmp_path, work)
     assert solver.results == [expected, expected]
     assert [type(result) for result in solver.results] == [type(expected)] * 2
-    assert len(rig.records(Step)) == 1
+    assert len(rig.records(StepRecord)) == 1
 
 
 def test_a_step_is_done_once_and_a_step_killed_half_way_again(tmp_path):
@@ -425,7 +425,7 @@ def test_transcripts_grow_linearly(tmp_path, talk):
 
         rig = Rig(tmp_path / str(turns), simple_task(1, solve))
         rig.session()
-        steps = rig.records(Step)
+        steps = rig.records(StepRecord)
         sizes[turns] = sum(len(msgspec.json.encode(step)) for step in steps)
         assert [step.parent for step in steps] == ["", *(step.step for step in steps[:-1])]
     assert sizes[50] < 5.5 * sizes[10]
@@ -441,9 +441,9 @@ def test_a_whole_transcript_can_be_put_together_from_the_steps(tmp_path):
     actor = Actor()
     rig = Rig(tmp_path / "r", simple_task(1, solve, system="be brief"), {"m": actor})
     rig.session()
-    steps = {step.step: step for step in rig.records(Step)}
+    steps = {step.step: step for step in rig.records(StepRecord)}
 
-    def sent(step: Step) -> list[dict]:
+    def sent(step: StepRecord) -> list[dict]:
         before = []
         if step.parent:
             parent = steps[step.parent]
@@ -542,7 +542,7 @@ def test_a_reply_that_is_complete_is_kept_though_the_trial_is_cancelled_in_that_
     rig.at = {1.0: begin}
     rig.session()
     assert (actor.calls, actor.cancelled) == (10, 0)
-    assert len(rig.records(Step)) == 10
+    assert len(rig.records(StepRecord)) == 10
     assert rig.ends() == []
     rig.session()
     assert actor.calls == 10

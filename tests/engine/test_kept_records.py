@@ -12,7 +12,7 @@ from held_disk import RUN, HeldDisk, lines_in
 from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter
 from holdfast.run import RunReader
-from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.records import Status, TrialRecord
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_trial_that_was_cancelled_while_its_end_was_kept_counts_with_its_own_f
 
     async def end():
         held[0] = not late
-        task = asyncio.ensure_future(session.keep(Trial(trial="t1", attempt=1, status=Status.VALID)))
+        task = asyncio.ensure_future(session.keep(TrialRecord(trial="t1", attempt=1, status=Status.VALID)))
         await asyncio.sleep(0.1 if late else 0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -9,8 +9,8 @@ import pytest
 from engine.rig import Actor, Rig, ask, interrupt, said, samples, simple_task
 from engine.virtual import VirtualLoop, run_virtually, seeded
 from holdfast import Task, exact, scorer
-from holdfast.engine.scheduling.scheduler import LaneQueue, Scheduler, Ticket
-from holdfast.engine.scheduling.slots import Level, Slots
+from holdfast.engine.scheduling.scheduler import Scheduler, SlotGrant, TrialQueue
+from holdfast.engine.scheduling.slots import Limit, SlotPool
 from holdfast.errors import RunDamaged
 
 
@@ -166,7 +166,7 @@ def test_lanes_take_turns(tmp_path):
 
 
 def random_levels(rng):
-    levels = [Level(f"level {number}", rng.choice([1, 2, 3, None])) for number in range(6)]
+    levels = [Limit(f"level {number}", rng.choice([1, 2, 3, None])) for number in range(6)]
     kinds = [tuple(rng.sample(levels, rng.randint(1, 4))) for _ in range(4)]
     return levels, kinds
 
@@ -176,11 +176,11 @@ def test_no_schedule_of_waiting_working_and_cancelling_leaks_a_slot(seed):
     """Whenever trials are cancelled, while they wait, work or change their stage, every slot comes back."""
     rng = seeded(seed)
     levels, kinds = random_levels(rng)
-    slots = Slots(lambda: None)
+    slots = SlotPool(lambda: None)
     finished = []
 
     async def trial(number):
-        ticket = Ticket(slots, ())
+        ticket = SlotGrant(slots, ())
         try:
             for _ in range(rng.randint(1, 4)):
                 await ticket.change(rng.choice(kinds))
@@ -242,11 +242,11 @@ def test_a_session_that_is_stopped_at_any_moment_gives_every_slot_back(tmp_path,
 
 def test_a_trial_cancelled_between_its_slot_and_its_first_step_gives_it_back():
     """A session that stops in the moment a trial was let in leaves nothing taken."""
-    whole = Level("run", 2)
+    whole = Limit("run", 2)
 
     async def schedule():
         scheduler = Scheduler(whole)
-        scheduler.add(LaneQueue(iter(range(10)), (whole,), Level("active", 2)))
+        scheduler.add(TrialQueue(iter(range(10)), (whole,), Limit("active", 2)))
 
         async def carry(cell, ticket):
             await asyncio.sleep(1.0)

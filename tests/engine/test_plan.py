@@ -10,8 +10,8 @@ import pytest
 from engine.rig import Rig, ask, samples, simple_task
 from engine.virtual import seeded
 from holdfast import Sample, Task, exact, generate
-from holdfast.engine.planning.plan import KEY_BYTES, KeySet, Lane, PlannedTask, axis_values, trial_key
-from holdfast.spec import Limits
+from holdfast.engine.planning.plan import KEY_BYTES, KeySet, PlannedTask, TrialSequence, axis_values, trial_key
+from holdfast.spec import TrialLimits
 
 NOTHING = KeySet([])
 
@@ -35,7 +35,7 @@ class Rows:
 
 def planned(count: int, epochs: int = 1, axes=(), name: str = "t", models=("m",)) -> PlannedTask:
     task = simple_task(1)
-    return PlannedTask(name, task, Rows(count), models, axes or axis_values({}), epochs, Limits(), 2, 60.0)
+    return PlannedTask(name, task, Rows(count), models, axes or axis_values({}), epochs, TrialLimits(), 2, 60.0)
 
 
 def keys_of(rig: Rig) -> dict[tuple, str]:
@@ -85,7 +85,7 @@ def test_every_part_of_a_trial_is_part_of_its_key():
 def test_lanes_give_the_keys_that_trials_are_named_by():
     """What is planned and what can be computed for one trial agree."""
     task = planned(2, epochs=2, axes=axis_values({"prompt": ["x", "y"]}))
-    cells = list(Lane(task, "m", NOTHING, NOTHING).cells())
+    cells = list(TrialSequence(task, "m", NOTHING, NOTHING).cells())
     assert [cell.key for cell in cells] == [
         trial_key("t", "m", cell.axes, f"s{cell.position}", cell.epoch) for cell in cells
     ]
@@ -93,7 +93,7 @@ def test_lanes_give_the_keys_that_trials_are_named_by():
 
 def test_every_sample_is_asked_once_before_any_is_asked_twice():
     """Epoch after epoch, and within an epoch sample after sample with all its axis values."""
-    cells = Lane(planned(3, epochs=2, axes=axis_values({"p": ["x", "y"]})), "m", NOTHING, NOTHING).cells()
+    cells = TrialSequence(planned(3, epochs=2, axes=axis_values({"p": ["x", "y"]})), "m", NOTHING, NOTHING).cells()
     order = [(cell.epoch, cell.position, cell.axes["p"]) for cell in cells]
     assert order == [(epoch, position, value) for epoch in (1, 2) for position in range(3) for value in "xy"]
 
@@ -132,7 +132,7 @@ def test_a_million_trials_start_at_once_and_take_no_memory():
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        cells = Lane(task, "m", NOTHING, NOTHING).cells()
+        cells = TrialSequence(task, "m", NOTHING, NOTHING).cells()
         first = next(cells)
         for _ in range(20_000):
             next(cells)

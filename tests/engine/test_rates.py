@@ -9,7 +9,7 @@ import pytest
 
 from engine.rig import Actor, Rig, interrupt, said, simple_task
 from engine.virtual import VirtualClock, VirtualLoop, run_virtually, seeded
-from holdfast.engine.model_calls.rate_limit import Allowance, Pace
+from holdfast.engine.model_calls.rate_limit import Allowance, RateLimiter
 from holdfast.models.errors import RateLimited
 from holdfast.models.message import Message, Request, Usage
 from holdfast.spec import RateLimit
@@ -115,7 +115,7 @@ def test_a_pace_survives_cancellation(seed):
     """Those who give up waiting hold up nobody, and take nothing from the limit."""
     rng = seeded(seed)
     loop = VirtualLoop()
-    pace = Pace(RateLimit(30, None), VirtualClock(loop))
+    pace = RateLimiter(RateLimit(30, None), VirtualClock(loop))
     sent: list[tuple[float, float]] = []
 
     async def call():
@@ -139,7 +139,7 @@ def test_a_pace_survives_cancellation(seed):
 def test_a_short_text_does_not_make_long_ones_look_enormous():
     """What a provider puts around a text is not taken for the price of a character."""
     loop = VirtualLoop()
-    pace = Pace(RateLimit(None, 100_000), VirtualClock(loop))
+    pace = RateLimiter(RateLimit(None, 100_000), VirtualClock(loop))
 
     async def work():
         booking = await pace.request(Request((Message("user", "x"),)))

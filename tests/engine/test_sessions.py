@@ -11,10 +11,10 @@ import pytest
 
 from engine.rig import Actor, Rig, State, ask, interrupt, said, samples, simple_task
 from engine.virtual import VirtualLoop, run_virtually
-from holdfast import Limits, Task, scorer
+from holdfast import Task, TrialLimits, scorer
 from holdfast.engine.execution import Execution
 from holdfast.models.errors import Blocked, RateLimited, Rejected
-from holdfast.run.core.records import Answer, Score, SessionEnd, Step
+from holdfast.run.core.records import AnswerRecord, ScoreRecord, SessionEndRecord, StepRecord
 
 
 def test_a_session_that_has_nothing_left_to_do_ends_at_once(tmp_path):
@@ -64,7 +64,7 @@ def test_a_trial_between_two_calls_stops_there_and_keeps_what_it_has(tmp_path):
     rig.at = {5.0: interrupt}
     session = rig.session()
     assert session.seconds == pytest.approx(10.0)
-    assert len(rig.records(Step)) == 1
+    assert len(rig.records(StepRecord)) == 1
     rig.session()
     assert dict(actor.by_prompt) == {"one": 1, "two": 1}
 
@@ -99,7 +99,7 @@ def test_the_second_signal_stops_at_once(tmp_path):
     rig.at = {10.0: interrupt, 20.0: interrupt}
     session = rig.session()
     assert session.seconds == pytest.approx(20.0)
-    assert rig.ends() == [] and rig.records(Score) == []
+    assert rig.ends() == [] and rig.records(ScoreRecord) == []
     assert session.execution.progress.active == 0
 
 
@@ -150,9 +150,9 @@ def test_code_of_the_task_that_a_signal_may_have_disturbed_counts_nothing(tmp_pa
     rig = Rig(tmp_path / "r", tasks, settings={"grace": 60.0})
     rig.at = {5.0: interrupt}
     rig.session()
-    assert rig.ends() == [] and rig.records(Score) == []
-    assert [step.name for step in rig.records(Step)] == ["generate"]
-    assert len(rig.records(Answer)) == 1
+    assert rig.ends() == [] and rig.records(ScoreRecord) == []
+    assert [step.name for step in rig.records(StepRecord)] == ["generate"]
+    assert len(rig.records(AnswerRecord)) == 1
     disturbed.value = False
     assert rig.session().ended.exit_code == 0
     assert sorted(next(iter(end.scores.items())) for end in rig.ends()) == [("judge", 1.0), ("worked", 1.0)]
@@ -172,7 +172,7 @@ def test_an_end_that_is_on_its_way_to_the_disk_counts_though_the_session_is_stop
     rig = Rig(tmp_path / "r", task, {"m": Actor(seconds=1.0)}, settings={"concurrency_limit": 1})
     rig.at = {0.5: lambda found: setattr(execution, "value", found)}
     session = rig.session()
-    (end,) = rig.records(SessionEnd)
+    (end,) = rig.records(SessionEndRecord)
     assert end.finished == len(rig.ends()) == session.ended.finished == 8
     assert rig.is_sound()
 
@@ -192,7 +192,7 @@ def test_a_cancelled_session_ends_in_an_orderly_way_and_the_cancellation_goes_on
 
     run_virtually(cancelled(), loop)
     assert actor.closed == 1
-    (end,) = rig.records(SessionEnd)
+    (end,) = rig.records(SessionEndRecord)
     assert (end.how, end.exit_code, end.finished) == ("interrupted", 130, 2)
     assert rig.session().ended.exit_code == 0
 
@@ -258,11 +258,11 @@ def test_exit_codes_tell_the_truth(tmp_path, solve, code):
             raise ValueError("no")
         return await trial.generate("x")
 
-    task = simple_task(1, solver, limits=Limits(tokens=5) if solve == "limited" else None)
+    task = simple_task(1, solver, limits=TrialLimits(tokens=5) if solve == "limited" else None)
     rig = Rig(tmp_path / "r", task, {"m": Actor(behave)}, settings={"max_retries": 0})
     session = rig.session()
     assert session.ended.exit_code == code
-    assert rig.records(SessionEnd)[-1].exit_code == code
+    assert rig.records(SessionEndRecord)[-1].exit_code == code
 
 
 def test_progress_counts_each_trial_once_and_ends_with_nothing_under_way(tmp_path):

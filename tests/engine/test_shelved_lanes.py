@@ -10,10 +10,10 @@ import pytest
 
 from engine.rig import simple_task
 from holdfast.engine.planning import plan
-from holdfast.engine.planning.plan import KeySet, Lane, PlannedTask, axis_values
-from holdfast.spec import Limits, Operation, Shuffle
+from holdfast.engine.planning.plan import KeySet, PlannedTask, TrialSequence, axis_values
+from holdfast.spec import Operation, Shuffle, TrialLimits
 from holdfast.tasks import Dataset, Rows
-from holdfast.tasks.datasets.derived_cache import Shelf
+from holdfast.tasks.datasets.derived_cache import DerivedCache
 
 SEED = 20261116
 NOTHING = KeySet([])
@@ -64,12 +64,12 @@ class Growing:
     def task(self) -> PlannedTask:
         path = self._directory / "rows.jsonl"
         path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows))
-        rows = Rows.open(path, shelf=Shelf(self._shelf))
+        rows = Rows.open(path, shelf=DerivedCache(self._shelf))
         rows.shelf.keep(self._shelf)
         operations = [Operation(shuffle=Shuffle(seed=1))] if self.is_shuffled else []
         dataset = Dataset(rows, None, operations, limit=self.limit)
         axes = axis_values(self.axes)
-        return PlannedTask("t", simple_task(1), dataset, tuple(self.models), axes, self.epochs, Limits(), 0, 9.0)
+        return PlannedTask("t", simple_task(1), dataset, tuple(self.models), axes, self.epochs, TrialLimits(), 0, 9.0)
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 12))
@@ -83,7 +83,10 @@ def test_a_lane_from_the_shelf_is_the_lane_without_it(tmp_path, monkeypatch, see
     for turn in range(12):
         task, keys = growing.task(), KeySet(sorted(finished))
         for model in task.models:
-            lanes = Lane(task, model, keys, NOTHING), Lane(task, model, keys, NOTHING, task.dataset.rows.shelf)
+            lanes = (
+                TrialSequence(task, model, keys, NOTHING),
+                TrialSequence(task, model, keys, NOTHING, task.dataset.rows.shelf),
+            )
             bare, shelved = (list(lane.cells()) for lane in lanes)
             assert shelved == bare, (turn, model)
             assert lanes[0].passed == lanes[1].passed == task.planned_by_model - len(bare)
@@ -98,8 +101,8 @@ def test_a_shelf_is_used(tmp_path, monkeypatch):
     """The test above would say nothing if it were not."""
     monkeypatch.setattr(plan, "_SHELVED_FROM", 1)
     task = Growing(tmp_path, random.Random(1)).task()
-    cells = list(Lane(task, "small", KeySet(["00" * 10]), NOTHING, task.dataset.rows.shelf).cells())
+    cells = list(TrialSequence(task, "small", KeySet(["00" * 10]), NOTHING, task.dataset.rows.shelf).cells())
     monkeypatch.setattr(plan, "_digest", None)
-    again = Lane(task, "small", KeySet([cells[0].key]), NOTHING, task.dataset.rows.shelf)
+    again = TrialSequence(task, "small", KeySet([cells[0].key]), NOTHING, task.dataset.rows.shelf)
     assert list(again.cells()) == cells[1:]
     task.dataset.rows.close()

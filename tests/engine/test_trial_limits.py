@@ -9,19 +9,19 @@ import pytest
 
 from engine.rig import Actor, Rig, State, ask, said, simple_task
 from holdfast.models.errors import RateLimited
-from holdfast.run.core.records import Score, Status
-from holdfast.spec import Limits
+from holdfast.run.core.records import ScoreRecord, Status
+from holdfast.spec import TrialLimits
 
 
 def limited_task(solve, count: int = 1, **limits):
-    return simple_task(count, solve, limits=Limits(**limits))
+    return simple_task(count, solve, limits=TrialLimits(**limits))
 
 
 def is_limited(rig: Rig, limit: str) -> bool:
     """Whether the only trial is kept as limited, unscored, and not tried again by a further session."""
     (end,) = rig.ends()
     assert (end.status, end.limit, end.scores, end.error) == (Status.LIMITED, limit, {}, None)
-    assert rig.records(Score) == []
+    assert rig.records(ScoreRecord) == []
     report = rig.report()
     assert (report.coverage.limited, report.coverage.owed, report.complete) == (1, 0, True)
     before = sum(actor.calls for actor in rig.actors.values())

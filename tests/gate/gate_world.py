@@ -9,7 +9,7 @@ from typing import Any
 
 from cli_calls import Told, call
 from durable import snapshot
-from holdfast.engine.opening.begin import begin_run
+from holdfast.engine.opening.start import start_run
 from holdfast.spec import load_eval, resolve
 
 MODEL = {"provider": "scripted", "model": "echo"}
@@ -78,7 +78,7 @@ class World:
     def begin(self) -> None:
         """A run of the eval that died before its first trial."""
         spec = resolve(load_eval(self.write()), "eval.yaml")
-        begin_run(spec, self.run_dir, source="eval.yaml").session.abandon()
+        start_run(spec, self.run_dir, source="eval.yaml").session.abandon()
 
     def run(self, *words: object, code: int = 0) -> Told:
         """A run of the eval, to its end."""

@@ -97,7 +97,7 @@ REFUSED = {
     "helper of the scorer": ('text.endswith("!")', "len(text) > 1", "scoring", "judged changed in task.py"),
     "scorer left out": ("score=judged", "score='exact'", "scoring", "judged is no longer in "),
     "system text": ('system="Be kind."', 'system="Be brief."', "identity", "system changed in "),
-    "limits": ("epochs=2", "limits=Limits(tokens=9)", "identity", "limits changed in "),
+    "limits": ("epochs=2", "limits=TrialLimits(tokens=9)", "identity", "limits changed in "),
     "samples": ('Sample("a", id="s1")', 'Sample("c", id="s1")', "identity", "input edited: s1"),
     "targets": ('Sample("a", id="s1")', 'Sample("a", id="s1", target="a")', "scoring", "target edited: s1"),
     "axes": ("epochs=2", "axes={'tier': ['a', 'b']}", "identity", "none → tier"),
@@ -107,7 +107,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_resume_23_code(world, name):
     """Code of the solver and of a scorer, what they call, and what the task sets are refused by file and class."""
-    prepared(world, SOURCE.replace("import Sample", "import Limits, Sample"))
+    prepared(world, SOURCE.replace("import Sample", "import TrialLimits, Sample"))
     world.begin()
     old, new, drift, message = REFUSED[name]
     edited(world, old, new)

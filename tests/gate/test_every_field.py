@@ -12,7 +12,7 @@ from schema_values import document_with, example, leaves, may_be_absent
 from holdfast.errors import ConfigurationError
 from holdfast.run.drift.gate import Decision, Snapshot, decide
 from holdfast.spec import Drift, EvalSpec, Place, resolve, typed_eval
-from holdfast.spec.compare import Verdict
+from holdfast.spec.compare import DriftVerdict
 from holdfast.spec.schema.introspect import members, unwrapped
 
 FREE = {Drift.THROUGHPUT, Drift.LOCATION}
@@ -96,7 +96,7 @@ def check(place: Place, saved: Any, offered: Any) -> None:
     assert {item.drift for item in told} == {place.drift}
     assert any(named(place) in item.path for item in told)
     if place.drift in FREE:
-        assert {item.verdict for item in told} == {Verdict.APPLIED}
+        assert {item.verdict for item in told} == {DriftVerdict.APPLIED}
         assert decision.spec == after
         assert [change.path for change in decision.changes] == [item.path for item in told]
     else:
@@ -136,10 +136,10 @@ def test_resume_16_and_17_what_may_grow_grows_and_never_shrinks(place):
     """More is run and noted; where fewer are offered the saved ones stand, which is told and not noted."""
     few, more = two_values(place)
     grown, before, after = judged(place, few, more)
-    assert {item.verdict for item in grown.differences} == {Verdict.GROWN}
+    assert {item.verdict for item in grown.differences} == {DriftVerdict.GROWN}
     assert grown.spec == after and grown.changes
     kept, _, _ = judged(place, more, few)
-    assert {item.verdict for item in kept.differences} == {Verdict.KEPT}
+    assert {item.verdict for item in kept.differences} == {DriftVerdict.KEPT}
     assert kept.spec == after and not kept.changes and not kept.refused and kept.kept
     same, _, _ = judged(place, few, few)
     assert same.differences == [] and same.spec == before

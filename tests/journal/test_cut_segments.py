@@ -22,7 +22,7 @@ from durable import (
     verified,
 )
 from holdfast.errors import NotARun
-from holdfast.journal import Kind
+from holdfast.journal import DamageKind
 from holdfast.run import RunReader
 
 
@@ -43,7 +43,7 @@ def test_recovery_1_an_unsealed_segment_cut_at_every_byte_keeps_every_whole_fram
         records, damage = scan_bytes(path, data[:cut], run)
         kept = whole_before(data, cut)
         assert records == [record for record in everything if record[0].seq in kept], cut
-        expected = [] if cut in ends | {0} else [Kind.TORN]
+        expected = [] if cut in ends | {0} else [DamageKind.TORN]
         assert [item.kind for item in damage] == expected, cut
 
 
@@ -94,7 +94,9 @@ def test_recovery_26_a_sealed_segment_cut_anywhere_is_damage(tmp_path, no_cache,
         now = read_run(root)
         assert now.records == [record for record in before.records if record[0].seq not in lost], cut
         assert now.finished == finished_of(now.records), cut
-        assert [(item.kind, item.where) for item in now.losses][:1] == [(Kind.TRUNCATED, f"journal/{path.name}")], cut
+        assert [(item.kind, item.where) for item in now.losses][:1] == [
+            (DamageKind.TRUNCATED, f"journal/{path.name}")
+        ], cut
         assert not verified(root).ok, cut
 
 
@@ -109,7 +111,7 @@ def test_recovery_26_the_newest_segment_of_a_finished_session_is_missed(tmp_path
         data = path.read_bytes()
         path.unlink()
         losses = read_run(root).losses
-        assert [(item.kind, item.where) for item in losses] == [(Kind.MISSING, f"journal/{path.name}")]
+        assert [(item.kind, item.where) for item in losses] == [(DamageKind.MISSING, f"journal/{path.name}")]
         assert not verified(root).ok
         path.write_bytes(data)
     assert read_run(root).losses == []
@@ -123,7 +125,9 @@ def test_recovery_26_the_only_segment_of_a_killed_session_is_missed_once_another
     path.unlink()
     (root / "index.sqlite").unlink()
     losses = read_run(root).losses
-    assert [(item.kind, item.where) for item in losses] == [(Kind.MISSING, "journal/000001-0000-000001.jsonl.zst")]
+    assert [(item.kind, item.where) for item in losses] == [
+        (DamageKind.MISSING, "journal/000001-0000-000001.jsonl.zst")
+    ]
 
 
 def test_recovery_26_a_pinned_segment_that_lost_its_last_frames_is_truncated(tmp_path, no_cache):
@@ -137,7 +141,7 @@ def test_recovery_26_a_pinned_segment_that_lost_its_last_frames_is_truncated(tmp
         path.write_bytes(data[:cut])
         kept = whole_before(data, cut)
         (loss,) = read_run(root).losses
-        assert (loss.kind, loss.where) == (Kind.TRUNCATED, f"journal/{path.name}")
+        assert (loss.kind, loss.where) == (DamageKind.TRUNCATED, f"journal/{path.name}")
         assert loss.lost == (max(kept, default=0) + 1, parts[-1].seq)
 
 
@@ -152,7 +156,7 @@ def test_recovery_26_a_pinned_segment_whose_last_frame_was_exchanged_is_changed(
     forged = reframed(data, last, compressed(line), raw=len(line) + 1, records=1)
     path.write_bytes(data[: last.start] + forged)
     (loss,) = read_run(root).losses
-    assert loss.kind is Kind.CHANGED
+    assert loss.kind is DamageKind.CHANGED
 
 
 def test_a_run_of_one_segment_without_a_whole_header_is_said_to_hold_nothing(tmp_path):

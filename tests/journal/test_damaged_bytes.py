@@ -22,7 +22,7 @@ from durable import (
     segment_paths,
     verified,
 )
-from holdfast.journal import Kind
+from holdfast.journal import DamageKind
 from holdfast.journal.frame import HEADER_SIZE
 
 
@@ -44,7 +44,7 @@ def test_recovery_2_every_flipped_byte_loses_its_frame_and_no_other(tmp_path, ma
             expected = everything if piece.kind == 3 else [item for item in everything if item[0].seq != piece.seq]
             assert records == expected, place
             assert [(item.kind, item.offset, item.length) for item in damage] == [
-                (Kind.UNREADABLE, piece.start, piece.end - piece.start)
+                (DamageKind.UNREADABLE, piece.start, piece.end - piece.start)
             ], place
 
 
@@ -85,7 +85,7 @@ def test_recovery_3_a_missing_frame_is_a_gap_and_its_trials_are_owed(tmp_path, n
         assert now.records == [record for record in before.records if record[0].seq != piece.seq]
         assert now.finished == finished_of(now.records)
         (loss,) = now.losses
-        assert (loss.kind, loss.lost, loss.offset) == (Kind.GAP, (piece.seq, piece.seq), piece.start)
+        assert (loss.kind, loss.lost, loss.offset) == (DamageKind.GAP, (piece.seq, piece.seq), piece.start)
         if make is finished_run:
             assert loss.keys == keys_of([record for record in before.records if record[0].seq == piece.seq])
         assert not verified(root).ok
@@ -99,7 +99,7 @@ def test_recovery_3_the_first_and_the_last_frame_of_a_sealed_segment_are_missed(
     for piece in (data_pieces(data)[0], data_pieces(data)[-1]):
         path.write_bytes(data[: piece.start] + data[piece.end :])
         (loss,) = read_run(root).losses
-        assert (loss.kind, loss.lost) == (Kind.GAP, (piece.seq, piece.seq))
+        assert (loss.kind, loss.lost) == (DamageKind.GAP, (piece.seq, piece.seq))
         assert not verified(root).ok
 
 
@@ -113,7 +113,7 @@ def test_recovery_3_bytes_missing_inside_a_frame_cost_that_frame_only(tmp_path):
         for place in range(piece.start, piece.end - 3, 5):
             records, damage = scan_bytes(path, data[:place] + data[place + 3 :], run)
             assert records == [item for item in everything if item[0].seq != piece.seq], place
-            assert [item.kind for item in damage] == [Kind.UNREADABLE], place
+            assert [item.kind for item in damage] == [DamageKind.UNREADABLE], place
 
 
 def test_recovery_3_a_missing_segment_is_reported_with_its_frames_and_its_trials_are_owed(tmp_path, no_cache):
@@ -134,7 +134,7 @@ def test_recovery_3_a_missing_segment_is_reported_with_its_frames_and_its_trials
         assert now.finished == finished_of(now.records)
         (loss,) = now.losses
         assert (loss.kind, loss.where, loss.lost) == (
-            Kind.MISSING,
+            DamageKind.MISSING,
             f"journal/{path.name}",
             (numbers[0], numbers[-1]),
         )
@@ -198,7 +198,7 @@ def test_recovery_4_foreign_frames_in_the_middle_are_passed_over(tmp_path, no_ca
     now = read_run(root)
     assert now.records == before.records
     (loss,) = now.losses
-    assert loss.kind is Kind.FOREIGN
+    assert loss.kind is DamageKind.FOREIGN
     assert run_id(other).hex() in loss.detail
 
 
@@ -212,7 +212,7 @@ def test_a_frame_that_stands_in_its_segment_twice_counts_once(tmp_path, no_cache
     path.write_bytes(data[: piece.end] + data[piece.start :])
     now = read_run(root)
     assert now.records == before.records
-    assert [item.kind for item in now.losses] == [Kind.REPEATED]
+    assert [item.kind for item in now.losses] == [DamageKind.REPEATED]
 
 
 def test_a_footer_that_counts_other_frames_than_are_there_is_damage(tmp_path, no_cache):
@@ -224,7 +224,7 @@ def test_a_footer_that_counts_other_frames_than_are_there_is_damage(tmp_path, no
     forged = reframed(data, piece, compressed(b'{"type":"note","kind":"k","text":"t"}'), raw=38, records=1)
     path.write_bytes(data[: piece.start] + forged + data[piece.end :])
     (loss,) = read_run(root).losses
-    assert loss.kind is Kind.COUNT
+    assert loss.kind is DamageKind.COUNT
     assert "not those that the footer" in loss.detail
 
 

@@ -15,7 +15,7 @@ from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal import Journal, JournalWriter
 from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.storage import RealFileSystem, crashpoints
-from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def opened(fs, directory, **options):
 
 
 def failing(*faults):
-    return FaultyFileSystem(RealFileSystem(), [Fault(*fault) for fault in faults])
+    return FaultyFileSystem(RealFileSystem(), [InjectedFault(*fault) for fault in faults])
 
 
 def eventually(condition):
@@ -358,7 +358,7 @@ def test_a_failure_reaches_threads_that_wait_for_room(disk, journal):
 def test_a_failed_sync_is_never_tried_again(journal):
     """After one failed sync nothing more is written or synced."""
     disk = HeldDisk()
-    writer = opened(FaultyFileSystem(disk, [Fault("sync", 2, errno.EIO)]), journal)
+    writer = opened(FaultyFileSystem(disk, [InjectedFault("sync", 2, errno.EIO)]), journal)
     writer.commit(b"one")
     with pytest.raises(StorageFailure, match="could not be written: Input/output error"):
         writer.commit(b"two")
@@ -582,7 +582,7 @@ def test_a_record_that_is_kept_holds_its_cancellation_back_until_it_is_durable(d
 
 def test_a_kept_record_that_fails_tells_its_failure_also_to_the_cancelled(disk, journal):
     """A record that is not durable counts for more than the wish to stop."""
-    writer = opened(FaultyFileSystem(disk, [Fault("sync", 1, errno.EIO)]), journal)
+    writer = opened(FaultyFileSystem(disk, [InjectedFault("sync", 1, errno.EIO)]), journal)
 
     async def produce():
         task = asyncio.ensure_future(writer.keep(b"lost"))

@@ -21,7 +21,7 @@ from durable import (
     verified,
 )
 from holdfast.errors import NewerFormat, NotARun, UsageError
-from holdfast.journal import JournalWriter, Kind
+from holdfast.journal import DamageKind, JournalWriter
 from holdfast.journal.frame import (
     COPY,
     DATA,
@@ -70,7 +70,7 @@ def test_four_megabytes_of_magic_numbers_are_read_in_linear_time(tmp_path, no_ca
     add_segment(root, unit * ((4 << 20) // len(unit)))
     now = read_run(root)
     assert now.records == before.records
-    assert [(item.kind, item.offset) for item in now.losses] == [(Kind.UNREADABLE, 0)]
+    assert [(item.kind, item.offset) for item in now.losses] == [(DamageKind.UNREADABLE, 0)]
 
 
 @pytest.mark.timeout(60)
@@ -90,7 +90,7 @@ def test_a_header_that_claims_four_gigabytes_costs_no_memory(tmp_path, no_cache)
     add_segment(root, header(run_id(root), stored=0xFFFFFFFF, raw=0xFFFFFFFF) + bytes(100))
     now = read_run(root)
     assert now.records == before.records
-    assert [item.kind for item in now.torn] == [Kind.TORN]
+    assert [item.kind for item in now.torn] == [DamageKind.TORN]
 
 
 def test_the_frame_after_a_header_that_claims_too_much_is_found(tmp_path, no_cache):
@@ -163,7 +163,7 @@ def test_a_frame_whose_payload_is_no_zstd_is_lost_and_reported(tmp_path, no_cach
         assert now.records == [record for record in before.records if record[0].seq != piece.seq]
         assert now.finished == []
         assert (now.losses[0].kind, now.losses[0].lost, now.losses[0].keys) == (
-            Kind.UNREADABLE,
+            DamageKind.UNREADABLE,
             (piece.seq, piece.seq),
             ("t1",),
         )
@@ -182,7 +182,7 @@ def test_a_footer_that_cannot_be_decoded_is_reported(tmp_path, no_cache, payload
     path.write_bytes(data[: footer.start] + reframed(data, footer, payload, raw=raw))
     now = read_run(root)
     assert now.records == before.records
-    assert [item.kind for item in now.losses] == [Kind.UNREADABLE, Kind.TRUNCATED]
+    assert [item.kind for item in now.losses] == [DamageKind.UNREADABLE, DamageKind.TRUNCATED]
 
 
 @pytest.mark.parametrize("line", [b"[" * 100_000, b"\xff\xfe", b"{", b"5", b"{}", b'{"type":7}', b""])
@@ -204,7 +204,7 @@ def test_a_frame_of_an_unknown_kind_is_damage_and_no_newer_format(tmp_path, no_c
     payload = compressed(b"{}")
     add_segment(root, header(run_id(root), kind=9, stored=len(payload), raw=3, digest=digest_of(payload)) + payload)
     now = read_run(root)
-    assert [item.kind for item in now.losses] == [Kind.UNREADABLE]
+    assert [item.kind for item in now.losses] == [DamageKind.UNREADABLE]
     assert "no known kind (9)" in now.losses[0].detail
 
 

@@ -25,14 +25,14 @@ from durable import (
     segment_paths,
 )
 from holdfast.errors import NotARun
-from holdfast.journal import Kind
+from holdfast.journal import DamageKind
 from holdfast.journal.frame import HEADER_SIZE
 from holdfast.journal.reader import open_segment
 from holdfast.run import RunReader, verify_run
 from holdfast.run.core.layout import reader_cache
-from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.records import Status, TrialRecord
 from holdfast.storage import RealFileSystem
-from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
 
 
 def own_index(root):
@@ -242,7 +242,7 @@ def test_recovery_27_a_segment_deleted_under_an_open_reader_gives_no_score(run):
     reader.refresh()
     assert list(reader.finished()) == ["t1", "t2"]
     (loss,) = reader.damage()
-    assert (loss.kind, loss.keys) == (Kind.MISSING, ("t3",))
+    assert (loss.kind, loss.keys) == (DamageKind.MISSING, ("t3",))
     reader.close()
 
 
@@ -281,7 +281,7 @@ def test_bytes_that_follow_a_footer_are_damage_also_at_a_later_look(tmp_path):
     path.write_bytes(data + data[:92])
     now = read_run(root)
     assert now.records == before.records
-    assert [(item.kind, item.offset) for item in now.losses] == [(Kind.UNREADABLE, len(data))]
+    assert [(item.kind, item.offset) for item in now.losses] == [(DamageKind.UNREADABLE, len(data))]
 
 
 def test_damage_seen_before_the_seal_names_its_trials_after_it(tmp_path):
@@ -296,7 +296,7 @@ def test_damage_seen_before_the_seal_names_its_trials_after_it(tmp_path):
     sealed.unlink()
     (root / "index.sqlite").unlink()
     reader = RunReader(root)
-    assert [item.keys for item in reader.damage() if item.kind is Kind.UNREADABLE] == [()]
+    assert [item.keys for item in reader.damage() if item.kind is DamageKind.UNREADABLE] == [()]
     sealed.write_bytes(data)
     opened.unlink()
     reader.refresh()
@@ -377,7 +377,7 @@ def test_a_live_reader_is_not_misled_by_an_end_that_is_written_while_it_reads(tm
 def test_the_index_asks_for_one_key_without_reading_others(run):
     """Rows of a key come in the order of the run; a copy does not double them."""
     third = begin_session(run)
-    third.commit(Trial(trial="t1", attempt=2, status=Status.FAILED))
+    third.commit(TrialRecord(trial="t1", attempt=2, status=Status.FAILED))
     third.reader.refresh()
     rows = list(third.reader.index.rows("trial", "t1"))
     assert [row.ident.session for row in rows] == [1, 3]
@@ -533,7 +533,7 @@ def test_a_segment_that_shrinks_while_it_is_read_gives_what_is_left(run):
 def test_a_journal_that_cannot_be_read_at_all_is_no_run(tmp_path):
     """Where not one header can be read, nothing is said to be there."""
     root = crashed_run(tmp_path / "run", "t1")
-    unreadable = FaultyFileSystem(RealFileSystem(), [Fault("read", 0, errno.EIO)])
+    unreadable = FaultyFileSystem(RealFileSystem(), [InjectedFault("read", 0, errno.EIO)])
     with pytest.raises(NotARun):
         RunReader(root, unreadable)
 

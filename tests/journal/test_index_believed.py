@@ -14,11 +14,11 @@ import pytest
 
 from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
 from holdfast.errors import StorageFailure
-from holdfast.journal import Index, Kind
+from holdfast.journal import DamageKind, Index
 from holdfast.journal.index.database import copy_index, has_its_sum
 from holdfast.run import RunReader
 from holdfast.run.core.layout import reader_cache
-from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.records import Status, TrialRecord
 
 SEED = 20261117
 
@@ -49,7 +49,7 @@ def run(tmp_path: Path) -> Path:
     root = finished_run(tmp_path / "run", "t1", "t2")
     second = begin_session(root)
     finish_trials(second, "t3")
-    second.commit(Trial(trial="t9", attempt=1, status=Status.FAILED))
+    second.commit(TrialRecord(trial="t9", attempt=1, status=Status.FAILED))
     second.reader.refresh()
     second.abandon()
     return root
@@ -195,7 +195,7 @@ def test_recovery_27_frames_that_were_lost_before_the_seal_are_counted_after_it(
         kinds = {item.kind for item in old.damage()}
     with contextlib.closing(RunReader(root, index=tmp_path / "new")) as new:
         assert kinds == {item.kind for item in new.damage()}
-    assert Kind.GAP in kinds
+    assert DamageKind.GAP in kinds
 
 
 def test_recovery_27_a_row_gives_no_record_of_another_frame(run):

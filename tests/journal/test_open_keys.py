@@ -8,7 +8,7 @@ import pytest
 
 from durable import begin_run, begin_session, finish_trials, finished_run, segment_paths
 from holdfast.run import RunReader
-from holdfast.run.core.records import Call, Status, Step, Trial
+from holdfast.run.core.records import CallRecord, Status, StepRecord, TrialRecord
 
 SEED = 20261116
 ENDS = [Status.VALID, Status.FAILED, Status.UNFINISHED, Status.LIMITED, Status.BLOCKED]
@@ -34,11 +34,11 @@ def write(session, noise) -> None:
     """One record of some trial."""
     key = f"t{noise.randrange(12)}"
     if noise.random() < 0.3:
-        session.commit(Trial(trial=key, attempt=1, status=noise.choice(ENDS)))
+        session.commit(TrialRecord(trial=key, attempt=1, status=noise.choice(ENDS)))
     elif noise.random() < 0.5:
-        session.commit(Step(trial=key, attempt=1, step="solve/1"))
+        session.commit(StepRecord(trial=key, attempt=1, step="solve/1"))
     else:
-        session.append(Call(trial=key, attempt=1, step="solve/1", model="small"))
+        session.append(CallRecord(trial=key, attempt=1, step="solve/1", model="small"))
 
 
 def test_open_keys_are_those_with_records_and_no_end_that_is_kept(tmp_path, monkeypatch):

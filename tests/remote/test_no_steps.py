@@ -10,7 +10,7 @@ import pytest
 import holdfast.run.remote.recover_without_steps
 from evals import python_eval
 from holdfast.run.core.codec import decode
-from holdfast.run.core.records import Step
+from holdfast.run.core.records import StepRecord
 from program import until
 from remote_runs import cut_short, tree, upload
 
@@ -90,4 +90,4 @@ def test_recovery_10_steps_of_finished_trials_are_not_decoded(place, tmp_path, m
     found = holdfast.recover(place.url, tmp_path / "home", steps=False)
     left = sum(path.stat().st_size for path in (tmp_path / "home").rglob("*") if path.is_file())
     assert found.finished == 20 and left < size / 20
-    assert decoded and not [record for record in decoded if isinstance(record, Step)]
+    assert decoded and not [record for record in decoded if isinstance(record, StepRecord)]

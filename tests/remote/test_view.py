@@ -8,7 +8,7 @@ from evals import fast_eval as fast
 from holdfast.run.remote import merged_view as remote
 from holdfast.run.remote.merged_view import open_view
 from holdfast.run.remote.run_objects import wanted
-from holdfast.storage.object_store import RemoteStore
+from holdfast.storage.object_store import ObjectStore
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def fetched(holdfast, place, server, tmp_path):
 
 def looked_at_earlier(monkeypatch, place, key):
     """From now on the store is listed as it was before the object came up."""
-    entries = [entry for entry in wanted(RemoteStore(place.url)) if entry.key != key]
+    entries = [entry for entry in wanted(ObjectStore(place.url)) if entry.key != key]
     monkeypatch.setattr(remote, "wanted", lambda _store: entries)
 
 

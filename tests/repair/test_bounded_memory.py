@@ -11,7 +11,7 @@ from workspaces import begin_session_like, leave_results, planned_run, workspace
 from holdfast.engine.opening.remake import EvalPlanner
 from holdfast.run import RunReader, verify_run
 from holdfast.run.clean.clean_steps import clean_steps
-from holdfast.run.core.records import Answer, Score, Step
+from holdfast.run.core.records import AnswerRecord, ScoreRecord, StepRecord
 from holdfast.run.repair.repair import repair_run
 from holdfast.run.verify.cross_records import Deep
 
@@ -29,9 +29,9 @@ def make_run(directory, count):
 
     session = begin_session_like(root)
     for place, end in enumerate(ends[: count // 2]):
-        session.append(Step(trial=end.trial, attempt=1, step="a", result=source.randbytes(STEP_BYTES // 2).hex()))
-        session.append(Answer(trial=end.trial, attempt=1, text="x"))
-        session.append(Score(trial=end.trial, attempt=1, scorer="exact", value=end.scores["exact"]))
+        session.append(StepRecord(trial=end.trial, attempt=1, step="a", result=source.randbytes(STEP_BYTES // 2).hex()))
+        session.append(AnswerRecord(trial=end.trial, attempt=1, text="x"))
+        session.append(ScoreRecord(trial=end.trial, attempt=1, scorer="exact", value=end.scores["exact"]))
         (session.commit if place % 20 == 0 else session.append)(end)
     session.close("interrupted", 130, finished=count // 2, planned=count)
     leave_results(root, ends)

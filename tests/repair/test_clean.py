@@ -22,9 +22,9 @@ from holdfast.run.clean import rewrite_journal as rewrite
 from holdfast.run.clean.clean_steps import clean_steps
 from holdfast.run.core import codec
 from holdfast.run.core.codec import decode, encode
-from holdfast.run.core.records import Call, Score, SessionEnd, Status, Step, Trial
+from holdfast.run.core.records import CallRecord, ScoreRecord, SessionEndRecord, Status, StepRecord, TrialRecord
 from holdfast.storage import RealFileSystem, crashpoints
-from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
 
 BLOB_BYTES = 1000
 POINTS = [point for point in crashpoints.MAINTENANCE if point.startswith("clean.")]
@@ -58,16 +58,16 @@ def lived_run(root):
     """Two killed sessions and an orderly one, small segments, blobs, and one trial that is not finished."""
     session = begin_run(root, planned=4, segment_bytes=300)
     finish_trials(session, "t1")
-    session.commit(Step(trial="t1", attempt=1, step="long", result="x" * BLOB_BYTES))
-    session.commit(Call(trial="t4", attempt=1, step="first"))
-    session.commit(Step(trial="t4", attempt=1, step="first", result="y" * BLOB_BYTES))
+    session.commit(StepRecord(trial="t1", attempt=1, step="long", result="x" * BLOB_BYTES))
+    session.commit(CallRecord(trial="t4", attempt=1, step="first"))
+    session.commit(StepRecord(trial="t4", attempt=1, step="first", result="y" * BLOB_BYTES))
     session.abandon()
     second = begin_session(root, planned=4, segment_bytes=300)
     finish_trials(second, "t2")
-    second.commit(Trial(trial="t3", attempt=1, status=Status.FAILED))
+    second.commit(TrialRecord(trial="t3", attempt=1, status=Status.FAILED))
     second.abandon()
     third = begin_session(root, planned=4)
-    third.commit(Step(trial="t4", attempt=1, step="second", parent="first"))
+    third.commit(StepRecord(trial="t4", attempt=1, step="second", parent="first"))
     third._writer.commit(b'{"type":"vision","trial":"t1","depth":3}')
     finish_trials(third, "t3")
     third.close("interrupted", 130, finished=3)
@@ -157,7 +157,7 @@ def test_a_trial_that_a_new_scorer_has_yet_to_judge_keeps_its_transcript(tmp_pat
     key = min(reader.finished())
     reader.close()
     session = begin_session_like(root, plan=plan)
-    session.commit(Score(trial=key, attempt=1, scorer="includes", value=1.0, task="code", model="m"))
+    session.commit(ScoreRecord(trial=key, attempt=1, scorer="includes", value=1.0, task="code", model="m"))
     session.close("interrupted", 130, finished=3, planned=3)
     _, result = told("clean", root, "--steps")
     assert result["trials"] == 1
@@ -250,7 +250,7 @@ def test_a_disk_that_fails_leaves_the_run_as_it_was(tmp_path, operation):
     """Exit 5 by its kind; nothing is deleted, and nothing is left lying about."""
     root = lived_run(tmp_path / "run")
     old = records_of(root)
-    fs = FaultyFileSystem(RealFileSystem(), [Fault(operation, 1, errno.ENOSPC, ".journal.cleaning")])
+    fs = FaultyFileSystem(RealFileSystem(), [InjectedFault(operation, 1, errno.ENOSPC, ".journal.cleaning")])
     with pytest.raises(StorageFailure, match="could not be cleaned"):
         clean_steps(root, fs=fs)
     assert records_of(root) == old
@@ -308,13 +308,18 @@ def test_sessions_of_several_writers_are_cleaned_with_their_pins(tmp_path, told)
     session = begin_run(root, planned=2)
     worker = JournalWriter(RealFileSystem(), root / "journal", session.run, 1, writer=1)
     finish_trials(session, "t1")
-    for record in (Step(trial="t2", attempt=1, step="s"), Trial(trial="t2", attempt=1, status=Status.VALID)):
+    for record in (
+        StepRecord(trial="t2", attempt=1, step="s"),
+        TrialRecord(trial="t2", attempt=1, status=Status.VALID),
+    ):
         worker.commit(encode(record), "t2")
     worker.close()
     reader = RunReader(root)
     pins = [state.pin() for state in reader.index.states() if state.ident.writer == 1]
     reader.close()
-    session._writer.close(lambda own: encode(SessionEnd(number=1, how="completed", finished=2, pins=[*own, *pins])))
+    session._writer.close(
+        lambda own: encode(SessionEndRecord(number=1, how="completed", finished=2, pins=[*own, *pins]))
+    )
     session.abandon()
     assert told("verify", root)[0] == 0
     assert told("clean", root, "--steps")[1]["trials"] == 2

@@ -26,7 +26,7 @@ from holdfast.run.core import result_file
 from holdfast.run.core.records import Failure, Status
 from holdfast.run.repair.repair import repair_run
 from holdfast.storage import RealFileSystem
-from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
 
 
 def by_task(result):
@@ -351,7 +351,7 @@ def test_recovery_18_nothing_is_replaced_where_the_backup_cannot_be_written(smal
     """A full disk leaves the damaged file as it is, and says so."""
     root, _ = small
     (root / "config.yaml").write_bytes(b"first: [\n")
-    fs = FaultyFileSystem(RealFileSystem(), [Fault("write", 1, errno.ENOSPC, "backup-1")])
+    fs = FaultyFileSystem(RealFileSystem(), [InjectedFault("write", 1, errno.ENOSPC, "backup-1")])
     with pytest.raises(StorageFailure, match=r"could not be repaired: .*No space left"):
         repair_run(root, EvalPlanner(), fs)
     assert (root / "config.yaml").read_bytes() == b"first: [\n"

@@ -16,11 +16,18 @@ from hypothesis import strategies as st
 from holdfast.errors import UsageError
 from holdfast.models.message import Usage
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import Failure, Status, Trial
-from holdfast.run.core.result_file import RESULT_BYTES, Fault, encode_result, read_result, results, write_result
+from holdfast.run.core.records import Failure, Status, TrialRecord
+from holdfast.run.core.result_file import (
+    RESULT_BYTES,
+    ResultFileFault,
+    encode_result,
+    read_result,
+    results,
+    write_result,
+)
 from holdfast.storage import RealFileSystem
-from holdfast.testing.faulty_filesystem import Fault as DiskFault
 from holdfast.testing.faulty_filesystem import FaultyFileSystem
+from holdfast.testing.faulty_filesystem import InjectedFault as DiskFault
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -51,8 +58,8 @@ FIELDS = {
     "error": st.none() | st.builds(Failure, kind=TEXT, message=TEXT, traceback=TEXT),
     "artifacts": MAPS,
 }
-TRIALS = st.builds(Trial, **FIELDS)
-SOUND = Trial(
+TRIALS = st.builds(TrialRecord, **FIELDS)
+SOUND = TrialRecord(
     trial="t1",
     attempt=2,
     status=Status.VALID,
@@ -73,7 +80,7 @@ def layout(tmp_path):
 
 def test_every_field_of_a_trial_is_drawn():
     """The property below says something of every field that a trial has."""
-    assert set(FIELDS) == {field.name for field in msgspec.structs.fields(Trial)} - {"v"}
+    assert set(FIELDS) == {field.name for field in msgspec.structs.fields(TrialRecord)} - {"v"}
 
 
 @settings(max_examples=200, deadline=None, database=None, derandomize=True)
@@ -97,7 +104,7 @@ def test_recovery_15_no_byte_of_a_result_can_change_unnoticed(tmp_path_factory, 
     changed = whole[:place] + bytes([whole[place] ^ data.draw(st.integers(1, 255))]) + whole[place + 1 :]
     for content in (changed, whole[:place]):
         (directory / "result.json").write_bytes(content)
-        assert isinstance(found := read_result(directory / "result.json"), Fault) or found == SOUND
+        assert isinstance(found := read_result(directory / "result.json"), ResultFileFault) or found == SOUND
 
 
 def reason(layout, content: bytes) -> str:
@@ -105,7 +112,7 @@ def reason(layout, content: bytes) -> str:
     directory.mkdir(exist_ok=True)
     (directory / "result.json").write_bytes(content)
     found = read_result(directory / "result.json")
-    assert isinstance(found, Fault)
+    assert isinstance(found, ResultFileFault)
     assert found.where == "artifacts/t1/result.json"
     return found.reason
 
@@ -116,7 +123,7 @@ def with_checksum(content: dict) -> bytes:
     return json.dumps({**content, "checksum": blake2b(canonical, digest_size=16).hexdigest()}).encode()
 
 
-def content_of(trial: Trial) -> dict:
+def content_of(trial: TrialRecord) -> dict:
     content = json.loads(encode_result(trial))
     del content["checksum"]
     return content
@@ -195,7 +202,7 @@ def test_recovery_15_what_is_no_file_is_a_fault(layout, kind):
     path = directory / "result.json"
     {"pipe": os.mkfifo, "directory": os.mkdir, "dangling link": lambda at: at.symlink_to("/nowhere")}[kind](path)
     (found,) = results(layout)
-    assert isinstance(found, Fault)
+    assert isinstance(found, ResultFileFault)
 
 
 def test_files_of_a_newer_version_keep_fields_that_this_one_does_not_know(layout):

@@ -15,7 +15,7 @@ from durable import begin_run, finish_trials, segment_paths
 from holdfast.journal import BLOB_BYTES
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import Answer, Score, Status, Step, Trial
+from holdfast.run.core.records import AnswerRecord, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.run.core.result_file import write_result
 from holdfast.storage import RealFileSystem
 
@@ -42,10 +42,10 @@ def record(root, *records, finished=0):
     session.close("interrupted", 130, finished=finished, planned=session.session.planned)
 
 
-def whole(end: Trial) -> list:
+def whole(end: TrialRecord) -> list:
     """Everything that a valid trial has on record."""
-    scores = [Score(trial=end.trial, attempt=1, scorer=name, value=value) for name, value in end.scores.items()]
-    return [Answer(trial=end.trial, attempt=1, text="x"), *scores, end]
+    scores = [ScoreRecord(trial=end.trial, attempt=1, scorer=name, value=value) for name, value in end.scores.items()]
+    return [AnswerRecord(trial=end.trial, attempt=1, text="x"), *scores, end]
 
 
 def details(result):
@@ -75,9 +75,9 @@ def test_recovery_20_a_killed_run_is_sound_to_the_bottom(planned, told):
     """Steps without an answer, an answer without a score, a torn tail: all that a crash leaves."""
     root, ends = planned
     session = begin_session_like(root)
-    session.append(Step(trial=ends[0].trial, attempt=1, step="a"))
-    session.append(Answer(trial=ends[0].trial, attempt=1, text="x"))
-    session.commit(Step(trial=ends[1].trial, attempt=1, step="a"))
+    session.append(StepRecord(trial=ends[0].trial, attempt=1, step="a"))
+    session.append(AnswerRecord(trial=ends[0].trial, attempt=1, text="x"))
+    session.commit(StepRecord(trial=ends[1].trial, attempt=1, step="a"))
     session.abandon()
     path = segment_paths(root)[-1]
     path.write_bytes(path.read_bytes()[:-3])
@@ -87,8 +87,8 @@ def test_recovery_20_a_killed_run_is_sound_to_the_bottom(planned, told):
 def test_recovery_21_a_step_whose_parent_is_not_there_is_named(planned, told):
     root, ends = planned
     key = ends[0].trial
-    steps = [Step(trial=key, attempt=1, step="a"), Step(trial=key, attempt=1, step="b", parent="a")]
-    record(root, *steps, Step(trial=key, attempt=2, step="c", parent="b"))
+    steps = [StepRecord(trial=key, attempt=1, step="a"), StepRecord(trial=key, attempt=1, step="b", parent="a")]
+    record(root, *steps, StepRecord(trial=key, attempt=2, step="c", parent="b"))
     code, result = told("verify", root, "--deep")
     assert (code, details(result)) == (1, [("missing", "1 trials have a step whose parent is not on record")])
     assert result["damage"][0]["keys"] == [key]
@@ -136,9 +136,13 @@ def test_recovery_21_a_score_that_the_scorer_did_not_give_is_named(planned, told
 
 def test_recovery_21_a_score_of_a_scorer_that_is_not_planned_is_named(planned, told):
     root, ends = planned
-    stranger = Score(trial=ends[0].trial, attempt=1, scorer="vibes", value=1.0)
+    stranger = ScoreRecord(trial=ends[0].trial, attempt=1, scorer="vibes", value=1.0)
     record(
-        root, *whole(ends[0]), stranger, Score(trial=ends[1].trial, attempt=1, scorer="exact", value=1.0), finished=1
+        root,
+        *whole(ends[0]),
+        stranger,
+        ScoreRecord(trial=ends[1].trial, attempt=1, scorer="exact", value=1.0),
+        finished=1,
     )
     code, result = told("verify", root, "--deep")
     assert (code, len(result["damage"])) == (1, 1)
@@ -202,7 +206,7 @@ def test_recovery_21_an_artifact_with_other_content_is_named(planned, told):
 def test_recovery_21_result_files_are_held_against_the_journal(planned, told):
     """A defective one, one that contradicts, and one that the journal lacks."""
     root, ends = planned
-    record(root, *whole(ends[0]), Step(trial=ends[1].trial, attempt=1, step="a"), finished=1)
+    record(root, *whole(ends[0]), StepRecord(trial=ends[1].trial, attempt=1, step="a"), finished=1)
     leave_results(root, [msgspec.structs.replace(ends[0], scores={"exact": 0.125}), ends[1]])
     _, result = told("verify", root, "--deep")
     assert {item["kind"]: item["keys"] for item in result["damage"]} == {
@@ -219,7 +223,12 @@ def test_recovery_21_several_differences_are_named_one_by_one(planned, told, tex
     root, ends = planned
     answer, _, end = whole(ends[0])
     record(
-        root, answer, end, *whole(ends[1])[1:], Step(trial=ends[1].trial, attempt=1, step="b", parent="a"), finished=1
+        root,
+        answer,
+        end,
+        *whole(ends[1])[1:],
+        StepRecord(trial=ends[1].trial, attempt=1, step="b", parent="a"),
+        finished=1,
     )
     code, result = told("verify", root, "--deep")
     assert (code, len(result["damage"])) == (1, 4)
@@ -255,7 +264,7 @@ def long_run(tmp_path):
             stream.write(part)
         size = stream.tell()
     (root / "blobs" / "new").rename(root / "blobs" / digest.hexdigest())
-    session.append(Step(trial="t1", attempt=1, step="a"))
+    session.append(StepRecord(trial="t1", attempt=1, step="a"))
     cited = Envelope(type="step", trial="t1", blob=digest.hexdigest(), size=size)
     session._writer.commit(msgspec.json.encode(cited), "t1")
     finish_trials(session, "t2")
@@ -306,10 +315,10 @@ def test_recovery_25_the_parent_of_a_step_in_a_blob_is_checked(tmp_path, told):
     """A record that is stored as a blob takes part in the comparison like any other."""
     session = begin_run(tmp_path / "run")
     long = os.urandom(BLOB_BYTES // 2).hex()
-    session.append(Step(trial="t1", attempt=1, step="b", parent="a", result=long))
-    session.append(Answer(trial="t1", attempt=1, text=long))
-    session.append(Score(trial="t1", attempt=1, scorer="exact", value=1.0, metadata={"why": long}))
-    session.commit(Trial(trial="t1", attempt=1, status=Status.VALID, scores={"exact": 1.0}))
+    session.append(StepRecord(trial="t1", attempt=1, step="b", parent="a", result=long))
+    session.append(AnswerRecord(trial="t1", attempt=1, text=long))
+    session.append(ScoreRecord(trial="t1", attempt=1, scorer="exact", value=1.0, metadata={"why": long}))
+    session.commit(TrialRecord(trial="t1", attempt=1, status=Status.VALID, scores={"exact": 1.0}))
     session.close("interrupted", 130, finished=1)
     _, result = told("verify", tmp_path / "run", "--deep")
     assert result["blobs"] == 3

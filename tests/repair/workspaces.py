@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from evals import write_dataset, write_eval
-from holdfast.engine.opening.begin import begin_run
-from holdfast.engine.planning.plan import KeySet, Lane
+from holdfast.engine.opening.start import start_run
+from holdfast.engine.planning.plan import KeySet, TrialSequence
 from holdfast.run import RunReader, RunSession, open_session, session_record
 from holdfast.run.core.codec import decode
-from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.records import Status, TrialRecord
 from holdfast.run.core.result_file import RESULT, encode_result
 from holdfast.spec import load_eval, resolve
 
@@ -33,14 +33,16 @@ def workspace_eval(directory: Path, counts: dict[str, int], *, variants: Iterabl
     return write_eval(directory, data)
 
 
-def planned_run(eval_file: Path, root: Path, end: Callable[[Trial], Trial] | None = None) -> list[Trial]:
+def planned_run(
+    eval_file: Path, root: Path, end: Callable[[TrialRecord], TrialRecord] | None = None
+) -> list[TrialRecord]:
     """Begins a run of the eval, in which nothing is carried out; how its trials will have ended."""
-    begun = begin_run(resolve(load_eval(eval_file), str(eval_file)), root)
+    begun = start_run(resolve(load_eval(eval_file), str(eval_file)), root)
     ends = []
     for task in begun.prepared.tasks:
-        for cell in Lane(task, "m", KeySet([]), KeySet([])).cells():
+        for cell in TrialSequence(task, "m", KeySet([]), KeySet([])).cells():
             sample = task.dataset.key(cell.position)
-            trial = Trial(
+            trial = TrialRecord(
                 trial=cell.key,
                 attempt=1,
                 status=Status.VALID,
@@ -68,7 +70,7 @@ def begin_session_like(root: Path, **fields) -> RunSession:
     return open_session(root, make)
 
 
-def leave_results(root: Path, trials: Iterable[Trial]) -> None:
+def leave_results(root: Path, trials: Iterable[TrialRecord]) -> None:
     """Writes result files, without syncing each."""
     for trial in trials:
         directory = root / "artifacts" / trial.trial
@@ -76,12 +78,12 @@ def leave_results(root: Path, trials: Iterable[Trial]) -> None:
         (directory / RESULT).write_bytes(encode_result(trial))
 
 
-def ends_on_record(root: Path) -> list[Trial]:
+def ends_on_record(root: Path) -> list[TrialRecord]:
     """Every `trial` record of a run, in order."""
     reader = RunReader(root)
     try:
         records = (decode(line) for _, line in reader.stream([]))
-        return [record for record in records if isinstance(record, Trial)]
+        return [record for record in records if isinstance(record, TrialRecord)]
     finally:
         reader.close()
 
@@ -90,7 +92,7 @@ def lose_journal(root: Path) -> None:
     shutil.rmtree(root / "journal")
 
 
-def result_path(root: Path, trial: Trial) -> Path:
+def result_path(root: Path, trial: TrialRecord) -> Path:
     return root / "artifacts" / trial.trial / RESULT
 
 

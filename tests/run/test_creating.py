@@ -14,9 +14,9 @@ from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore
 from holdfast.run import RunReader, create_run
 from holdfast.run.core.inputs import SourceFile
-from holdfast.run.core.records import Note, Status, Step, Trial
+from holdfast.run.core.records import NoteRecord, Status, StepRecord, TrialRecord
 from holdfast.storage import RealFileSystem, take_lease
-from holdfast.testing.faulty_filesystem import OPERATIONS, Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import OPERATIONS, FaultyFileSystem, InjectedFault
 
 
 def test_a_new_run_holds_its_session_and_its_inputs(tmp_path):
@@ -50,9 +50,9 @@ def test_a_new_run_holds_its_session_and_its_inputs(tmp_path):
 def test_a_run_may_begin_with_records(tmp_path, count):
     """What it begins with is durable, in order and behind its session, before it has its name; large records too."""
     records = [
-        Step(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES),
-        Trial(trial="t1", attempt=1, status=Status.VALID),
-        Note(kind="k", text="last"),
+        StepRecord(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES),
+        TrialRecord(trial="t1", attempt=1, status=Status.VALID),
+        NoteRecord(kind="k", text="last"),
     ][3 - count :]
     disk = HeldDisk()
     session = create_run(tmp_path / "run", name="n", config={}, preload=iter(records), fs=disk)
@@ -117,7 +117,7 @@ def test_whatever_fails_during_creation_leaves_nothing_or_a_run(tmp_path, operat
     """Each operation in turn fails once: nothing under the run's name, or a run that opens; the next creation works."""
     for nth in range(1, 60):
         root = tmp_path / f"run-{operation}-{nth}"
-        fault = Fault(operation, nth, errno.ENOSPC)
+        fault = InjectedFault(operation, nth, errno.ENOSPC)
         disk = FaultyFileSystem(RealFileSystem(), [fault])
         hint = "holdfast resume"
         try:
@@ -197,5 +197,5 @@ def test_a_blob_that_cannot_be_read_is_told(tmp_path):
     """An unreadable blob is damage, not an exception."""
     store = BlobStore(RealFileSystem(), tmp_path)
     digest = store.put(b"content")
-    failing = BlobStore(FaultyFileSystem(RealFileSystem(), [Fault("read", 1, errno.EIO)]), tmp_path)
+    failing = BlobStore(FaultyFileSystem(RealFileSystem(), [InjectedFault("read", 1, errno.EIO)]), tmp_path)
     assert "cannot be read: Input/output error" in failing.check(digest, 7).detail

@@ -23,9 +23,9 @@ from holdfast.journal import JournalWriter
 from holdfast.journal.frame import COPY, decode_header
 from holdfast.run import RunReader
 from holdfast.run.core.codec import encode
-from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.records import Status, TrialRecord
 from holdfast.storage import RealFileSystem
-from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
 
 
 def drop_last_frame(path):
@@ -95,7 +95,7 @@ def test_resume_51_a_segment_that_was_sealed_but_not_renamed_is_not_in_doubt(tmp
 def test_resume_51_the_frame_is_synced_again_before_the_session_record(tmp_path):
     """A session that cannot settle what is in doubt does not begin."""
     root = crashed_run(tmp_path / "run", "t1")
-    failing = FaultyFileSystem(RealFileSystem(), [Fault("sync", 1, errno.EIO, "000002-")])
+    failing = FaultyFileSystem(RealFileSystem(), [InjectedFault("sync", 1, errno.EIO, "000002-")])
     with pytest.raises(StorageFailure):
         begin_session(root, fs=failing)
     assert not [line for _, line in read_run(root).records if b'"number":2' in line]
@@ -109,7 +109,9 @@ def test_resume_51_a_copy_may_be_in_doubt_itself(tmp_path, vanish):
     origin = data_pieces(segment_paths(root)[0].read_bytes())[-1].seq
     for number in (2, 3, 4):
         at_session_record = doubtful_frames(root) + 1
-        failing = FaultyFileSystem(RealFileSystem(), [Fault("write", at_session_record, errno.ENOSPC, f"{number:06}-")])
+        failing = FaultyFileSystem(
+            RealFileSystem(), [InjectedFault("write", at_session_record, errno.ENOSPC, f"{number:06}-")]
+        )
         with pytest.raises(StorageFailure):
             begin_session(root, fs=failing)
         assert copies_in(whole(segment_paths(root)[-1]))[-1] == (1, 0, origin)
@@ -175,7 +177,7 @@ def test_resume_51_two_writers_of_one_session_are_both_settled(tmp_path):
     session = begin_run(root)
     finish_trials(session, "t1")
     other = JournalWriter(RealFileSystem(), root / "journal", session.run, 1, writer=1)
-    other.commit(encode(Trial(trial="t2", attempt=1, status=Status.VALID)), "t2")
+    other.commit(encode(TrialRecord(trial="t2", attempt=1, status=Status.VALID)), "t2")
     other.abandon()
     session.abandon()
     begin_session(root).abandon()
@@ -187,7 +189,7 @@ def test_resume_51_two_writers_of_one_session_are_both_settled(tmp_path):
 def test_a_frame_that_nobody_can_vouch_for_is_not_counted(tmp_path):
     """A reader whose own sync fails leaves the last frame out, and counts it once the sync succeeds."""
     root = crashed_run(tmp_path / "run", "t1", "t2")
-    disk = FaultyFileSystem(RealFileSystem(), [Fault("settle", 0, errno.EIO)])
+    disk = FaultyFileSystem(RealFileSystem(), [InjectedFault("settle", 0, errno.EIO)])
     reader = RunReader(root, disk)
     assert list(reader.finished()) == ["t1"]
     assert len(list(reader.stream([]))) == len(read_run(root).records) - 1

@@ -23,9 +23,9 @@ from durable import (
 from holdfast.errors import NotARun, ResumeAborted, RunHeld, StorageFailure
 from holdfast.journal import BLOB_BYTES
 from holdfast.run import RunReader, find_run, open_session
-from holdfast.run.core.records import Note, Status, Step, Trial
+from holdfast.run.core.records import NoteRecord, Status, StepRecord, TrialRecord
 from holdfast.storage import RealFileSystem
-from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
 
 
 def notes_of(root):
@@ -98,8 +98,8 @@ def test_recovery_23_artifacts_that_are_gone_are_said(tmp_path):
     """A finished trial whose files are missing keeps its record, and is named."""
     session = begin_run(tmp_path / "run")
     for number in range(5):
-        session.append(Trial(trial=f"t{number}", attempt=1, status=Status.VALID, artifacts={"diff": "00"}))
-    session.commit(Trial(trial="t9", attempt=1, status=Status.VALID))
+        session.append(TrialRecord(trial=f"t{number}", attempt=1, status=Status.VALID, artifacts={"diff": "00"}))
+    session.commit(TrialRecord(trial="t9", attempt=1, status=Status.VALID))
     session.close("complete", finished=6)
     (tmp_path / "run" / "artifacts" / "t1").mkdir()
     notes, _ = notes_of(tmp_path / "run")
@@ -218,7 +218,7 @@ def test_each_session_pins_what_was_there_before_it(tmp_path):
 def test_a_session_that_cannot_be_recorded_is_a_storage_failure(tmp_path, operation, make):
     """The disk fails at the session's first bytes: told as such; the next session opens."""
     root = make(tmp_path / "run", "t1")
-    fs = FaultyFileSystem(RealFileSystem(), [Fault(operation, 1, errno.ENOSPC, "000002-")])
+    fs = FaultyFileSystem(RealFileSystem(), [InjectedFault(operation, 1, errno.ENOSPC, "000002-")])
     with pytest.raises(StorageFailure, match="No space left on device"):
         begin_session(root, fs=fs)
     session = begin_session(root)
@@ -229,31 +229,31 @@ def test_a_session_that_cannot_be_recorded_is_a_storage_failure(tmp_path, operat
 def test_a_parent_that_cannot_be_synced_is_a_storage_failure_unless_it_is_not_ours(tmp_path):
     """An I/O error stops the session; a directory that this user may not open does not."""
     root = crashed_run(tmp_path / "run", "t1")
-    failing = FaultyFileSystem(RealFileSystem(), [Fault("sync_directory", 1, errno.EIO)])
+    failing = FaultyFileSystem(RealFileSystem(), [InjectedFault("sync_directory", 1, errno.EIO)])
     with pytest.raises(StorageFailure, match="could not be synced: Input/output error"):
         begin_session(root, fs=failing)
-    forbidden = FaultyFileSystem(RealFileSystem(), [Fault("sync_directory", 1, errno.EACCES)])
+    forbidden = FaultyFileSystem(RealFileSystem(), [InjectedFault("sync_directory", 1, errno.EACCES)])
     begin_session(root, fs=forbidden).abandon()
 
 
 def test_a_session_whose_lease_ran_out_records_nothing_more(tmp_path):
     """Whoever may have been replaced does not write beside its successor."""
     session = begin_run(tmp_path / "run")
-    session.commit(Note(kind="k", text="before"))
+    session.commit(NoteRecord(kind="k", text="before"))
     session._lease.release()
     for hand_in in (session.append, session.commit):
         with pytest.raises(RunHeld, match=r"holds the run .* no more"):
-            hand_in(Note(kind="k", text="after"))
+            hand_in(NoteRecord(kind="k", text="after"))
     session.abandon()
     assert not [line for _, line in read_run(tmp_path / "run").records if b"after" in line]
 
 
 def test_a_blob_that_cannot_be_written_is_a_storage_failure_and_the_session_goes_on(tmp_path):
     """The record is refused to its maker; others are still recorded."""
-    fs = FaultyFileSystem(RealFileSystem(), [Fault("create", 1, errno.ENOSPC, "blobs")])
+    fs = FaultyFileSystem(RealFileSystem(), [InjectedFault("create", 1, errno.ENOSPC, "blobs")])
     session = begin_run(tmp_path / "run", fs=fs)
     with pytest.raises(StorageFailure, match=r"blob .* could not be written: No space"):
-        session.commit(Step(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES))
+        session.commit(StepRecord(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES))
     finish_trials(session, "t2")
     session.close("complete", finished=1)
     assert read_run(tmp_path / "run").finished == ["t2"]
@@ -264,8 +264,8 @@ def test_records_may_be_handed_in_by_coroutines(tmp_path):
     session = begin_run(tmp_path / "run")
 
     async def work():
-        await session.append_async(Note(kind="k", text="one"))
-        place = await session.commit_async(Note(kind="k", text="two"))
+        await session.append_async(NoteRecord(kind="k", text="one"))
+        place = await session.commit_async(NoteRecord(kind="k", text="two"))
         assert place.session == 1
 
     asyncio.run(work())
@@ -276,7 +276,7 @@ def test_records_may_be_handed_in_by_coroutines(tmp_path):
 
 def test_resume_49_an_end_that_cannot_be_written_lets_go_of_the_run(tmp_path):
     """The failure is told; the lease is free; what was acknowledged is there."""
-    fs = FaultyFileSystem(RealFileSystem(), [Fault("create", 1, errno.ENOSPC, "000001-0000-000002")])
+    fs = FaultyFileSystem(RealFileSystem(), [InjectedFault("create", 1, errno.ENOSPC, "000001-0000-000002")])
     session = begin_run(tmp_path / "run", fs=fs)
     finish_trials(session, "t1")
     with pytest.raises(StorageFailure):
@@ -292,7 +292,7 @@ def test_recovery_22_an_index_that_cannot_follow_the_end_costs_nothing(tmp_path)
     fs = FaultyFileSystem(RealFileSystem(), [])
     session = begin_run(tmp_path / "run", fs=fs)
     finish_trials(session, "t1")
-    fs._faults.append(Fault("list", 0, errno.EIO))
+    fs._faults.append(InjectedFault("list", 0, errno.EIO))
     session.close("complete", finished=1)
     assert verified(tmp_path / "run").ok
 

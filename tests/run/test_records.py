@@ -22,14 +22,14 @@ from holdfast.run.core.records import (
     KEPT,
     NOT_KEPT,
     RECORD_TYPES,
-    Answer,
-    Note,
+    AnswerRecord,
+    NoteRecord,
     Record,
-    Score,
-    Session,
+    ScoreRecord,
+    SessionRecord,
     Status,
-    Step,
-    Trial,
+    StepRecord,
+    TrialRecord,
     decode_summary,
 )
 from holdfast.storage import RealFileSystem
@@ -112,18 +112,18 @@ def test_every_record_type_is_tested():
 
 def test_a_default_is_left_out_of_the_bytes():
     """A record costs only the fields that say something."""
-    assert encode(Answer(trial="t1", attempt=1)) == b'{"type":"answer","trial":"t1","attempt":1}'
+    assert encode(AnswerRecord(trial="t1", attempt=1)) == b'{"type":"answer","trial":"t1","attempt":1}'
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize(
     "make",
     [
-        lambda value: Step(trial="t1", attempt=1, step="s", result={"a": [1, {"b": value}]}),
-        lambda value: Step(trial="t1", attempt=1, step="s", cost=value),
-        lambda value: Score(trial="t1", attempt=1, scorer="s", value=value),
-        lambda value: Note(kind="k", text="t", data=(1, value)),
-        lambda value: Score(trial="t1", attempt=1, scorer="s", metadata={"x": value}),
+        lambda value: StepRecord(trial="t1", attempt=1, step="s", result={"a": [1, {"b": value}]}),
+        lambda value: StepRecord(trial="t1", attempt=1, step="s", cost=value),
+        lambda value: ScoreRecord(trial="t1", attempt=1, scorer="s", value=value),
+        lambda value: NoteRecord(kind="k", text="t", data=(1, value)),
+        lambda value: ScoreRecord(trial="t1", attempt=1, scorer="s", metadata={"x": value}),
     ],
 )
 def test_resume_33_a_number_that_json_cannot_hold_is_refused_to_its_maker(make, value):
@@ -134,7 +134,7 @@ def test_resume_33_a_number_that_json_cannot_hold_is_refused_to_its_maker(make, 
 
 def test_a_missing_value_beside_finite_numbers_is_kept():
     """None is no NaN."""
-    record = Step(trial="t1", attempt=1, step="s", result=[None, 1.5, "null"])
+    record = StepRecord(trial="t1", attempt=1, step="s", result=[None, 1.5, "null"])
     assert decode(encode(record)) == record
 
 
@@ -143,20 +143,20 @@ def test_resume_33_a_lone_surrogate_is_refused_to_its_maker(text):
     """Text that is no Unicode gets a sentence, as a value and as a key."""
     for result in (text, {text: 1}, [text]):
         with pytest.raises(UsageError, match="step record cannot be written as JSON"):
-            encode(Step(trial="t1", attempt=1, step="s", result=result))
+            encode(StepRecord(trial="t1", attempt=1, step="s", result=result))
 
 
 @pytest.mark.parametrize("value", [2**64, -(2**63) - 1, 10**400, 10**4000])
 def test_resume_33_a_huge_integer_comes_back_exactly(value):
     """An integer beyond 64 bits is not turned into a float."""
-    record = Step(trial="t1", attempt=1, step="s", result=value)
+    record = StepRecord(trial="t1", attempt=1, step="s", result=value)
     assert decode(encode(record)).result == value
 
 
 def test_resume_33_an_integer_that_python_will_not_print_is_refused_to_its_maker():
     """An integer of more than 4,300 digits gets a sentence."""
     with pytest.raises(UsageError, match="step record cannot be written"):
-        encode(Step(trial="t1", attempt=1, step="s", result=10**5000))
+        encode(StepRecord(trial="t1", attempt=1, step="s", result=10**5000))
 
 
 def test_resume_33_a_value_that_is_no_json_is_refused_to_its_maker():
@@ -165,16 +165,16 @@ def test_resume_33_a_value_that_is_no_json_is_refused_to_its_maker():
     endless.append(endless)
     for result in (object(), {None: 1}, endless):
         with pytest.raises(UsageError, match="step record cannot be written as JSON"):
-            encode(Step(trial="t1", attempt=1, step="s", result=result))
+            encode(StepRecord(trial="t1", attempt=1, step="s", result=result))
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        Score(trial="t1", attempt=1, scorer="s", value=True),
-        Trial(trial="t1", attempt=1, status="splendid"),
-        Answer(trial=7, attempt=1),
-        Note(kind="k", text=None),
+        ScoreRecord(trial="t1", attempt=1, scorer="s", value=True),
+        TrialRecord(trial="t1", attempt=1, status="splendid"),
+        AnswerRecord(trial=7, attempt=1),
+        NoteRecord(kind="k", text=None),
     ],
 )
 def test_resume_33_a_record_that_could_not_be_read_back_is_refused_to_its_maker(length, record):
@@ -194,7 +194,7 @@ def test_unknown_types_and_layouts_are_passed_over():
 def test_unknown_fields_of_a_known_type_are_passed_over():
     """A newer version's field does not keep the record from being read."""
     line = b'{"type":"answer","mood":"good","trial":"t1","attempt":1,"text":"a"}'
-    assert decode(line) == Answer(trial="t1", attempt=1, text="a")
+    assert decode(line) == AnswerRecord(trial="t1", attempt=1, text="a")
 
 
 @pytest.mark.parametrize("line", [b"", b"[]", b"{", b'{"a":1}', b"\xff", b"null", b"[" * 200_000])
@@ -208,7 +208,7 @@ def test_a_line_that_is_no_record_is_nothing(line):
 @pytest.mark.parametrize("status", list(Status))
 def test_the_index_knows_which_trials_are_kept(status):
     """Valid, limited and blocked ends are kept; failed and unfinished ones are not."""
-    entry = classify(encode(Trial(trial="t1", attempt=1, status=status, cost=0.5)))
+    entry = classify(encode(TrialRecord(trial="t1", attempt=1, status=status, cost=0.5)))
     kept = status in {Status.VALID, Status.LIMITED, Status.BLOCKED}
     assert (entry.kind, entry.key, entry.flag) == ("trial", "t1", KEPT if kept else NOT_KEPT)
     summary = decode_summary(entry.data)
@@ -219,9 +219,9 @@ def test_resume_33_a_record_over_8_mib_goes_to_a_blob_and_comes_back(tmp_path):
     """The journal holds a citation; whoever reads the run gets the record whole."""
     root = tmp_path / "run"
     session = begin_run(root)
-    large = Step(trial="t1", attempt=1, step="s", result="ü" * BLOB_BYTES)
+    large = StepRecord(trial="t1", attempt=1, step="s", result="ü" * BLOB_BYTES)
     session.commit(large)
-    session.commit(Step(trial="t1", attempt=1, step="s2", result="small"))
+    session.commit(StepRecord(trial="t1", attempt=1, step="s2", result="small"))
     session.reader.refresh()
     rows = list(session.reader.index.rows("step", "t1"))
     assert session.reader.read(rows[0]) == large
@@ -235,11 +235,11 @@ def test_resume_33_a_record_over_8_mib_goes_to_a_blob_and_comes_back(tmp_path):
 def test_a_record_of_exactly_8_mib_stays_in_the_journal(tmp_path):
     """The border belongs to the journal."""
     blobs = BlobStore(RealFileSystem(), tmp_path)
-    empty = encode(Step(trial="t1", attempt=1, step="s", result=""))
-    line = encode(Step(trial="t1", attempt=1, step="s", result="x" * (BLOB_BYTES - len(empty))))
+    empty = encode(StepRecord(trial="t1", attempt=1, step="s", result=""))
+    line = encode(StepRecord(trial="t1", attempt=1, step="s", result="x" * (BLOB_BYTES - len(empty))))
     assert len(line) == BLOB_BYTES
     assert outsource(line, blobs) is line
-    longer = encode(Step(trial="t1", attempt=1, step="s", result="x" * (BLOB_BYTES - len(empty) + 1)))
+    longer = encode(StepRecord(trial="t1", attempt=1, step="s", result="x" * (BLOB_BYTES - len(empty) + 1)))
     cited = citation(outsource(longer, blobs))
     assert (cited.type, cited.trial, cited.size) == ("step", "t1", BLOB_BYTES + 1)
 
@@ -247,20 +247,22 @@ def test_a_record_of_exactly_8_mib_stays_in_the_journal(tmp_path):
 def test_the_end_of_a_trial_stays_in_the_journal_however_large(tmp_path):
     """Whether a trial is finished never depends on a second file."""
     blobs = BlobStore(RealFileSystem(), tmp_path)
-    line = encode(Trial(trial="t1", attempt=1, status=Status.VALID, axes={"a": "x" * BLOB_BYTES}))
+    line = encode(TrialRecord(trial="t1", attempt=1, status=Status.VALID, axes={"a": "x" * BLOB_BYTES}))
     assert outsource(line, blobs) is line
 
 
 def test_text_that_mentions_a_blob_is_no_citation():
     """A model that writes about blobs is not taken for one."""
-    line = encode(Answer(trial="t1", attempt=1, value={"blob": "0" * 32, "size": 3}))
+    line = encode(AnswerRecord(trial="t1", attempt=1, value={"blob": "0" * 32, "size": 3}))
     assert cited_blob(line) is None
-    assert cited_blob(encode(Note(kind="k", text='"blob":"x"'))) is None
+    assert cited_blob(encode(NoteRecord(kind="k", text='"blob":"x"'))) is None
 
 
 def test_a_record_prints_as_plain_json():
     """Any JSON reader reads a record."""
-    session = Session(number=1, run="ab", name="n", at="now", version="0", pins=[SegmentPin(1, 0, 1, 3, "ff", True)])
+    session = SessionRecord(
+        number=1, run="ab", name="n", at="now", version="0", pins=[SegmentPin(1, 0, 1, 3, "ff", True)]
+    )
     assert json.loads(encode(session)) == {
         "type": "session",
         "number": 1,

@@ -13,14 +13,14 @@ from pathlib import Path
 from holdfast.errors import RunHeld
 from holdfast.storage import RealFileSystem, take_lease
 from holdfast.storage.leases.local import find_holder
-from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
 
 warnings.simplefilter("ignore")
 
 
 def disk(kind: str):
     real = RealFileSystem()
-    return real if kind == "locks" else FaultyFileSystem(real, [Fault("lock", 0, errno.ENOLCK)])
+    return real if kind == "locks" else FaultyFileSystem(real, [InjectedFault("lock", 0, errno.ENOLCK)])
 
 
 def probe(run: Path, kind: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.storage import RealFileSystem, crashpoints, write_atomically
 from holdfast.storage.filesystem import read_bytes, sync_name
-from holdfast.testing.faulty_filesystem import OPERATIONS, Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import OPERATIONS, FaultyFileSystem, InjectedFault
 from holdfast.testing.recording_filesystem import (
     FileNode,
     RecordingFileSystem,
@@ -125,7 +125,7 @@ def test_a_replacement_that_fails_keeps_the_old_content(tmp_path, operation):
     path = tmp_path / "config.yaml"
     path.write_bytes(b"old")
     with pytest.raises(OSError, match="No space"):
-        write_atomically(FaultyFileSystem(RealFileSystem(), [Fault(operation, 1, errno.ENOSPC)]), path, b"new")
+        write_atomically(FaultyFileSystem(RealFileSystem(), [InjectedFault(operation, 1, errno.ENOSPC)]), path, b"new")
     assert path.read_bytes() == b"old"
 
 
@@ -144,15 +144,15 @@ def test_a_file_that_shrinks_while_it_is_read_gives_what_is_left(tmp_path):
 
 def test_a_name_is_synced_unless_its_directory_is_not_ours(tmp_path):
     """An error of the disk is told; a directory that this user may not open is left alone."""
-    sync_name(FaultyFileSystem(RealFileSystem(), [Fault("sync_directory", 1, errno.EACCES)]), tmp_path / "x")
+    sync_name(FaultyFileSystem(RealFileSystem(), [InjectedFault("sync_directory", 1, errno.EACCES)]), tmp_path / "x")
     with pytest.raises(OSError, match="Input/output"):
-        sync_name(FaultyFileSystem(RealFileSystem(), [Fault("sync_directory", 1, errno.EIO)]), tmp_path / "x")
+        sync_name(FaultyFileSystem(RealFileSystem(), [InjectedFault("sync_directory", 1, errno.EIO)]), tmp_path / "x")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_fault_strikes_the_nth_call_on_its_paths_and_no_other(tmp_path, operation):
     """Counted per fault, on paths that contain its word."""
-    fs = FaultyFileSystem(RealFileSystem(), [Fault(operation, 2, errno.EIO, "struck")])
+    fs = FaultyFileSystem(RealFileSystem(), [InjectedFault(operation, 2, errno.EIO, "struck")])
     spared, struck = tmp_path / "spared", tmp_path / "struck"
     spared.mkdir()
     struck.mkdir()
@@ -189,14 +189,14 @@ def act(fs, operation, path):
 
 def test_a_fault_may_strike_every_call(tmp_path):
     """Number 0 means always; an operation that does not exist is refused."""
-    fs = FaultyFileSystem(RealFileSystem(), [Fault("list", 0, errno.EIO)])
+    fs = FaultyFileSystem(RealFileSystem(), [InjectedFault("list", 0, errno.EIO)])
     for _ in range(3):
         with pytest.raises(OSError, match="Input/output error"):
             fs.list(tmp_path)
     (tmp_path / "tree").mkdir()
     fs.remove_tree(tmp_path / "tree")
     with pytest.raises(ValueError, match="no operation 'explode'"):
-        FaultyFileSystem(RealFileSystem(), [Fault("explode", 1, errno.EIO)])
+        FaultyFileSystem(RealFileSystem(), [InjectedFault("explode", 1, errno.EIO)])
 
 
 @pytest.fixture
@@ -263,7 +263,7 @@ def test_a_directory_survives_with_what_is_in_it(recorded, tmp_path):
 
 def test_bytes_whose_sync_failed_are_never_vouched_for(tmp_path):
     """A later sync succeeds and makes nothing durable: the kernel has told its one error."""
-    recorded = RecordingFileSystem(FaultyFileSystem(RealFileSystem(), [Fault("sync", 1, errno.EIO)]), tmp_path)
+    recorded = RecordingFileSystem(FaultyFileSystem(RealFileSystem(), [InjectedFault("sync", 1, errno.EIO)]), tmp_path)
     file = recorded.create(tmp_path / "f")
     recorded.sync_directory(tmp_path)
     file.write(b"ab")

@@ -18,7 +18,7 @@ from holdfast.errors import RunHeld, StorageFailure
 from holdfast.storage import RealFileSystem, take_lease
 from holdfast.storage.leases.holder import Holder, decode_holder, is_alive, start_ticks, this_process
 from holdfast.storage.leases.local import find_holder
-from holdfast.testing.faulty_filesystem import Fault, FaultyFileSystem
+from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
 
 PROGRAM = str(Path(__file__).with_name("holder_process.py"))
 LONG = 1000.0
@@ -78,7 +78,7 @@ def start(tmp_path):
 
 
 def without_locks():
-    return FaultyFileSystem(RealFileSystem(), [Fault("lock", 0, errno.ENOLCK)])
+    return FaultyFileSystem(RealFileSystem(), [InjectedFault("lock", 0, errno.ENOLCK)])
 
 
 def take(kind, run, lifetime=LONG):
@@ -264,7 +264,7 @@ def test_a_holder_that_cannot_be_seen_from_here_is_respected(tmp_path):
 def test_a_lease_file_that_cannot_be_opened_is_a_storage_failure(tmp_path):
     """An error that does not mean "no locks here" is told as what it is."""
     with pytest.raises(StorageFailure, match="cannot be taken: Input/output error"):
-        take_lease(FaultyFileSystem(RealFileSystem(), [Fault("lock", 1, errno.EIO)]), tmp_path)
+        take_lease(FaultyFileSystem(RealFileSystem(), [InjectedFault("lock", 1, errno.EIO)]), tmp_path)
 
 
 def test_a_replaced_holder_knows_it(tmp_path):

@@ -6,7 +6,7 @@ from dataset_files import open_rows, write_jsonl
 from holdfast.spec import Operation, Shuffle
 from holdfast.tasks import Dataset, Rows
 from holdfast.tasks.datasets.columns import Columns
-from holdfast.tasks.datasets.derived_cache import Shelf
+from holdfast.tasks.datasets.derived_cache import DerivedCache
 
 COUNT = 2500
 
@@ -15,7 +15,7 @@ COUNT = 2500
 def rows(tmp_path):
     given = [{"id": f"s{number % 2400}", "input": f"q{number % 2400}"} for number in range(COUNT)]
     opened = open_rows(write_jsonl(tmp_path / "a.jsonl", given))
-    opened.shelf = Shelf()
+    opened.shelf = DerivedCache()
     return opened
 
 
@@ -28,7 +28,7 @@ def identities(rows: Rows, columns: Columns | None = None) -> list:
 def keep(rows: Rows, directory) -> None:
     """As a session does that has begun, and as the next one finds it."""
     rows.shelf.keep(directory)
-    rows.shelf = Shelf(directory)
+    rows.shelf = DerivedCache(directory)
 
 
 def refuse_to_read(monkeypatch) -> None:
@@ -48,7 +48,7 @@ def test_a_large_dataset_is_digested_once(rows, tmp_path, monkeypatch):
 
 def test_nothing_is_written_before_there_is_leave(rows, tmp_path):
     """Whoever only looks at a run leaves nothing in it."""
-    rows.shelf = Shelf(tmp_path / "shelf")
+    rows.shelf = DerivedCache(tmp_path / "shelf")
     identities(rows)
     assert not (tmp_path / "shelf").exists()
 
@@ -56,7 +56,7 @@ def test_nothing_is_written_before_there_is_leave(rows, tmp_path):
 def test_a_small_dataset_leaves_nothing(tmp_path):
     """What is worked out in no time is not kept."""
     rows = open_rows(write_jsonl(tmp_path / "a.jsonl", [{"input": "q"}]))
-    rows.shelf = Shelf()
+    rows.shelf = DerivedCache()
     identities(rows)
     rows.shelf.keep(tmp_path / "shelf")
     assert not (tmp_path / "shelf").exists()
@@ -92,7 +92,7 @@ def test_a_file_under_another_name_is_not_believed(rows, tmp_path):
     keep(rows, tmp_path / "shelf")
     (file,) = (tmp_path / "shelf").iterdir()
     other = open_rows(write_jsonl(tmp_path / "b.jsonl", [{"input": f"other {number}"} for number in range(COUNT)]))
-    other.shelf = Shelf()
+    other.shelf = DerivedCache()
     own = identities(other)
     keep(other, tmp_path / "other")
     (theirs,) = (tmp_path / "other").iterdir()

@@ -10,7 +10,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message, Reply
 from holdfast.spec import DatasetSpec, TaskSpec
 from holdfast.tasks import Answer, Sample, Task, adapt_task, build_task, conversation, exact, generate
-from holdfast.tasks.conversation import InvalidPrompt
+from holdfast.tasks.prompt import InvalidPrompt
 
 COUNTRIES = [{"country": "France", "capital": "Paris"}, {"country": "Italy", "capital": "Rome"}]
 

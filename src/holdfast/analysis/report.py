@@ -16,7 +16,7 @@ from holdfast.analysis.tally import Metric, Tally
 from holdfast.models.message import Usage
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import FAILURES, KEPT, Score, Session, Status, Trial
+from holdfast.run.core.records import FAILURES, KEPT, ScoreRecord, SessionRecord, Status, TrialRecord
 from holdfast.run.fold.missing_scores import lacking_scores
 
 _TRIAL = b'"type":"trial"'
@@ -71,14 +71,14 @@ class _Group:
         self.failed: set[str] = set()
         self.seconds = 0.0
 
-    def take(self, trial: Trial) -> None:
+    def take(self, trial: TrialRecord) -> None:
         self.all.add(trial)
         self.failed.discard(trial.trial)
         self.seconds += trial.seconds
         for axis, value in trial.axes.items():
             self.by_axis.setdefault(axis, {}).setdefault(value, Tally()).add(trial)
 
-    def take_failure(self, trial: Trial) -> None:
+    def take_failure(self, trial: TrialRecord) -> None:
         self.failed.add(trial.trial)
         if trial.status is Status.FAILED:
             self.all.add_failed(trial)
@@ -128,13 +128,13 @@ def make_report(reader: RunReader) -> Report:
     )
 
 
-def _collect(reader: RunReader, session: Session | None) -> dict[tuple[str, str], _Group]:
+def _collect(reader: RunReader, session: SessionRecord | None) -> dict[tuple[str, str], _Group]:
     groups = {(entry.task, entry.model): _Group(entry.planned) for entry in (session.plan if session else [])}
     counting = reader.kept_more_than_once()
     for ident, line in reader.stream([], "trial", "score"):
         if line.startswith(_SCORE, 1) and b'"task":' in line:
             _take_late(groups, decode(line))
-        if not line.startswith(_TRIAL, 1) or not isinstance(trial := decode(line), Trial):
+        if not line.startswith(_TRIAL, 1) or not isinstance(trial := decode(line), TrialRecord):
             continue
         if (group := groups.get((trial.task, trial.model))) is None:
             continue
@@ -154,7 +154,7 @@ def _is_kept(reader: RunReader, key: str) -> bool:
 
 def _take_late(groups: dict[tuple[str, str], _Group], score: object) -> None:
     """Takes in the score of a scorer that was added after the trial had ended."""
-    if isinstance(score, Score) and score.value is not None and (score.task, score.model) in groups:
+    if isinstance(score, ScoreRecord) and score.value is not None and (score.task, score.model) in groups:
         groups[score.task, score.model].take_score(score.scorer, score.value, score.axes)
 
 

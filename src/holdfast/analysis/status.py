@@ -16,7 +16,7 @@ import msgspec
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import BY_MODEL, FAILURE, FAILURES, KEPT, Change, Note, Status, decode_summary
+from holdfast.run.core.records import BY_MODEL, FAILURE, FAILURES, KEPT, Change, NoteRecord, Status, decode_summary
 from holdfast.run.fold.missing_scores import lacking_scores
 from holdfast.run.fold.remaining import owed_and_why, reasons
 from holdfast.run.remote.upload_lag import Lag, read_lag
@@ -24,8 +24,8 @@ from holdfast.run.remote.uploader import spool_root
 from holdfast.storage.leases.holder import Holder
 from holdfast.storage.leases.local import find_holder
 from holdfast.storage.leases.remote import Published, find_remote_holder
-from holdfast.storage.object_store import RemoteStore
-from holdfast.storage.tolerated_failures import Failure
+from holdfast.storage.object_store import ObjectStore
+from holdfast.storage.tolerated_failures import ToleratedFailure
 
 
 class SessionStatus(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class SessionStatus(msgspec.Struct, frozen=True):
     """Trials that it finished."""
     changes: list[Change] = []
     """What it changed of the configuration."""
-    failures: list[Failure] = []
+    failures: list[ToleratedFailure] = []
     """What could not be written beside the journal, and stopped nothing; counted once the session has ended."""
 
 
@@ -125,7 +125,7 @@ def _remote(reader: RunReader) -> RemoteStatus | None:
     if not reader.url:
         return None
     try:
-        published = find_remote_holder(RemoteStore(reader.url))
+        published = find_remote_holder(ObjectStore(reader.url))
     except HoldfastError:
         published = None
     return RemoteStatus(reader.url, read_lag(spool_root(reader.url)) or Lag(), published)
@@ -195,12 +195,12 @@ def _sessions(reader: RunReader, holder: Holder | None) -> list[SessionStatus]:
     return found
 
 
-def _failures(reader: RunReader) -> dict[int, list[Failure]]:
+def _failures(reader: RunReader) -> dict[int, list[ToleratedFailure]]:
     """By session: counted at its end, or as each was noted when it first happened."""
-    found: dict[int, list[Failure]] = {}
+    found: dict[int, list[ToleratedFailure]] = {}
     for row in reader.index.rows("note", ""):
         note = reader.read(row)
-        if isinstance(note, Note) and note.kind == FAILURE:
+        if isinstance(note, NoteRecord) and note.kind == FAILURE:
             found.setdefault(row.ident.session, []).extend(_told([note.data]))
     for end in reader.ends:
         if counted := _told(end.ledger.get(FAILURES)):
@@ -208,9 +208,9 @@ def _failures(reader: RunReader) -> dict[int, list[Failure]]:
     return found
 
 
-def _told(data: Any) -> list[Failure]:
+def _told(data: Any) -> list[ToleratedFailure]:
     try:
-        return msgspec.convert(data, list[Failure])
+        return msgspec.convert(data, list[ToleratedFailure])
     except msgspec.ValidationError:
         # A later version may tell more, and otherwise.
         return []

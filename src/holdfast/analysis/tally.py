@@ -12,7 +12,7 @@ from collections import Counter
 import msgspec
 
 from holdfast.models.message import Usage
-from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.records import Status, TrialRecord
 
 
 class Metric(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,7 +32,7 @@ class Tally:
         self._costs = array("d")
         self._values: dict[str, array[float]] = {}
 
-    def add(self, trial: Trial) -> None:
+    def add(self, trial: TrialRecord) -> None:
         """Takes in a final record that counts."""
         self.statuses[trial.status.value] += 1
         self._spend(trial)
@@ -42,11 +42,11 @@ class Tally:
     def add_score(self, scorer: str, value: float) -> None:
         self._values.setdefault(scorer, array("d")).append(value)
 
-    def add_failed(self, trial: Trial) -> None:
+    def add_failed(self, trial: TrialRecord) -> None:
         """Takes in an attempt that failed and was followed by another, or is still owed one."""
         self._spend(trial)
 
-    def _spend(self, trial: Trial) -> None:
+    def _spend(self, trial: TrialRecord) -> None:
         self._costs.append(trial.cost)
         if trial.usage is not None:
             self.usage = self.usage + trial.usage

@@ -11,8 +11,8 @@ from typing import Any
 
 from holdfast.api.run import Run
 from holdfast.engine.execution import Ended, Execution
-from holdfast.engine.opening.begin import Begun, begin_resume, begin_run
 from holdfast.engine.opening.complete import complete_run
+from holdfast.engine.opening.start import StartedSession, resume_run, start_run
 from holdfast.engine.planning.prepare import IN_MEMORY
 from holdfast.errors import ResumeAborted, StorageFailure, UsageError
 from holdfast.run.core.layout import Layout
@@ -70,12 +70,12 @@ async def evaluate_async(
     spec = _eval_of(made, models, name, settings)
     root = Path(run) if run is not None else None
     if root is None or not Layout(root).journal.is_dir():
-        begun = begin_run(spec, root, tasks=made, source="Python")
+        begun = start_run(spec, root, tasks=made, source="Python")
     elif (complete := complete_run(root, spec, made)) is not None:
         ended = Ended("completed", int(complete.blocked > 0), complete.planned, complete.planned, 0)
         return Run.open(root, ended=ended)
     else:
-        begun = begin_resume(root, offered=spec, tasks=made)
+        begun = resume_run(root, offered=spec, tasks=made)
     ended = await execute(begun)
     if ended.exit_code == StorageFailure.exit_code:
         raise StorageFailure(ended.warning)
@@ -84,7 +84,7 @@ async def evaluate_async(
     return Run.open(begun.root, ended=ended)
 
 
-async def execute(begun: Begun) -> Ended:
+async def execute(begun: StartedSession) -> Ended:
     """Carries out what is owed of a session that has begun, without display."""
     execution = Execution(begun.session, begun.prepared)
     return await execution.run(signals=False)

@@ -14,10 +14,10 @@ from typing import Any, Self
 from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import SessionStatus, run_status
 from holdfast.engine.execution import Ended
-from holdfast.journal import Row
+from holdfast.journal import IndexRow
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import Large, RunReader
-from holdfast.run.core.records import Answer, Score, Session, Step, Trial
+from holdfast.run.core.records import AnswerRecord, ScoreRecord, SessionRecord, StepRecord, TrialRecord
 from holdfast.run.fold.missing_scores import lacking_scores
 from holdfast.run.locate import find_run
 
@@ -57,7 +57,7 @@ class Run:
         return 0 < self.planned <= self.finished and not lacking_scores(self._reader)
 
     @property
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[SessionRecord]:
         return list(self._reader.sessions)
 
     @property
@@ -65,17 +65,17 @@ class Run:
         """Every session: what it changed, kept and may have paid twice, and how it ended."""
         return run_status(self._reader).sessions
 
-    def trials(self) -> Iterator[Trial]:
+    def trials(self) -> Iterator[TrialRecord]:
         """The end of every attempt on record, in the order of the run; one at a time."""
-        yield from self._records(Trial, "trial")
+        yield from self._records(TrialRecord, "trial")
 
-    def steps(self, trial: str | None = None) -> Iterator[Step]:
+    def steps(self, trial: str | None = None) -> Iterator[StepRecord]:
         """Every step on record, or those of one trial, one at a time."""
         if trial is None:
-            yield from self._records(Step, "step")
+            yield from self._records(StepRecord, "step")
             return
         for row in self._reader.index.rows("step", trial):
-            if isinstance(record := self._reader.read(row), Step):
+            if isinstance(record := self._reader.read(row), StepRecord):
                 yield record
 
     def trial_keys(self) -> Iterator[str]:
@@ -84,18 +84,22 @@ class Run:
         keys = merge(*((row.key for row in self._reader.index.rows(kind)) for kind in kinds))
         yield from (key for key, _ in groupby(keys))
 
-    def records_of(self, trial: str) -> list[Step | Answer | Score | Trial]:
+    def records_of(self, trial: str) -> list[StepRecord | AnswerRecord | ScoreRecord | TrialRecord]:
         """Everything on record of one trial, in the order it was written."""
         records = (self._reader.read(row) for row in self._rows(trial))
-        return [record for record in records if isinstance(record, Step | Answer | Score | Trial)]
+        return [
+            record for record in records if isinstance(record, StepRecord | AnswerRecord | ScoreRecord | TrialRecord)
+        ]
 
-    def transcript(self, trial: str) -> Iterator[Step | Answer | Score | Trial | Large]:
+    def transcript(self, trial: str) -> Iterator[StepRecord | AnswerRecord | ScoreRecord | TrialRecord | Large]:
         """As `records_of`, one at a time, and records of many megabytes in pieces."""
         for row in self._rows(trial):
-            if isinstance(record := self._reader.read_or_open(row), Step | Answer | Score | Trial | Large):
+            if isinstance(
+                record := self._reader.read_or_open(row), StepRecord | AnswerRecord | ScoreRecord | TrialRecord | Large
+            ):
                 yield record
 
-    def _rows(self, trial: str) -> list[Row]:
+    def _rows(self, trial: str) -> list[IndexRow]:
         rows = [row for kind in ("step", "answer", "score", "trial") for row in self._reader.index.rows(kind, trial)]
         return sorted(rows, key=lambda row: row.ident)
 

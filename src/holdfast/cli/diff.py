@@ -9,8 +9,8 @@ import click
 
 from holdfast.cli.main import print_json
 from holdfast.cli.resume import edited_eval
-from holdfast.engine.opening.begin import last_session
 from holdfast.engine.opening.examine import Examiner
+from holdfast.engine.opening.start import last_session
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.reader import RunReader
 from holdfast.run.drift.gate import Decision, change_text

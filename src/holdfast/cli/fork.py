@@ -10,8 +10,8 @@ import click
 from holdfast.cli.main import print_json
 from holdfast.cli.resume import offered_eval, own_eval
 from holdfast.cli.ui.printable import many
-from holdfast.engine.opening.begin import default_root
 from holdfast.engine.opening.fork import Forked, fork
+from holdfast.engine.opening.start import default_root
 from holdfast.run.locate import find_run
 
 

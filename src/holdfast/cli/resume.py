@@ -8,9 +8,9 @@ import click
 
 from holdfast.cli.main import print_json
 from holdfast.cli.ui.execute import carry_out, tell_kept
-from holdfast.engine.opening.begin import begin_resume, last_session
-from holdfast.engine.opening.begin_remote import begin_remote_resume, upload_rest
 from holdfast.engine.opening.complete import complete_run
+from holdfast.engine.opening.start import last_session, resume_run
+from holdfast.engine.opening.start_remote import resume_remote_run, upload_rest
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.engine.trials.reuse import Reuse
 from holdfast.errors import ConfigurationError, UsageError
@@ -39,7 +39,7 @@ def go_on(run: str, offered: EvalSpec | None = None, *, as_json: bool, reuse: Re
     """Executes what is owed of a run; where nothing is, says so and opens no session."""
     complete = complete_run(find_run(run), offered)
     if complete is None:
-        begun = begin_remote_resume(run, offered=offered) if is_url(run) else begin_resume(Path(run), offered=offered)
+        begun = resume_remote_run(run, offered=offered) if is_url(run) else resume_run(Path(run), offered=offered)
         begun.reuse = reuse
         if reuse is not None:
             reuse.leave_out(begun.session.reader)

@@ -11,8 +11,8 @@ from holdfast.cli.main import print_json
 from holdfast.cli.resume import go_on
 from holdfast.cli.ui.execute import carry_out
 from holdfast.cli.ui.printable import many
-from holdfast.engine.opening.begin import Begun, begin_run, default_root, plan_entries
-from holdfast.engine.opening.begin_remote import begin_remote_run, remote_exists
+from holdfast.engine.opening.start import StartedSession, default_root, plan_entries, start_run
+from holdfast.engine.opening.start_remote import remote_exists, start_remote_run
 from holdfast.engine.planning.forecast import Forecast, forecast
 from holdfast.engine.planning.prepare import FreshInputs, Prepared, prepare
 from holdfast.engine.trials.reuse import Reuse
@@ -77,10 +77,10 @@ def _refuse_foreign(run_dir: str | None) -> None:
         raise UsageError(f"{run_dir} is a URL, and of no object store that is known.", hint=f"There are {known}.")
 
 
-def _begin(spec: EvalSpec, run_dir: str | None, source: str) -> Begun:
+def _begin(spec: EvalSpec, run_dir: str | None, source: str) -> StartedSession:
     if run_dir is not None and is_url(run_dir):
-        return begin_remote_run(spec, run_dir, source=source)
-    return begin_run(spec, Path(run_dir) if run_dir else default_root(spec), source=source)
+        return start_remote_run(spec, run_dir, source=source)
+    return start_run(spec, Path(run_dir) if run_dir else default_root(spec), source=source)
 
 
 def _is_there(run_dir: str) -> bool:

@@ -15,7 +15,7 @@ from holdfast.cli.ui.printable import many, printable
 from holdfast.engine.failure_text import told
 from holdfast.errors import UsageError
 from holdfast.run.core.reader import Large
-from holdfast.run.core.records import Answer, Score, Step, Trial
+from holdfast.run.core.records import AnswerRecord, ScoreRecord, StepRecord, TrialRecord
 
 _SHOWN = 20_000
 _CANDIDATES = 8
@@ -37,7 +37,7 @@ def command(run: str, trial: str | None, *, limit: int, as_json: bool) -> int:
 
 
 def _list(run: Run, limit: int, *, as_json: bool) -> None:
-    shown: list[Trial] = []
+    shown: list[TrialRecord] = []
     total = 0
     for record in run.trials():
         total += 1
@@ -54,7 +54,7 @@ def _list(run: Run, limit: int, *, as_json: bool) -> None:
         click.echo("No trial has ended yet.")
 
 
-def _line(record: Trial) -> str:
+def _line(record: TrialRecord) -> str:
     scores = " ".join(f"{name}={value:g}" for name, value in record.scores.items())
     error = f" {told(record.error)}" if record.error else ""
     attempt = f" (attempt {record.attempt})" if record.attempt > 1 else ""
@@ -62,7 +62,7 @@ def _line(record: Trial) -> str:
     return " ".join(f"{record.trial} {record.status.value}{attempt} {where} {scores}{error}".split())[:300]
 
 
-def _where(record: Trial) -> str:
+def _where(record: TrialRecord) -> str:
     axes = "".join(f" {name}={value}" for name, value in record.axes.items())
     return f"{record.task} {record.model} {record.sample}#{record.epoch}{axes}"
 
@@ -107,16 +107,16 @@ def _find(run: Run, text: str) -> str:
 
 def _named(run: Run, key: str) -> str:
     """A key, and what its trial asks."""
-    ends = [record for record in run.records_of(key) if isinstance(record, Trial)]
+    ends = [record for record in run.records_of(key) if isinstance(record, TrialRecord)]
     return f"{key} ({_where(ends[-1])})" if ends else key
 
 
 def _told(record: Any) -> str:
-    if isinstance(record, Step):
+    if isinstance(record, StepRecord):
         return _told_step(record)
-    if isinstance(record, Answer):
+    if isinstance(record, AnswerRecord):
         return f"── answer (attempt {record.attempt})\n{_short(record.text)}"
-    if isinstance(record, Score):
+    if isinstance(record, ScoreRecord):
         why = f": {record.explanation}" if record.explanation else ""
         return f"── score {record.scorer} = {record.value}{why}"
     error = f"\n{record.error.kind}: {record.error.message}\n{record.error.traceback}" if record.error else ""
@@ -124,7 +124,7 @@ def _told(record: Any) -> str:
     return f"── {record.status.value} after {record.seconds:.2f} s (attempt {record.attempt}), {calls}{error}"
 
 
-def _told_step(step: Step) -> str:
+def _told_step(step: StepRecord) -> str:
     lines = [f"── step {step.name} (attempt {step.attempt})"]
     if step.error is not None:
         return f"{lines[0]} came to nothing\n{step.error.message}"

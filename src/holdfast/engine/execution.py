@@ -16,14 +16,14 @@ from functools import partial
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.model_calls.caller import CallCounts, Caller, Model
 from holdfast.engine.model_calls.open_models import ready_models
-from holdfast.engine.planning.plan import KeySet, Lane
+from holdfast.engine.planning.plan import KeySet, TrialSequence
 from holdfast.engine.planning.prepare import Prepared
 from holdfast.engine.progress import Progress
-from holdfast.engine.scheduling.admission import Activity, Gate
+from holdfast.engine.scheduling.admission import Activity, AdmissionGate
 from holdfast.engine.scheduling.clock import Clock, RealClock
-from holdfast.engine.scheduling.levels import Levels
-from holdfast.engine.scheduling.scheduler import LaneQueue, Scheduler
-from holdfast.engine.trials.attempt import Carrier
+from holdfast.engine.scheduling.limits import EvalLimits
+from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
+from holdfast.engine.trials.attempt import TrialRunner
 from holdfast.engine.trials.boundary import guard
 from holdfast.engine.trials.context import TrialEnvironment
 from holdfast.engine.trials.history import History, blocked_trials
@@ -31,7 +31,7 @@ from holdfast.engine.trials.reuse import Reuse
 from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.fold.missing_scores import lacking_scores
 from holdfast.run.session.session import RunSession
-from holdfast.storage.tolerated_failures import Failure
+from holdfast.storage.tolerated_failures import ToleratedFailure
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Ended:
     warning: str = ""
     unfinished: int = 0
     """Trials that got no reply, or were stopped by a fault that is none of theirs; they are owed."""
-    failures: Sequence[Failure] = ()
+    failures: Sequence[ToleratedFailure] = ()
     """What failed meanwhile and stopped nothing."""
 
     @property
@@ -77,11 +77,11 @@ class Execution:
         self._lacking = KeySet(lacking_scores(session.reader))
         self._counts = CallCounts()
         self.progress = Progress(self._clock, prepared.planned, self._planned_and_finished(), self._counts)
-        self._gate = Gate(session.is_held)
+        self._gate = AdmissionGate(session.is_held)
         session.finished_now = lambda: self.progress.done
         if session.uploader is not None:
             self.progress.lag = partial(str, session.uploader.lag)
-        self._lanes: list[Lane] = []
+        self._lanes: list[TrialSequence] = []
         self._refusal = ""
         """Why the run may not go on as it was resumed, if that came out only now."""
 
@@ -104,7 +104,7 @@ class Execution:
         stuck = None if on_stuck is None else lambda: on_stuck(self._interrupted())
         self._interrupt = Interrupt(self._drain, self._stop, on_note=self._note_signal, on_stuck=stuck)
         models = ready_models(self._prepared, self._session.reader, self._clock)
-        levels = Levels(self._prepared.spec, {name: model.level for name, model in models.items()})
+        levels = EvalLimits(self._prepared.spec, {name: model.level for name, model in models.items()})
         self._scheduler = Scheduler(levels.run)
         self._carrier = self._make_carrier(models, levels)
         self._add_lanes(levels)
@@ -154,20 +154,20 @@ class Execution:
                 return
             self._session.check_store()
 
-    def _make_carrier(self, models: dict[str, Model], levels: Levels) -> Carrier:
+    def _make_carrier(self, models: dict[str, Model], levels: EvalLimits) -> TrialRunner:
         slots, tell = self._scheduler.slots, self._tell_trouble
         caller = Caller(self._clock, self._gate, self._counts, self._rng, slots, self._refused, tell)
         seed = self._prepared.spec.seed
         environment = TrialEnvironment(self._session, caller, self._counts, self._clock, self._look_if_idle, seed)
         environment.reuse = self._reuse
-        return Carrier(environment, models, History(self._session.reader), self.progress, levels.score)
+        return TrialRunner(environment, models, History(self._session.reader), self.progress, levels.score)
 
-    def _add_lanes(self, levels: Levels) -> None:
+    def _add_lanes(self, levels: EvalLimits) -> None:
         for task in self._prepared.tasks:
             for model in task.models:
-                lane = Lane(task, model, self._finished, self._lacking, task.dataset.rows.shelf)
+                lane = TrialSequence(task, model, self._finished, self._lacking, task.dataset.rows.shelf)
                 self._lanes.append(lane)
-                queue = LaneQueue(lane.cells(), levels.solve_of(task.name, model), levels.active(), model)
+                queue = TrialQueue(lane.cells(), levels.solve_of(task.name, model), levels.active(), model)
                 self._scheduler.add(queue)
 
     def _refused(self, model: Model) -> None:

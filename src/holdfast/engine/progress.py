@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from holdfast.engine.failure_text import told
 from holdfast.engine.model_calls.caller import CallCounts, ModelClosed
-from holdfast.engine.planning.plan import Cell
+from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.models.message import Usage
-from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.records import Status, TrialRecord
 
 _RECENT_SECONDS = 60.0
 
@@ -56,13 +56,13 @@ class Progress:
     def seconds(self) -> float:
         return self.clock.monotonic() - self._began
 
-    def trial_started(self, cell: Cell) -> None:  # noqa: ARG002 - the observer's signature
+    def trial_started(self, cell: PlannedTrial) -> None:  # noqa: ARG002 - the observer's signature
         self.active += 1
 
-    def trial_left(self, cell: Cell) -> None:  # noqa: ARG002 - the observer's signature
+    def trial_left(self, cell: PlannedTrial) -> None:  # noqa: ARG002 - the observer's signature
         self.active -= 1
 
-    def trial_ended(self, cell: Cell, end: Trial, *, will_retry: bool) -> None:
+    def trial_ended(self, cell: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
         """Takes in the end of an attempt, after its record was synced."""
         self.cost += end.cost
         if end.usage is not None:
@@ -80,7 +80,7 @@ class Progress:
         if end.error is not None and end.error.kind != ModelClosed.kind:
             self.messages.append(f"{cell.task.name}/{end.sample}: {end.status.value}: {told(end.error)}")
 
-    def _finish(self, cell: Cell, end: Trial) -> None:
+    def _finish(self, cell: PlannedTrial, end: TrialRecord) -> None:
         self.finished += 1
         self.late += cell.late
         self.blocked += end.status is Status.BLOCKED

@@ -3,11 +3,11 @@ language models.
 """
 
 from holdfast.journal.blobs import BLOB_BYTES, BlobStore
-from holdfast.journal.damage import Damage, Kind
+from holdfast.journal.damage import Damage, DamageKind
 from holdfast.journal.frame import FORMAT, RecordId
-from holdfast.journal.index.builder import Entry, Index
+from holdfast.journal.index.builder import Index, IndexEntry
 from holdfast.journal.index.database import Closing
-from holdfast.journal.index.queries import Row
+from holdfast.journal.index.queries import IndexRow
 from holdfast.journal.reader import Journal, SegmentFile
 from holdfast.journal.segment import SegmentId, SegmentPin
 from holdfast.journal.segment_state import SegmentState, cross_check, state_of
@@ -19,13 +19,13 @@ __all__ = [
     "BlobStore",
     "Closing",
     "Damage",
-    "Entry",
+    "DamageKind",
     "Index",
+    "IndexEntry",
+    "IndexRow",
     "Journal",
     "JournalWriter",
-    "Kind",
     "RecordId",
-    "Row",
     "SegmentFile",
     "SegmentId",
     "SegmentPin",

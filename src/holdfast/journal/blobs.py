@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 
-from holdfast.journal.damage import Damage, Kind
+from holdfast.journal.damage import Damage, DamageKind
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
 
@@ -75,7 +75,7 @@ class BlobStore:
         try:
             file = self._fs.open(self.path(digest))
         except OSError:
-            return Damage(Kind.MISSING, where, "a record cites it, and it is not there")
+            return Damage(DamageKind.MISSING, where, "a record cites it, and it is not there")
         try:
             found = blake2b(digest_size=16)
             offset = 0
@@ -83,11 +83,11 @@ class BlobStore:
                 found.update(part)
                 offset += len(part)
         except OSError as error:
-            return Damage(Kind.UNREADABLE, where, f"it cannot be read: {error.strerror}")
+            return Damage(DamageKind.UNREADABLE, where, f"it cannot be read: {error.strerror}")
         finally:
             file.close()
         if offset != size or found.hexdigest() != digest:
-            return Damage(Kind.CHANGED, where, f"its content is not what was stored ({offset} of {size} bytes)")
+            return Damage(DamageKind.CHANGED, where, f"its content is not what was stored ({offset} of {size} bytes)")
         return None
 
 

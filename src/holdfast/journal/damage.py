@@ -7,7 +7,7 @@ import enum
 import msgspec
 
 
-class Kind(enum.StrEnum):
+class DamageKind(enum.StrEnum):
     """What is wrong. TORN alone is no damage: it is what an ordinary crash leaves."""
 
     TORN = "torn"
@@ -35,7 +35,7 @@ class Kind(enum.StrEnum):
 class Damage(msgspec.Struct, frozen=True, omit_defaults=True):
     """One finding, in one place."""
 
-    kind: Kind
+    kind: DamageKind
     where: str
     """The file, relative to the run."""
     detail: str
@@ -49,7 +49,7 @@ class Damage(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_loss(self) -> bool:
         """Whether this is damage, rather than what an ordinary crash leaves."""
-        return self.kind is not Kind.TORN
+        return self.kind is not DamageKind.TORN
 
     def __str__(self) -> str:
         place = f"{self.where} at byte {self.offset}" if self.offset or self.length else self.where

@@ -105,7 +105,7 @@ def may_begin_header(data: bytes) -> bool:
     return MAGIC.startswith(data[:4]) and len(data) < HEADER_SIZE and _TAG.startswith(data[8:12])
 
 
-class Line(NamedTuple):
+class RecordLine(NamedTuple):
     """A record as it stands in its frame."""
 
     place: int
@@ -145,16 +145,16 @@ class Frame(NamedTuple):
             lines.pop()
         return lines if len(lines) == self.header.records else None
 
-    def picked(self, decompressor: zstandard.ZstdDecompressor, heads: tuple[bytes, ...]) -> list[Line] | None:
+    def picked(self, decompressor: zstandard.ZstdDecompressor, heads: tuple[bytes, ...]) -> list[RecordLine] | None:
         """Of the records, those that begin with one of `heads`; None if the payload is not what the header says."""
         raw = self.expand(decompressor)
-        found: list[Line] = []
+        found: list[RecordLine] = []
         place = begin = 0
         while raw and begin < len(raw):
             end = raw.find(b"\n", begin)
             end = end if end >= 0 else len(raw)
             if raw.startswith(heads, begin):
-                found.append(Line(place, raw[begin:end]))
+                found.append(RecordLine(place, raw[begin:end]))
             place, begin = place + 1, end + 1
         return found if place == self.header.records else None
 

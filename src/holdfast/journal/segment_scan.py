@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 import zstandard
 
-from holdfast.journal.damage import Damage, Kind
+from holdfast.journal.damage import Damage, DamageKind
 from holdfast.journal.frame import (
     COPY,
     DATA,
@@ -27,7 +27,7 @@ from holdfast.journal.frame import (
     MAGIC,
     Frame,
     Header,
-    Line,
+    RecordLine,
     decode_header,
     digest_of,
     may_begin_header,
@@ -125,7 +125,7 @@ class SegmentScan:
         """The records of a frame that was just given; one that cannot be decoded is lost, and reported."""
         return self._or_lost(frame, frame.lines(self._decompressor))
 
-    def picked(self, frame: Frame, heads: tuple[bytes, ...]) -> list[Line]:
+    def picked(self, frame: Frame, heads: tuple[bytes, ...]) -> list[RecordLine]:
         """As `lines`, but only the records that begin with one of `heads`; the others are passed over uncopied."""
         return self._or_lost(frame, frame.picked(self._decompressor, heads))
 
@@ -134,7 +134,7 @@ class SegmentScan:
             header = frame.header
             detail = f"frame {header.seq} is not what its header says"
             lost = (header.seq, header.seq)
-            self.damage.append(Damage(Kind.UNREADABLE, self._where, detail, frame.offset, header.size, lost))
+            self.damage.append(Damage(DamageKind.UNREADABLE, self._where, detail, frame.offset, header.size, lost))
         return records or []
 
     def _checked(self, header: Header, offset: int) -> Frame | None:
@@ -152,13 +152,13 @@ class SegmentScan:
         if header.format > FORMAT:
             self.newer_format = max(self.newer_format, header.format)
             detail = f"written in format {header.format}, newer than {FORMAT}"
-            self._report(Kind.UNREADABLE, frame.offset, header.size, detail)
+            self._report(DamageKind.UNREADABLE, frame.offset, header.size, detail)
             return False
         if header.kind not in {DATA, COPY}:
-            self._report(Kind.UNREADABLE, frame.offset, header.size, f"a frame of no known kind ({header.kind})")
+            self._report(DamageKind.UNREADABLE, frame.offset, header.size, f"a frame of no known kind ({header.kind})")
             return False
         if self._next_seq and header.seq < self._next_seq:
-            self._report(Kind.REPEATED, frame.offset, header.size, f"frame {header.seq} stands here again")
+            self._report(DamageKind.REPEATED, frame.offset, header.size, f"frame {header.seq} stands here again")
             return False
         if self._next_seq and header.seq > self._next_seq:
             self._lose(self._next_seq, header.seq - 1, frame.offset)
@@ -178,7 +178,7 @@ class SegmentScan:
         try:
             self.footer = _footer_decoder.decode(frame.expand(self._decompressor) or b"")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._report(Kind.UNREADABLE, frame.offset, frame.header.size, "the footer cannot be decoded")
+            self._report(DamageKind.UNREADABLE, frame.offset, frame.header.size, "the footer cannot be decoded")
 
     def _resynchronise(self, offset: int, header: Header | None) -> int:
         """Reports the bytes from `offset` that are no frame of ours; where the next sound header stands."""
@@ -186,11 +186,11 @@ class SegmentScan:
         found = self._find_header(offset + (HEADER_SIZE if header and self._is_ours(header) else 1))
         length = found - offset
         if header is not None and not self._is_ours(header):
-            self._report(Kind.FOREIGN, offset, length, f"frames of {_origin_text(header, self._run)}")
+            self._report(DamageKind.FOREIGN, offset, length, f"frames of {_origin_text(header, self._run)}")
         elif found == self._window.size and self._is_cut_off(header, offset):
-            self._report(Kind.TORN, offset, length, f"{length} bytes of a frame that was never acknowledged")
+            self._report(DamageKind.TORN, offset, length, f"{length} bytes of a frame that was never acknowledged")
         else:
-            self._report(Kind.UNREADABLE, offset, length, f"{length} bytes are not as they were written")
+            self._report(DamageKind.UNREADABLE, offset, length, f"{length} bytes are not as they were written")
         return found
 
     def _is_ours(self, header: Header) -> bool:
@@ -219,15 +219,15 @@ class SegmentScan:
 
     def _check_nothing_follows(self, offset: int) -> None:
         if extra := self._window.size - offset:
-            self._report(Kind.UNREADABLE, offset, extra, f"{extra} bytes follow the footer")
+            self._report(DamageKind.UNREADABLE, offset, extra, f"{extra} bytes follow the footer")
 
     def _lose(self, first: int, last: int, offset: int) -> None:
         """Frames are missing before `offset`: unreadable bytes that end there were they, else there is a gap."""
         previous = self.damage[-1] if self.damage else None
-        if previous and previous.kind is Kind.UNREADABLE and previous.offset + previous.length == offset:
+        if previous and previous.kind is DamageKind.UNREADABLE and previous.offset + previous.length == offset:
             self.damage[-1] = msgspec.structs.replace(previous, lost=(first, last))
         else:
-            self.damage.append(Damage(Kind.GAP, self._where, _missing(first, last), offset, lost=(first, last)))
+            self.damage.append(Damage(DamageKind.GAP, self._where, _missing(first, last), offset, lost=(first, last)))
 
     def _check_footer(self) -> None:
         """Compares what was read with what the footer says, and names whom the lost frames concerned."""
@@ -245,19 +245,19 @@ class SegmentScan:
         if self.first_seq > footer.first_seq:
             lost = (footer.first_seq, self.first_seq - 1)
             first = self.damage[0] if self.damage else None
-            if first and first.kind is Kind.UNREADABLE and first.offset == 0:
+            if first and first.kind is DamageKind.UNREADABLE and first.offset == 0:
                 self.damage[0] = msgspec.structs.replace(first, lost=lost)
             else:
-                self.damage.insert(0, Damage(Kind.GAP, self._where, _missing(*lost), lost=lost))
+                self.damage.insert(0, Damage(DamageKind.GAP, self._where, _missing(*lost), lost=lost))
         if not self.damage and (self.frame_count, self._chain.hexdigest()) != (footer.frames, footer.chain):
             self._report(
-                Kind.COUNT,
+                DamageKind.COUNT,
                 self.end,
                 0,
                 f"its frames are not those that the footer counts ({footer.frames}; {self.frame_count} are there)",
             )
 
-    def _report(self, kind: Kind, offset: int, length: int, detail: str) -> None:
+    def _report(self, kind: DamageKind, offset: int, length: int, detail: str) -> None:
         self.damage.append(Damage(kind, self._where, detail, offset, length))
 
 

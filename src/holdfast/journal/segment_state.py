@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from holdfast.journal.damage import Damage, Kind
+from holdfast.journal.damage import Damage, DamageKind
 from holdfast.journal.reader import SegmentFile
 from holdfast.journal.segment import SegmentId, SegmentPin
 from holdfast.journal.segment_scan import SegmentScan
@@ -98,14 +98,14 @@ def cross_check(
 
 
 def _truncated(state: SegmentState) -> Damage:
-    return Damage(Kind.TRUNCATED, state.where, "it was sealed, and its footer is gone")
+    return Damage(DamageKind.TRUNCATED, state.where, "it was sealed, and its footer is gone")
 
 
 def _missing(ident: SegmentId, reason: str, known: dict[SegmentId, SegmentState]) -> Damage:
     lost = _frames_between(ident, known)
     frames = f" with frames {lost[0]} to {lost[1]}" if lost[0] else ""
     where = f"journal/{ident.filename(sealed=True)}"
-    return Damage(Kind.MISSING, where, f"the segment is gone{frames}; {reason}", lost=lost)
+    return Damage(DamageKind.MISSING, where, f"the segment is gone{frames}; {reason}", lost=lost)
 
 
 def _frames_between(ident: SegmentId, known: dict[SegmentId, SegmentState]) -> tuple[int, int]:
@@ -130,13 +130,13 @@ def _note_missing(state: SegmentState, known: dict[SegmentId, SegmentState], mis
 
 def _check_pin(state: SegmentState, pin: SegmentPin) -> list[Damage]:
     if pin.sealed and not state.sealed and not state.named_sealed:
-        return [Damage(Kind.TRUNCATED, state.where, "a later record saw it sealed, and its footer is gone")]
+        return [Damage(DamageKind.TRUNCATED, state.where, "a later record saw it sealed, and its footer is gone")]
     if state.frames < pin.frames and not state.lost:
         detail = f"a later record saw {pin.frames} frames, {state.frames} are there"
         lost = (state.last_seq + 1, state.last_seq + pin.frames - state.frames)
-        return [Damage(Kind.TRUNCATED, state.where, detail, lost=lost)]
+        return [Damage(DamageKind.TRUNCATED, state.where, detail, lost=lost)]
     if state.frames == pin.frames and state.last_digest.hex() != pin.last_digest:
-        return [Damage(Kind.CHANGED, state.where, "its last frame is not the one that a later record saw")]
+        return [Damage(DamageKind.CHANGED, state.where, "its last frame is not the one that a later record saw")]
     return []
 
 
@@ -148,5 +148,5 @@ def _sequence_gaps(states: Iterable[SegmentState]) -> list[Damage]:
         if after.first_seq > before.last_seq + 1:
             lost = (before.last_seq + 1, after.first_seq - 1)
             detail = f"frames {lost[0]} to {lost[1]} between it and its successor are missing"
-            damage.append(Damage(Kind.GAP, before.where, detail, lost=lost))
+            damage.append(Damage(DamageKind.GAP, before.where, detail, lost=lost))
     return damage

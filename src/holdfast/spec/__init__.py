@@ -10,7 +10,7 @@ from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.introspect import Field, Place, fields_of, places
 from holdfast.spec.schema.model import Generation, ModelSpec, Price, RateLimit, Timeouts
 from holdfast.spec.schema.runner import RunnerSpec, StageLimits, TaskRunner
-from holdfast.spec.schema.task import Limits, Shot, TaskSpec
+from holdfast.spec.schema.task import Shot, TaskSpec, TrialLimits
 
 __all__ = [
     "Block",
@@ -20,7 +20,6 @@ __all__ = [
     "Field",
     "Filter",
     "Generation",
-    "Limits",
     "ModelSpec",
     "Operation",
     "Place",
@@ -35,6 +34,7 @@ __all__ = [
     "TaskRunner",
     "TaskSpec",
     "Timeouts",
+    "TrialLimits",
     "canonical",
     "eval_from_flags",
     "eval_text",

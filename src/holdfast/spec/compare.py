@@ -23,7 +23,7 @@ from holdfast.spec.schema.task import TaskSpec
 B = TypeVar("B", bound=Block)
 
 
-class Verdict(enum.StrEnum):
+class DriftVerdict(enum.StrEnum):
     """What becomes of a difference."""
 
     APPLIED = "applied"
@@ -43,7 +43,7 @@ class Difference(msgspec.Struct, frozen=True):
     drift: Drift
     old: Any
     new: Any
-    verdict: Verdict
+    verdict: DriftVerdict
     way_out: str = ""
 
 
@@ -125,18 +125,18 @@ class _Joiner:
     def _leaf(self, drift: Drift, old: Any, new: Any, path: str) -> Any:
         if drift is Drift.UNMATCHED:
             return old
-        verdict = Verdict.APPLIED if drift in _CHANGES else Verdict.REFUSED
+        verdict = DriftVerdict.APPLIED if drift in _CHANGES else DriftVerdict.REFUSED
         self._add(path, drift, old, new, verdict)
-        return new if verdict is Verdict.APPLIED else old
+        return new if verdict is DriftVerdict.APPLIED else old
 
     def _map(self, field: Field, old: dict[str, Any], new: dict[str, Any], path: str) -> dict[str, Any]:
         joined = dict(old)
         for name in [*old, *(name for name in new if name not in old)]:
             place = member(path, name)
             if name not in new:
-                self._add(place, field.drift, "given", "left out", Verdict.KEPT)
+                self._add(place, field.drift, "given", "left out", DriftVerdict.KEPT)
             elif name not in old:
-                self._add(place, field.drift, None, "added", Verdict.GROWN)
+                self._add(place, field.drift, None, "added", DriftVerdict.GROWN)
                 joined[name] = new[name]
             elif isinstance(old[name], Block):
                 joined[name] = self.block(old[name], new[name], place)
@@ -145,19 +145,19 @@ class _Joiner:
     def number(self, field: Field, old: int | None, new: int | None, path: str) -> int | None:
         """A number that may grow; None is without bound."""
         grows = _bound(new) > _bound(old)
-        self._add(path, field.drift, old, new, Verdict.GROWN if grows else Verdict.KEPT)
+        self._add(path, field.drift, old, new, DriftVerdict.GROWN if grows else DriftVerdict.KEPT)
         return new if grows else old
 
     def names(self, field: Field, old: list[str] | None, new: list[str] | None, path: str) -> list[str] | None:
         """A set of names that may grow; None stands for all."""
         if new is None or old is None:
-            self._add(path, field.drift, old, new, Verdict.GROWN if new is None else Verdict.KEPT)
+            self._add(path, field.drift, old, new, DriftVerdict.GROWN if new is None else DriftVerdict.KEPT)
             return None
         for name in sorted(set(old) ^ set(new)):
             if name in old:
-                self._add(path, field.drift, name, "left out", Verdict.KEPT)
+                self._add(path, field.drift, name, "left out", DriftVerdict.KEPT)
             else:
-                self._add(path, field.drift, None, name, Verdict.GROWN)
+                self._add(path, field.drift, None, name, DriftVerdict.GROWN)
         return sorted({*old, *new})
 
     def scorers(self, field: Field, old: list[Any], new: list[Any], path: str) -> list[Any]:
@@ -182,11 +182,11 @@ class _Joiner:
         for name in [*before, *(name for name in after if name not in before)]:
             place = f"{path}.{name}"
             if name not in after:
-                self._add(place, Drift.ADDITIVE, "given", "left out", Verdict.KEPT)
+                self._add(place, Drift.ADDITIVE, "given", "left out", DriftVerdict.KEPT)
             elif name not in before:
-                self._add(place, Drift.ADDITIVE, None, "added", Verdict.GROWN)
+                self._add(place, Drift.ADDITIVE, None, "added", DriftVerdict.GROWN)
             elif not same_value(before[name], after[name]):
-                self._add(place, drift, tell(before[name]), tell(after[name]), Verdict.REFUSED)
+                self._add(place, drift, tell(before[name]), tell(after[name]), DriftVerdict.REFUSED)
 
     def use(self, field: Field, old: str | None, new: str | None, path: str) -> Any:
         """A task of the same name in a file at another place: whether its code is the same, the gate compares."""
@@ -194,8 +194,8 @@ class _Joiner:
         same_name = moved and str(old).rpartition(":")[2] == str(new).rpartition(":")[2]
         return self._leaf(Drift.LOCATION if same_name else field.drift, old, new, path)
 
-    def _add(self, path: str, drift: Drift, old: Any, new: Any, verdict: Verdict) -> None:
-        out = way_out(drift) if verdict is Verdict.REFUSED else ""
+    def _add(self, path: str, drift: Drift, old: Any, new: Any, verdict: DriftVerdict) -> None:
+        out = way_out(drift) if verdict is DriftVerdict.REFUSED else ""
         self.differences.append(Difference(path, drift, old, new, verdict, out))
 
 

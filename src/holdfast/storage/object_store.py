@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 _PROBE = ".holdfast-probe"
 
 
-class Entry(NamedTuple):
+class StoredObject(NamedTuple):
     """An object in the store."""
 
     key: str
@@ -37,7 +37,7 @@ class RemoteFile:
     Reading raises StorageFailure where the store fails.
     """
 
-    def __init__(self, store: RemoteStore, entry: Entry) -> None:
+    def __init__(self, store: ObjectStore, entry: StoredObject) -> None:
         self._store, self._entry = store, entry
 
     def size(self) -> int:
@@ -60,7 +60,7 @@ def is_url(text: str) -> bool:
     return bool(separator) and scheme in SCHEMES
 
 
-class RemoteStore:
+class ObjectStore:
     """One prefix of a bucket."""
 
     def __init__(self, url: str) -> None:
@@ -194,7 +194,7 @@ class RemoteStore:
                 return False
             return all(file.read(len(part)) == bytes(part) for part in found.stream()) and not file.read(1)
 
-    def list(self, prefix: str = "") -> list[Entry]:
+    def list(self, prefix: str = "") -> list[StoredObject]:
         """Every object below a prefix, sorted by key."""
         with self._told("list its objects"):
             found = [entry for page in self._obstore.list(self._store, prefix or None) for entry in page]
@@ -227,8 +227,8 @@ class RemoteStore:
             )
 
 
-def _entry(found: Any) -> Entry:
-    return Entry(found["path"], found["size"], str(found["e_tag"] or ""), found["last_modified"].timestamp())
+def _entry(found: Any) -> StoredObject:
+    return StoredObject(found["path"], found["size"], str(found["e_tag"] or ""), found["last_modified"].timestamp())
 
 
 def _import_obstore() -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 
-class Failure(msgspec.Struct, frozen=True):
+class ToleratedFailure(msgspec.Struct, frozen=True):
     """Something that could not be written, so many times."""
 
     what: str
@@ -26,36 +26,36 @@ class Failure(msgspec.Struct, frozen=True):
         return f"{self.what} could not be written ({times}): {self.reason}"
 
 
-class Failures:
+class ToleratedFailures:
     """The failures of one part of the program; may be noted from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[str, Failure] = {}
-        self._tell: Callable[[Failure], None] | None = None
+        self._found: dict[str, ToleratedFailure] = {}
+        self._tell: Callable[[ToleratedFailure], None] | None = None
 
     def note(self, what: str, error: OSError | str) -> None:
         """Counts a failure; the first of its name is told."""
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else error
         with self._lock:
             before = self._found.get(what)
-            failure = self._found[what] = Failure(what, before.count + 1 if before else 1, reason)
+            failure = self._found[what] = ToleratedFailure(what, before.count + 1 if before else 1, reason)
             tell = self._tell if before is None else None
         if tell is not None:
             tell(failure)
 
-    def listen(self, tell: Callable[[Failure], None]) -> None:
+    def listen(self, tell: Callable[[ToleratedFailure], None]) -> None:
         """From now on `tell` gets the first failure of every name; what failed before, it gets at once."""
         with self._lock:
             self._tell, before = tell, list(self._found.values())
         for failure in before:
             tell(failure)
 
-    def all(self) -> list[Failure]:
+    def all(self) -> list[ToleratedFailure]:
         with self._lock:
             return list(self._found.values())
 
 
-def joined(parts: Iterable[Failures]) -> list[Failure]:
+def joined(parts: Iterable[ToleratedFailures]) -> list[ToleratedFailure]:
     """The failures of several parts, by name; each name belongs to one part."""
     return sorted((failure for part in parts for failure in part.all()), key=lambda failure: failure.what)

@@ -1,11 +1,11 @@
 """Tasks: samples, datasets, templates, solvers and scorers."""
 
 from holdfast.tasks.answer import Answer, as_answer
-from holdfast.tasks.conversation import conversation
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.ingest import Ingested, ingest, ingest_samples
 from holdfast.tasks.datasets.rows import Rows
 from holdfast.tasks.from_spec import adapt_task, build_task
+from holdfast.tasks.prompt import conversation
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score, as_score
 from holdfast.tasks.scorers import Scorer, build_scorer, choice, exact, includes, numeric, regex, scorer

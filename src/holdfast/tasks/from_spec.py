@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from holdfast.errors import ConfigurationError
-from holdfast.spec import DatasetSpec, Limits, TaskSpec
+from holdfast.spec import DatasetSpec, TaskSpec, TrialLimits
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.scorers import build_scorer
 from holdfast.tasks.solver import Generate, generate
@@ -41,7 +41,7 @@ def adapt_task(name: str, spec: TaskSpec, made: Task) -> Task:
         name=name,
         score=scorers or made.score,
         epochs=made.epochs if spec.epochs is None else spec.epochs,
-        limits=made.limits if spec.limits == Limits() else spec.limits,
+        limits=made.limits if spec.limits == TrialLimits() else spec.limits,
         limit=made.limit if spec.limit is None else spec.limit,
         system=made.system if spec.system is None else spec.system,
     )

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import ConfigurationError
-from holdfast.spec import DatasetSpec, Limits
+from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.rows import Rows
@@ -39,7 +39,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     system: str | None = None
     """Goes before every conversation of the task that does not begin with a system text of its own."""
 
-    limits: Limits | None = None
+    limits: TrialLimits | None = None
     shuffle_choices: int | None = None
     """A seed: every sample's choices are put in an order of that sample's own."""
 

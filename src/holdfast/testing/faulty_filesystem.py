@@ -29,7 +29,7 @@ OPERATIONS = (
 )
 
 
-class Fault(NamedTuple):
+class InjectedFault(NamedTuple):
     """The `nth` call of `operation` (counted from 1; 0 for every call) on a path containing `where` fails."""
 
     operation: str
@@ -41,13 +41,13 @@ class Fault(NamedTuple):
 class FaultyFileSystem:
     """Passes everything to another FileSystem, except what is ordered to fail."""
 
-    def __init__(self, inner: FileSystem, faults: list[Fault]) -> None:
+    def __init__(self, inner: FileSystem, faults: list[InjectedFault]) -> None:
         for fault in faults:
             if fault.operation not in OPERATIONS:
                 raise ValueError(f"no operation {fault.operation!r}; operations are: {', '.join(OPERATIONS)}")
         self._inner = inner
         self._faults = faults
-        self._counts: Counter[Fault] = Counter()
+        self._counts: Counter[InjectedFault] = Counter()
         self._lock = threading.Lock()
 
     def check(self, operation: str, path: Path) -> None:

@@ -22,7 +22,7 @@ from holdfast.cli.ui.progress_display import Display
 from holdfast.cli.ui.streams import mute_if_broken, say
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, Interrupt
-from holdfast.engine.opening.begin import Begun
+from holdfast.engine.opening.start import StartedSession
 from holdfast.engine.progress import Progress
 from holdfast.errors import HoldfastError
 from holdfast.run.drift.gate import change_text
@@ -30,7 +30,7 @@ from holdfast.run.fold.remaining import owed_and_why, reasons, reasons_text
 from holdfast.spec.compare import Difference
 
 
-def announce(begun: Begun, *, resumed: bool) -> None:
+def announce(begun: StartedSession, *, resumed: bool) -> None:
     """Says which run it is, what is finished, and what is owed and why, before the first call."""
     session = begun.session.session
     counts = owed_and_why(begun.session.reader, begun.prepared.planned)
@@ -48,7 +48,7 @@ def announce(begun: Begun, *, resumed: bool) -> None:
         say(f"note: {note}")
 
 
-def _tell_changes(begun: Begun) -> None:
+def _tell_changes(begun: StartedSession) -> None:
     for warning in begun.warnings:
         say(f"warning: {warning}")
     changes = begun.decision.changes if begun.decision else []
@@ -65,7 +65,7 @@ def tell_kept(kept: list[Difference], note: str) -> None:
         say(f"note: {note}")
 
 
-def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
+def carry_out(begun: StartedSession, *, as_json: bool, resumed: bool) -> int:
     """Executes what is owed; the exit code."""
     told = False
 
@@ -103,7 +103,7 @@ def carry_out(begun: Begun, *, as_json: bool, resumed: bool) -> int:
         raise
 
 
-def _exit_of_a_task(begun: Begun, error: SystemExit) -> HoldfastError:
+def _exit_of_a_task(begun: StartedSession, error: SystemExit) -> HoldfastError:
     """sys.exit in a task of asyncio's ends the loop, and only its exit code would be left to tell."""
     told = HoldfastError(
         f"A task of the eval called sys.exit({error.code!r}), which ended the session.",
@@ -113,7 +113,7 @@ def _exit_of_a_task(begun: Begun, error: SystemExit) -> HoldfastError:
     return told
 
 
-async def _execute(begun: Begun, on_stuck: Callable[[Ended], None]) -> Ended:
+async def _execute(begun: StartedSession, on_stuck: Callable[[Ended], None]) -> Ended:
     execution = Execution(begun.session, begun.prepared, reuse=begun.reuse)
     runner = begun.prepared.spec.runner
     asyncio.get_running_loop().set_exception_handler(_stray_handler(execution.progress))
@@ -157,7 +157,7 @@ def end_children() -> None:
                 os.kill(int(child), signal.SIGTERM)
 
 
-def _tell(begun: Begun, ended: Ended, *, as_json: bool) -> None:
+def _tell(begun: StartedSession, ended: Ended, *, as_json: bool) -> None:
     if begun.reuse is not None:
         say(f"{begun.reuse.taken} replies were taken from other runs.")
     if ended.warning:
@@ -172,12 +172,12 @@ def _tell(begun: Begun, ended: Ended, *, as_json: bool) -> None:
         _tell_end(begun, ended)
 
 
-def _left(begun: Begun) -> str:
+def _left(begun: StartedSession) -> str:
     uploader = begun.session.uploader
     return uploader.left() if uploader is not None else ""
 
 
-def _tell_end(begun: Begun, ended: Ended) -> None:
+def _tell_end(begun: StartedSession, ended: Ended) -> None:
     if ended.exit_code == 0:
         click.echo(f"Complete: {ended.finished} of {ended.planned} trials.")
         click.echo(f"See: holdfast report {shlex.quote(begun.place)}")
@@ -190,7 +190,7 @@ def _tell_end(begun: Begun, ended: Ended) -> None:
     click.echo(f"Go on with: holdfast resume {shlex.quote(begun.place)}")
 
 
-def _ended_json(begun: Begun, ended: Ended) -> dict[str, Any]:
+def _ended_json(begun: StartedSession, ended: Ended) -> dict[str, Any]:
     return {
         "run": begun.place,
         "state": "complete" if ended.owed == 0 else "incomplete",

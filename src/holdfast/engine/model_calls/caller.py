@@ -13,12 +13,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.engine.model_calls.rate_limit import Booking, Pace
+from holdfast.engine.model_calls.rate_limit import Booking, RateLimiter
 from holdfast.engine.model_calls.served_model import OtherModel
-from holdfast.engine.scheduling.admission import Activity, Gate
+from holdfast.engine.scheduling.admission import Activity, AdmissionGate
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.engine.scheduling.scheduler import Ticket
-from holdfast.engine.scheduling.slots import Level, Slots
+from holdfast.engine.scheduling.scheduler import SlotGrant
+from holdfast.engine.scheduling.slots import Limit, SlotPool
 from holdfast.errors import RunHeld
 from holdfast.models.errors import PassingError, RateLimited, Rejected
 from holdfast.models.message import Reply, Request, Usage
@@ -59,8 +59,8 @@ class Model:
     name: str
     spec: ModelSpec
     provider: Provider
-    pace: Pace
-    level: Level
+    pace: RateLimiter
+    level: Limit
     """How many calls of it may be under way at once."""
     refusal: str = ""
     """Why this model is not asked again in this session, if it is not."""
@@ -109,10 +109,10 @@ class Caller:
     def __init__(
         self,
         clock: Clock,
-        gate: Gate,
+        gate: AdmissionGate,
         counts: CallCounts,
         rng: random.Random,
-        slots: Slots,
+        slots: SlotPool,
         on_refused: Callable[[Model], None] = lambda _: None,
         on_trouble: Callable[[Model, str], None] = lambda _model, _why: None,
     ) -> None:
@@ -125,7 +125,7 @@ class Caller:
         request: Request,
         deadline_seconds: float,
         activity: Activity,
-        ticket: Ticket,
+        ticket: SlotGrant,
         sent: Callable[[], None],
     ) -> tuple[Reply, int]:
         """The model's reply and how many tries it took; `sent` is called right before the first request goes out.
@@ -177,7 +177,7 @@ class Caller:
         if activity.is_disturbed:
             await self._gate.stays(activity)
 
-    async def _admit(self, model: Model, request: Request, activity: Activity, ticket: Ticket) -> Booking | None:
+    async def _admit(self, model: Model, request: Request, activity: Activity, ticket: SlotGrant) -> Booking | None:
         """Returns with the model's slot held, when one more request may be sent."""
         if model.level.limit is None and model.pace.is_free and self._gate.is_open:
             return None

@@ -7,11 +7,11 @@ are not mixed in.
 from __future__ import annotations
 
 from holdfast.engine.model_calls.caller import Model
-from holdfast.engine.model_calls.rate_limit import Pace
+from holdfast.engine.model_calls.rate_limit import RateLimiter
 from holdfast.engine.model_calls.served_model import replied_before
 from holdfast.engine.planning.prepare import Prepared
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.engine.scheduling.slots import Level
+from holdfast.engine.scheduling.slots import Limit
 from holdfast.run.core.reader import RunReader
 
 
@@ -24,6 +24,6 @@ def ready_models(prepared: Prepared, reader: RunReader, clock: Clock) -> dict[st
         model = prepared.spec.models[name]
         # A model in this machine's memory knows best how many requests it can work on.
         limit = model.concurrency_limit or getattr(provider, "concurrency_limit", None)
-        pace, level = Pace(model.rate_limit, clock), Level(name, limit)
+        pace, level = RateLimiter(model.rate_limit, clock), Limit(name, limit)
         models[name] = Model(name, model, provider, pace, level, expected=expected.get(name, ""))
     return models

@@ -84,7 +84,7 @@ class Allowance:
         return wait
 
 
-class Pace:
+class RateLimiter:
     """The rate limit of one model, shared by all that use it."""
 
     def __init__(self, limit: RateLimit | None, clock: Clock) -> None:

@@ -10,7 +10,7 @@ from holdfast.models.errors import Rejected
 from holdfast.models.message import Reply
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Session, Step
+from holdfast.run.core.records import SessionRecord, StepRecord
 from holdfast.spec import EvalSpec, ModelSpec
 from holdfast.spec.loading.messages import member
 
@@ -38,13 +38,13 @@ def replied_before(reader: RunReader, spec: EvalSpec) -> dict[str, str]:
     moved = {name for name in now if any(found.get(name, now[name]) != now[name] for found in addresses.values())}
     last: dict[str, tuple[str, str | None]] = {}
     for ident, line in reader.stream([], "step") if moved else ():
-        if not isinstance(step := decode(line), Step):
+        if not isinstance(step := decode(line), StepRecord):
             continue
         if step.model in moved and not step.source and isinstance(step.result, dict) and step.result.get("model"):
             last[step.model] = str(step.result["model"]), addresses.get(ident.session, {}).get(step.model)
     return {name: replied for name, (replied, address) in last.items() if address != now[name]}
 
 
-def _addresses(session: Session) -> dict[str, str | None]:
+def _addresses(session: SessionRecord) -> dict[str, str | None]:
     models = session.config.get("models", {})
     return {str(name): model.get("base_url") for name, model in models.items() if isinstance(model, dict)}

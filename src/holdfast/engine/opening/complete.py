@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.engine.opening.begin import last_session
-from holdfast.engine.opening.examine import Passage
-from holdfast.engine.opening.examine_live import look
+from holdfast.engine.opening.examine import ResumePlan
+from holdfast.engine.opening.examine_live import examine_beside_session
+from holdfast.engine.opening.start import last_session
 from holdfast.engine.trials.history import blocked_trials
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.run.core.config_file import write_config
@@ -62,9 +62,9 @@ def complete_run(
         reader.close()
 
 
-def _examined(reader: RunReader, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> Passage | None:
+def _examined(reader: RunReader, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> ResumePlan | None:
     try:
-        return look(reader, offered, tasks)
+        return examine_beside_session(reader, offered, tasks)
     except UsageError:
         if offered is not None:
             raise

@@ -26,7 +26,7 @@ from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refusal
 from holdfast.run.drift.task_growth import wider
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
-from holdfast.spec.compare import Difference, Verdict, join
+from holdfast.spec.compare import Difference, DriftVerdict, join
 from holdfast.spec.compare_plain import edited_values
 from holdfast.spec.loading.messages import member
 from holdfast.tasks import Rows, Task, source_files
@@ -47,7 +47,7 @@ def raw_digest(path: Path) -> str:
     return found.hexdigest()
 
 
-class Passage:
+class ResumePlan:
     """What passed the gate: the eval, the inputs and the tasks of the next session."""
 
     def __init__(self, decision: Decision, tasks: Mapping[str, Task], inputs: ResumedInputs, note: str) -> None:
@@ -65,7 +65,7 @@ class Examiner:
         self._offered = offered or self._saved
         self._inputs = ResumedInputs(SavedInputs(reader.layout, self._session.inputs), FreshInputs())
 
-    def examine(self) -> Passage:
+    def examine(self) -> ResumePlan:
         """What the next session would go on with.
 
         Raises:
@@ -79,7 +79,7 @@ class Examiner:
             if decision.refused:
                 raise refusal(decision, str(self._reader.layout.root))
             undo.pop_all()
-        return Passage(decision, self._tasks, self._inputs, note)
+        return ResumePlan(decision, self._tasks, self._inputs, note)
 
     def close(self) -> None:
         """Lets go of what was read for the comparison."""
@@ -95,7 +95,7 @@ class Examiner:
         try:
             return self._decide(joined.spec)
         except ConfigurationError:
-            if not any(item.verdict is Verdict.REFUSED for item in joined.differences):
+            if not any(item.verdict is DriftVerdict.REFUSED for item in joined.differences):
                 raise
             # What is refused need not even be there.
             return Decision(joined.spec, joined.differences)
@@ -195,7 +195,7 @@ class Examiner:
 
     def _check_growth(self, decision: Decision) -> None:
         """Looks whether the samples can be asked and judged by whatever has been added."""
-        grown = [item.path for item in decision.differences if item.verdict is Verdict.GROWN]
+        grown = [item.path for item in decision.differences if item.verdict is DriftVerdict.GROWN]
         for name, task in self._tasks.items():
             place = member("tasks", name)
             if any(path == place or path.startswith(f"{place}.") for path in grown):
@@ -205,7 +205,7 @@ class Examiner:
 
 
 def _dataset_kept(task: str, old: str, new: str) -> Difference:
-    return Difference(f"tasks.{task}.dataset", Drift.ADDITIVE, old, new, Verdict.KEPT)
+    return Difference(f"tasks.{task}.dataset", Drift.ADDITIVE, old, new, DriftVerdict.KEPT)
 
 
 def _displaced(task: str, asking: Asking, before: Samples, offered: Rows) -> list[Difference]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.engine.opening.examine import Examiner, Passage
+from holdfast.engine.opening.examine import Examiner, ResumePlan
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.reader import RunReader
 from holdfast.spec import EvalSpec
@@ -16,7 +16,9 @@ from holdfast.storage.leases.local import find_holder, held
 from holdfast.tasks import Task
 
 
-def look(reader: RunReader, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> Passage:
+def examine_beside_session(
+    reader: RunReader, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None
+) -> ResumePlan:
     """What a resume would go on with; writes nothing into the run.
 
     Raises:

@@ -15,15 +15,15 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.opening.begin import Begun, create_planned, last_session
 from holdfast.engine.opening.fork_identity import ForkedSide
+from holdfast.engine.opening.start import StartedSession, create_planned, last_session
 from holdfast.engine.planning.estimate import Estimate
-from holdfast.engine.planning.plan import Cell, KeySet, Lane
+from holdfast.engine.planning.plan import KeySet, PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepare import FreshInputs, Prepared, SavedInputs, prepare
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.engine.trials.history import History, Past
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Note, Record, Session, Status
+from holdfast.run.core.records import NoteRecord, Record, SessionRecord, Status
 from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec
 from holdfast.tasks.source.task_code import code_of
@@ -44,7 +44,7 @@ class Forked(msgspec.Struct):
     """What those are likely to cost, by what the trials of the run have cost so far."""
 
 
-def fork(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> tuple[Begun, Forked]:
+def fork(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> tuple[StartedSession, Forked]:
     """Makes the run `root` with the eval `spec` and takes over what it can from the run at `source`.
 
     Raises:
@@ -59,7 +59,7 @@ def fork(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> tuple
         prepared = prepare(spec, inputs)
         taking = _Taking(reader, prepared)
         session = create_planned(root, prepared, inputs, origin, preload=taking.records())
-        return Begun(session, prepared), taking.told(root)
+        return StartedSession(session, prepared), taking.told(root)
     finally:
         inputs.close()
         reader.close()
@@ -83,12 +83,12 @@ class _Taking:
         """Every record to be taken over, and at the end a note that says so."""
         for task in self._new.prepared.tasks:
             for model in task.models:
-                for cell in Lane(task, model, KeySet([]), KeySet([])).cells():
+                for cell in TrialSequence(task, model, KeySet([]), KeySet([])).cells():
                     yield from self._of(cell)
         text = f"taken over from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
-        yield Note(kind="fork", text=text, data={"run": self._source, "trials": self._taken})
+        yield NoteRecord(kind="fork", text=text, data={"run": self._source, "trials": self._taken})
 
-    def _of(self, cell: Cell) -> Iterator[Record]:
+    def _of(self, cell: PlannedTrial) -> Iterator[Record]:
         if why := self._difference(cell):
             self._owe(cell, why)
             return
@@ -110,18 +110,18 @@ class _Taking:
         else:
             self._rescored += 1
 
-    def _is_whole(self, cell: Cell, past: Past, kept: set[str]) -> bool:
+    def _is_whole(self, cell: PlannedTrial, past: Past, kept: set[str]) -> bool:
         """Whether a trial that has ended has exactly the scores that it is to have."""
         if past.end is None or past.end.status is not Status.VALID:
             return past.end is not None
         planned = {scorer.name for scorer in cell.task.task.scorers}
         return planned == kept == {*past.end.scores, *past.scores}
 
-    def _owe(self, cell: Cell, why: str) -> None:
+    def _owe(self, cell: PlannedTrial, why: str) -> None:
         self._why[why] += 1
         self._estimate.add(cell)
 
-    def _difference(self, cell: Cell) -> str:
+    def _difference(self, cell: PlannedTrial) -> str:
         """Why a trial cannot be taken over; empty if it can."""
         old, name = self._old.task(cell.task.name), cell.task.name
         if old is None:
@@ -139,7 +139,7 @@ class _Taking:
             return "its answer would be another"
         return ""
 
-    def _kept_scores(self, cell: Cell) -> set[str]:
+    def _kept_scores(self, cell: PlannedTrial) -> set[str]:
         """The scorers that would judge this trial's answer as they have."""
         old = self._old.task(cell.task.name)
         position = self._old.position(old, cell.task.dataset.key(cell.position)) if old else None
@@ -154,7 +154,7 @@ class _Taking:
         return Forked(str(root), planned, self._taken, self._rescored, dict(self._why), self._estimate.cost)
 
 
-def _prepared_again(reader: RunReader, last: Session, new: Prepared) -> Prepared:
+def _prepared_again(reader: RunReader, last: SessionRecord, new: Prepared) -> Prepared:
     """The plan of the run that is forked, as far as its tasks are tasks of the new one.
 
     Of a task in Python only the digests of what its code was are left; what it asked about is in the run.

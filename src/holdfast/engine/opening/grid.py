@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from holdfast.engine.planning.plan import KeySet, Lane, trial_key
+from holdfast.engine.planning.plan import KeySet, TrialSequence, trial_key
 from holdfast.engine.planning.prepare import Prepared, SavedInputs, build, prepare
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Session, Trial
+from holdfast.run.core.records import SessionRecord, TrialRecord
 from holdfast.spec import EvalSpec
 from holdfast.tasks import Task
 
@@ -30,7 +30,7 @@ class Grid:
         except ValueError:
             return False
 
-    def why_not(self, trial: Trial) -> str:
+    def why_not(self, trial: TrialRecord) -> str:
         """Why a result does not belong to the grid; empty if it does."""
         return "" if trial.trial in self else "it is the result of no planned trial"
 
@@ -39,7 +39,7 @@ def _keys(prepared: Prepared) -> Iterator[str]:
     none = KeySet([])
     for task in prepared.tasks:
         for model in task.models:
-            yield from (cell.key for cell in Lane(task, model, none, none).cells())
+            yield from (cell.key for cell in TrialSequence(task, model, none, none).cells())
 
 
 def planned_grid(reader: RunReader) -> Grid:
@@ -54,7 +54,7 @@ def planned_grid(reader: RunReader) -> Grid:
     return Grid(prepare(spec, SavedInputs(reader.layout, session.inputs), tasks))
 
 
-def _as_planned(name: str, spec: EvalSpec, session: Session) -> Task:
+def _as_planned(name: str, spec: EvalSpec, session: SessionRecord) -> Task:
     """A task that asks for as much as it did in the session, whatever its code asks for now."""
     task, code = build(name, spec.tasks[name], spec, None), session.code.get(name)
     if code is None or not spec.tasks[name].use:
@@ -62,7 +62,7 @@ def _as_planned(name: str, spec: EvalSpec, session: Session) -> Task:
     return msgspec.structs.replace(task, epochs=code.epochs, limit=code.limit, axes=code.axes)
 
 
-def wrong_key(trial: Trial) -> str:
+def wrong_key(trial: TrialRecord) -> str:
     """Why a result cannot be that of its own trial, where the grid is not known; empty if it can."""
     key = trial_key(trial.task, trial.model, trial.axes, trial.sample, trial.epoch)
     return "" if key == trial.trial else f"its task, model, sample and epoch are those of the trial {key}"

@@ -11,15 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from holdfast.engine.opening.begin import input_files, session_fields
 from holdfast.engine.opening.examine import same_values
 from holdfast.engine.opening.grid import Grid, planned_grid, wrong_key
+from holdfast.engine.opening.start import input_files, session_fields
 from holdfast.engine.planning.prepare import FreshInputs, Prepared, input_name, prepare
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Input, PlanEntry, Trial
+from holdfast.run.core.records import Input, PlanEntry, TrialRecord
 from holdfast.run.repair.planner import UNKNOWN, Remade
 from holdfast.run.repair.result_findings import WhyNot, not_planned, samples_of
 from holdfast.spec import resolve, typed_eval
@@ -128,7 +128,7 @@ class EvalPlanner:
 def _key_or_plan(plan: list[PlanEntry]) -> WhyNot:
     planned = {(entry.task, entry.model): set(entry.scorers) for entry in plan}
 
-    def why_not(trial: Trial) -> str:
+    def why_not(trial: TrialRecord) -> str:
         return wrong_key(trial) or not_planned(planned, trial)
 
     return why_not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from holdfast.engine.planning.plan import Cell
+from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.models.message import Usage
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import KEPT, decode_summary
@@ -29,7 +29,7 @@ class Estimate:
         self._used[task] += usage
         self._trials[task] += 1
 
-    def add(self, cell: Cell) -> None:
+    def add(self, cell: PlannedTrial) -> None:
         """Adds one trial: as much as those of its task have taken or, if it is new, as those of the run."""
         price = self._prices[cell.model]
         task = cell.task.name if cell.task.name in self._trials else ""

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.spec import Limits
+from holdfast.spec import TrialLimits
 from holdfast.tasks.datasets.dataset import Dataset
-from holdfast.tasks.datasets.derived_cache import Shelf, shelf_name
+from holdfast.tasks.datasets.derived_cache import DerivedCache, shelf_name
 from holdfast.tasks.task import Task
 
 KEY_BYTES = 10
@@ -43,7 +43,7 @@ class PlannedTask(NamedTuple):
     models: tuple[str, ...]
     axes: tuple[Mapping[str, str], ...]
     epochs: int
-    limits: Limits
+    limits: TrialLimits
     max_retries: int
     deadline: float
     source: str = ""
@@ -58,7 +58,7 @@ class PlannedTask(NamedTuple):
         return len(self.dataset) * len(self.axes) * self.epochs
 
 
-class Cell(NamedTuple):
+class PlannedTrial(NamedTuple):
     """One trial of the plan."""
 
     key: str
@@ -132,11 +132,11 @@ def axis_values(axes: Mapping[str, list[str]]) -> tuple[Mapping[str, str], ...]:
     return tuple(dict(zip(names, values, strict=True)) for values in product(*(axes[name] for name in names)))
 
 
-class Lane:
+class TrialSequence:
     """The trials of one task and model, in order, without those that are finished."""
 
     def __init__(
-        self, task: PlannedTask, model: str, finished: KeySet, lacking: KeySet, shelf: Shelf | None = None
+        self, task: PlannedTask, model: str, finished: KeySet, lacking: KeySet, shelf: DerivedCache | None = None
     ) -> None:
         """On the shelf, the digests of all trials are kept for another session, where there are many."""
         self.task, self.model = task, model
@@ -146,12 +146,12 @@ class Lane:
         self.passed = 0
         """Trials that were passed over so far, because they are finished."""
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[PlannedTrial]:
         """Epoch after epoch, so that every sample has been asked once before any is asked twice."""
         for epoch in range(1, self.task.epochs + 1):
             yield from self._cells(epoch) if self._shelf is None else self._shelved_cells(epoch, self._shelf)
 
-    def _shelved_cells(self, epoch: int, shelf: Shelf) -> Iterator[Cell]:
+    def _shelved_cells(self, epoch: int, shelf: DerivedCache) -> Iterator[PlannedTrial]:
         lane = msgspec.json.encode([_REVISION, self.task.name, self.model, self.task.axes, epoch], order="sorted")
         name = shelf_name("trials", lane, self.task.dataset.digest())
         # Those that lack scores are looked for one by one.
@@ -163,7 +163,7 @@ class Lane:
             yield from self._cells(epoch, digests)
             shelf.put(name, bytes(digests))
 
-    def _cells(self, epoch: int, digests: bytearray | None = None) -> Iterator[Cell]:
+    def _cells(self, epoch: int, digests: bytearray | None = None) -> Iterator[PlannedTrial]:
         """The cells of an epoch; the digests of all its trials are added to `digests`."""
         task, finished, lacking = self.task, self._finished, self._lacking
         bases = [(axes, _base(task.name, self.model, axes)) for axes in task.axes]
@@ -174,13 +174,13 @@ class Lane:
                 if digests is not None:
                     digests += digest
                 if digest not in finished:
-                    yield Cell(digest.hex(), task, self.model, position, epoch, axes, sample)
+                    yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample)
                 elif len(lacking) and digest in lacking:
-                    yield Cell(digest.hex(), task, self.model, position, epoch, axes, sample, late=True)
+                    yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, late=True)
                 else:
                     self.passed += 1
 
-    def _cells_among(self, epoch: int, digests: bytes) -> Iterator[Cell]:
+    def _cells_among(self, epoch: int, digests: bytes) -> Iterator[PlannedTrial]:
         """The cells of an epoch, the digests of whose trials are known from an earlier session."""
         task, following = self.task, 0
         for place in self._finished.others(digests):
@@ -189,7 +189,7 @@ class Lane:
             position, axis = divmod(place, len(task.axes))
             key = digests[place * KEY_BYTES : following * KEY_BYTES].hex()
             sample = task.dataset.key(position)
-            yield Cell(key, task, self.model, position, epoch, task.axes[axis], sample)
+            yield PlannedTrial(key, task, self.model, position, epoch, task.axes[axis], sample)
         self.passed += len(digests) // KEY_BYTES - following
 
 

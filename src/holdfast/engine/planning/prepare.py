@@ -17,9 +17,9 @@ from holdfast.errors import ConfigurationError, RunDamaged, UsageError
 from holdfast.models.provider import Provider, open_provider
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Input
-from holdfast.spec import DatasetSpec, EvalSpec, Limits, TaskSpec
+from holdfast.spec import DatasetSpec, EvalSpec, TaskSpec, TrialLimits
 from holdfast.tasks import Rows, Task, adapt_task, build_task, ingest, ingest_samples, load_use, source_files
-from holdfast.tasks.datasets.derived_cache import Shelf
+from holdfast.tasks.datasets.derived_cache import DerivedCache
 from holdfast.tasks.datasets.identity import digest
 from holdfast.tasks.datasets.ingest import canonical_json
 
@@ -45,7 +45,7 @@ class FreshInputs:
 
     def __init__(self) -> None:
         self._spool = tempfile.TemporaryDirectory(prefix="holdfast-")
-        self._shelf = Shelf()
+        self._shelf = DerivedCache()
         self.files: dict[str, Path] = {}
         self._rows: dict[str, Rows] = {}
 
@@ -98,7 +98,7 @@ class SavedInputs:
 
     def __init__(self, layout: Layout, inputs: Mapping[str, Input]) -> None:
         self._layout, self._inputs = layout, inputs
-        self._shelf = Shelf(layout.shelf)
+        self._shelf = DerivedCache(layout.shelf)
         self._rows: dict[str, Rows] = {}
 
     def has(self, name: str) -> bool:
@@ -179,7 +179,7 @@ def _plan(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Tas
         models=tuple(entry.models or spec.models),
         axes=axis_values(task.axes),
         epochs=task.epochs,
-        limits=task.limits or Limits(),
+        limits=task.limits or TrialLimits(),
         max_retries=_or(entry.runner.max_retries, spec.runner.max_retries),
         deadline=_or(entry.runner.deadline, spec.runner.deadline),
         source=input_name(name, entry),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from holdfast.errors import ConfigurationError, ResumeAborted
-from holdfast.run.core.records import Session
+from holdfast.run.core.records import SessionRecord
 from holdfast.spec import EvalSpec, resolve, typed_eval
 
 
-def saved_eval(session: Session) -> EvalSpec:
+def saved_eval(session: SessionRecord) -> EvalSpec:
     """The eval that a session was carrying out.
 
     Raises:

@@ -113,7 +113,7 @@ class _During:
         self._activity.add(-self._acting, -self._parked, -self._busy)
 
 
-class Gate:
+class AdmissionGate:
     """Open while the session works; once closed, nobody who comes to it goes on."""
 
     def __init__(self, is_held: Callable[[], bool] = lambda: True) -> None:

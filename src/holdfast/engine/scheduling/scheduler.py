@@ -7,22 +7,22 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from holdfast.engine.planning.plan import Cell
-from holdfast.engine.scheduling.slots import Level, Slots
+from holdfast.engine.planning.plan import PlannedTrial
+from holdfast.engine.scheduling.slots import Limit, SlotPool
 
 _END_SECONDS = 5.0
-Carry = Callable[[Cell, "Ticket"], Coroutine[Any, Any, None]]
+RunTrial = Callable[[PlannedTrial, "SlotGrant"], Coroutine[Any, Any, None]]
 
 
-class Ticket:
+class SlotGrant:
     """The slots that a trial holds; it may change them when it changes its stage."""
 
     __slots__ = ("_slots", "levels")
 
-    def __init__(self, slots: Slots, levels: tuple[Level, ...]) -> None:
+    def __init__(self, slots: SlotPool, levels: tuple[Limit, ...]) -> None:
         self._slots, self.levels = slots, levels
 
-    async def change(self, levels: tuple[Level, ...]) -> None:
+    async def change(self, levels: tuple[Limit, ...]) -> None:
         """Gives everything back, then waits for the slots of another stage; fewer of the same are there at once."""
         if levels == self.levels:
             return
@@ -35,7 +35,7 @@ class Ticket:
         await self._slots.take(levels)
         self.levels = levels
 
-    def hand_over(self, level: Level) -> bool:
+    def hand_over(self, level: Limit) -> bool:
         """Whether there is a slot of this level here for a call of the trial, whose it is from then on."""
         if level not in self.levels:
             return False
@@ -48,10 +48,12 @@ class Ticket:
             self._slots.give(levels)
 
 
-class LaneQueue:
+class TrialQueue:
     """A lane's trials, and the slots that one of them needs to begin; `active` bounds those begun and not ended."""
 
-    def __init__(self, cells: Iterator[Cell], levels: tuple[Level, ...], active: Level, model: str = "") -> None:
+    def __init__(
+        self, cells: Iterator[PlannedTrial], levels: tuple[Limit, ...], active: Limit, model: str = ""
+    ) -> None:
         self.cells, self.active, self.model = cells, active, model
         self.levels, self.needed = levels, (*levels, active)
 
@@ -59,17 +61,17 @@ class LaneQueue:
 class Scheduler:
     """Carries out all trials of all lanes."""
 
-    def __init__(self, whole: Level) -> None:
+    def __init__(self, whole: Limit) -> None:
         """`whole` is a level that every trial needs: while it is full no lane has to be asked."""
         self._whole = whole
         self._wake = asyncio.Event()
-        self.slots = Slots(self._wake.set)
-        self._lanes: deque[LaneQueue] = deque()
+        self.slots = SlotPool(self._wake.set)
+        self._lanes: deque[TrialQueue] = deque()
         self.tasks: set[asyncio.Task[None]] = set()
         self._stopped = self._has_dropped = False
         self._error: BaseException | None = None
 
-    def add(self, lane: LaneQueue) -> None:
+    def add(self, lane: TrialQueue) -> None:
         self._lanes.append(lane)
 
     @property
@@ -100,7 +102,7 @@ class Scheduler:
         if self.tasks:
             await asyncio.wait(self.tasks, timeout=_END_SECONDS)
 
-    async def run(self, carry: Carry) -> None:
+    async def run(self, carry: RunTrial) -> None:
         """Carries trials out; returns once nothing is under way and nothing more is to start.
 
         Raises:
@@ -116,7 +118,7 @@ class Scheduler:
         if self._error is not None:
             raise self._error
 
-    def _admit(self, carry: Carry) -> None:
+    def _admit(self, carry: RunTrial) -> None:
         """Starts one trial of each lane in turn until none has room."""
         blocked = 0
         while blocked < len(self._lanes) and not self._whole.is_full:
@@ -135,8 +137,8 @@ class Scheduler:
             self._lanes.rotate(-1)
             self._start(cell, lane, carry)
 
-    def _start(self, cell: Cell, lane: LaneQueue, carry: Carry) -> None:
-        ticket = Ticket(self.slots, lane.levels)
+    def _start(self, cell: PlannedTrial, lane: TrialQueue, carry: RunTrial) -> None:
+        ticket = SlotGrant(self.slots, lane.levels)
         task = asyncio.get_running_loop().create_task(carry(cell, ticket))
         self.tasks.add(task)
 

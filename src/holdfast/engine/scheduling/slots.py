@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 
-class Level:
+class Limit:
     """One limit, and how much of it is taken."""
 
     __slots__ = ("limit", "name", "taken")
@@ -29,15 +29,15 @@ class Level:
 Turn = asyncio.Future[None]
 
 
-class Slots:
+class SlotPool:
     """All limits of a run. Everything here happens in the event loop's thread, between two awaits."""
 
     def __init__(self, on_free: Callable[[], None]) -> None:
         self._on_free = on_free
-        self._waiting: dict[tuple[Level, ...], deque[Turn]] = {}
+        self._waiting: dict[tuple[Limit, ...], deque[Turn]] = {}
         """Who waits, in the order of arrival, by what they wait for."""
 
-    def try_take(self, levels: tuple[Level, ...]) -> bool:
+    def try_take(self, levels: tuple[Limit, ...]) -> bool:
         """Takes one slot of each level, or none."""
         for level in levels:
             if level.limit is not None and level.taken >= level.limit:
@@ -46,7 +46,7 @@ class Slots:
             level.taken += 1
         return True
 
-    async def take(self, levels: tuple[Level, ...]) -> None:
+    async def take(self, levels: tuple[Limit, ...]) -> None:
         """Waits until one slot of each level can be taken at once, and takes them."""
         if levels not in self._waiting and self.try_take(levels):
             return
@@ -60,7 +60,7 @@ class Slots:
                 self.give(levels)
             raise
 
-    def give(self, levels: Iterable[Level]) -> None:
+    def give(self, levels: Iterable[Limit]) -> None:
         """Gives the slots back and lets the next go on."""
         for level in levels:
             level.taken -= 1
@@ -75,7 +75,7 @@ class Slots:
             for levels in list(self._waiting):
                 served = self._serve_one(levels) or served
 
-    def _serve_one(self, levels: tuple[Level, ...]) -> bool:
+    def _serve_one(self, levels: tuple[Limit, ...]) -> bool:
         turns = self._waiting[levels]
         while turns and turns[0].done():
             turns.popleft()

@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.model_calls.caller import CallCounts, Caller, Model, ModelClosed
-from holdfast.engine.planning.plan import Cell, trial_seed
+from holdfast.engine.planning.plan import PlannedTrial, trial_seed
 from holdfast.engine.scheduling.admission import Activity
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.engine.scheduling.scheduler import Ticket
+from holdfast.engine.scheduling.scheduler import SlotGrant
 from holdfast.engine.trials.boundary import LimitReached, Outcome, guard, guard_thread
 from holdfast.engine.trials.history import Past
 from holdfast.engine.trials.reuse import Reuse, fingerprint_in
@@ -39,10 +39,10 @@ from holdfast.engine.trials.steps import (
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable, fingerprint
-from holdfast.run.core.records import Call, Failure, Step
+from holdfast.run.core.records import CallRecord, Failure, StepRecord
 from holdfast.run.session.session import RunSession
 from holdfast.spec import Generation
-from holdfast.tasks.conversation import conversation
+from holdfast.tasks.prompt import conversation
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.solver import check_generation
 from holdfast.tasks.trial import Prompt
@@ -50,7 +50,7 @@ from holdfast.tasks.trial import Prompt
 _to_builtins = msgspec.to_builtins
 
 
-class Talk(msgspec.Struct, frozen=True):
+class Conversation(msgspec.Struct, frozen=True):
     """A conversation so far, and the step whose reply ended it."""
 
     messages: tuple[Message, ...] = ()
@@ -58,8 +58,8 @@ class Talk(msgspec.Struct, frozen=True):
 
 
 _PLAIN = Generation()
-_SILENCE = Talk()
-_TALK: ContextVar[Talk] = ContextVar("talk", default=_SILENCE)
+_SILENCE = Conversation()
+_TALK: ContextVar[Conversation] = ContextVar("talk", default=_SILENCE)
 
 
 class TrialEnvironment:
@@ -85,7 +85,13 @@ class RunningTrial:
     """One attempt at one trial, under way."""
 
     def __init__(
-        self, environment: TrialEnvironment, cell: Cell, past: Past, sample: Sample, model: Model, ticket: Ticket
+        self,
+        environment: TrialEnvironment,
+        cell: PlannedTrial,
+        past: Past,
+        sample: Sample,
+        model: Model,
+        ticket: SlotGrant,
     ) -> None:
         """Begins an attempt, in the asyncio task that is to carry it out."""
         self._environment, self._cell, self._model, self._ticket = environment, cell, model, ticket
@@ -124,7 +130,7 @@ class RunningTrial:
         """The conversation so far, as this branch of the solver sees it."""
         return _TALK.get().messages
 
-    def finish(self) -> list[Step]:
+    def finish(self) -> list[StepRecord]:
         """Ends the attempt: nothing more can be asked of it. The steps on record that it did not ask for again."""
         self._is_over = True
         return self._steps.rest()
@@ -155,7 +161,7 @@ class RunningTrial:
             reply = self._replay(reused)
         else:
             reply = await self._ask(request, key, talk)
-        _TALK.set(Talk((*messages, Message("assistant", reply.text)), key))
+        _TALK.set(Conversation((*messages, Message("assistant", reply.text)), key))
         self._check_limits()
         return reply
 
@@ -177,7 +183,7 @@ class RunningTrial:
         check_generation(overrides)
         return msgspec.convert({**_to_builtins(base), **overrides}, Generation)
 
-    def _reused(self, key: str) -> Step | None:
+    def _reused(self, key: str) -> StepRecord | None:
         """The reply of another run to the same request, as a step of this trial."""
         reuse = self._environment.reuse
         found = reuse.take(self._model.spec, fingerprint_in(key)) if reuse is not None else None
@@ -187,13 +193,13 @@ class RunningTrial:
             found, trial=self.key, attempt=self.attempt, step=key, model=self._model.name, cost=0.0, tries=0
         )
 
-    def _replay(self, step: Step) -> Reply:
+    def _replay(self, step: StepRecord) -> Reply:
         self.replayed += 1
         self._environment.counts.replayed += 1
         self._account(step.usage, step.cost)
         return replay_reply(step)
 
-    async def _ask(self, request: Request, key: str, talk: Talk) -> Reply:
+    async def _ask(self, request: Request, key: str, talk: Conversation) -> Reply:
         environment, model = self._environment, self._model
         at, began = environment.clock.wall(), environment.clock.monotonic()
         reply, tries = await self._call(request, key)
@@ -203,7 +209,7 @@ class RunningTrial:
         self.calls += 1
         self.tries += tries
         parent, added = _since(talk, request.messages)
-        step = Step(
+        step = StepRecord(
             trial=self.key,
             attempt=self.attempt,
             step=key,
@@ -224,7 +230,7 @@ class RunningTrial:
     async def _call(self, request: Request, key: str) -> tuple[Reply, int]:
         """The model's reply and how many tries it took; a call that came to nothing is on record too."""
         caller, deadline = self._environment.caller, self._cell.task.deadline
-        call = Call(trial=self.key, attempt=self.attempt, step=key, model=self._model.name)
+        call = CallRecord(trial=self.key, attempt=self.attempt, step=key, model=self._model.name)
         sent = False
 
         def send() -> None:
@@ -241,7 +247,7 @@ class RunningTrial:
             self._missing.pop(_asked(key), None)
         return found
 
-    async def _keep_reply(self, step: Step, reply: Reply) -> Reply:
+    async def _keep_reply(self, step: StepRecord, reply: Reply) -> Reply:
         """Makes a reply durable; the one that is on record is the one that is given."""
         try:
             await self._keep(step)
@@ -252,7 +258,7 @@ class RunningTrial:
             await self._keep(msgspec.structs.replace(step, request=request, result=record_reply(reply)))
         return reply
 
-    def _came_to_nothing(self, call: Call, error: ModelError | asyncio.CancelledError, *, sent: bool) -> None:
+    def _came_to_nothing(self, call: CallRecord, error: ModelError | asyncio.CancelledError, *, sent: bool) -> None:
         """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it."""
         if isinstance(error, PassingError | ModelClosed):
             self._missing[_asked(call.step)] = error
@@ -262,7 +268,7 @@ class RunningTrial:
         cost = self._model.cost_of(usage)
         failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", "given up")
         self._account(usage, cost)
-        step = Step(
+        step = StepRecord(
             trial=self.key,
             attempt=self.attempt,
             step=call.step,
@@ -284,7 +290,7 @@ class RunningTrial:
         for error in self._missing.values():
             raise error
 
-    async def _keep(self, step: Step) -> None:
+    async def _keep(self, step: StepRecord) -> None:
         """Makes a step durable. The record is handed in before anything can be cancelled, and stays handed in."""
         with self.activity.working():
             await self._environment.session.keep(step)
@@ -293,7 +299,7 @@ class RunningTrial:
         self.usage = total([self.usage, usage])
         self._costs.append(cost)
 
-    def account_for(self, steps: list[Step]) -> None:
+    def account_for(self, steps: list[StepRecord]) -> None:
         """Takes in what steps on record have cost, without replaying them."""
         for step in steps:
             self._account(step.usage, step.cost)
@@ -337,7 +343,7 @@ class RunningTrial:
 
     async def _act(
         self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...], asked: list[Any]
-    ) -> Step:
+    ) -> StepRecord:
         clock, caller = self._environment.clock, self._environment.caller
         at, began = clock.wall(), clock.monotonic()
         await caller.pass_gate(self.activity)
@@ -347,7 +353,7 @@ class RunningTrial:
             if inspect.isawaitable(outcome.value):
                 outcome = await guard(outcome.value)
         await caller.stay_if_disturbed(self.activity)
-        step = Step(
+        step = StepRecord(
             trial=self.key,
             attempt=self.attempt,
             step=key,
@@ -366,7 +372,7 @@ def _asked(key: str) -> str:
     return key.rpartition("#")[0]
 
 
-def _since(talk: Talk, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
+def _since(talk: Conversation, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
     """The step that a request goes on from, and the messages added since; the beginning, where it does not."""
     known = len(talk.messages)
     if known and messages[:known] == talk.messages:

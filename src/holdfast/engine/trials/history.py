@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from holdfast.engine.planning.plan import KeySet
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import KEPT, Answer, Score, Status, Step, Trial, decode_summary
+from holdfast.run.core.records import KEPT, AnswerRecord, ScoreRecord, Status, StepRecord, TrialRecord, decode_summary
 
-T = TypeVar("T", Step, Answer, Score, Trial)
+T = TypeVar("T", StepRecord, AnswerRecord, ScoreRecord, TrialRecord)
 
 
 @dataclass
@@ -23,10 +23,10 @@ class Past:
     """Where an attempt begins."""
 
     attempt: int = 1
-    steps: list[Step] = field(default_factory=list)
-    answer: Answer | None = None
-    scores: dict[str, Score] = field(default_factory=dict)
-    end: Trial | None = None
+    steps: list[StepRecord] = field(default_factory=list)
+    answer: AnswerRecord | None = None
+    scores: dict[str, ScoreRecord] = field(default_factory=dict)
+    end: TrialRecord | None = None
 
 
 class History:
@@ -40,10 +40,10 @@ class History:
         """Where the next attempt at this trial begins."""
         if bytes.fromhex(key) not in self.touched:
             return Past()
-        steps = self._records(Step, "step", key)
-        answers = self._records(Answer, "answer", key)
-        scores = self._records(Score, "score", key)
-        ends = self._records(Trial, "trial", key)
+        steps = self._records(StepRecord, "step", key)
+        answers = self._records(AnswerRecord, "answer", key)
+        scores = self._records(ScoreRecord, "score", key)
+        ends = self._records(TrialRecord, "trial", key)
         attempt = max(_attempts(steps) + _attempts(answers) + _attempts(scores) + _attempts(ends), default=1)
         # An answer once come to serves every later attempt.
         answer = max(answers, key=lambda record: record.attempt, default=None)
@@ -58,23 +58,25 @@ class History:
         if end is None:
             return self.of(key)
         kept = self.kept(key)
-        steps = [step for step in self._records(Step, "step", key) if step.attempt == kept.attempt]
+        steps = [step for step in self._records(StepRecord, "step", key) if step.attempt == kept.attempt]
         return Past(kept.attempt, steps, kept.answer, kept.scores, end)
 
     def kept(self, key: str) -> Past:
         """The attempt whose end counts, with its answer and its scores."""
         end = self._counting_end(key)
         attempt = end.attempt if end is not None else 1
-        answers = [record for record in self._records(Answer, "answer", key) if record.attempt <= attempt]
-        scores = {record.scorer: record for record in self._records(Score, "score", key) if record.value is not None}
+        answers = [record for record in self._records(AnswerRecord, "answer", key) if record.attempt <= attempt]
+        scores = {
+            record.scorer: record for record in self._records(ScoreRecord, "score", key) if record.value is not None
+        }
         return Past(attempt, [], max(answers, key=lambda record: record.attempt, default=None), scores)
 
-    def _counting_end(self, key: str) -> Trial | None:
+    def _counting_end(self, key: str) -> TrialRecord | None:
         """The final record that counts: the first of the newest session that has one."""
         rows = [row for row in self._reader.index.rows("trial", key) if row.flag == KEPT]
         newest = max((row.ident.session for row in rows), default=0)
         records = (self._reader.read(row) for row in rows if row.ident.session == newest)
-        return next((record for record in records if isinstance(record, Trial)), None)
+        return next((record for record in records if isinstance(record, TrialRecord)), None)
 
     def _records(self, type_: type[T], kind: str, key: str) -> list[T]:
         records = (self._reader.read(row) for row in self._reader.index.rows(kind, key))

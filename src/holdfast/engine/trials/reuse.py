@@ -18,7 +18,7 @@ from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Step
+from holdfast.run.core.records import StepRecord
 from holdfast.spec import ModelSpec, plain
 
 
@@ -63,19 +63,19 @@ class Reuse:
                 query = "DELETE FROM replies WHERE model = ? AND fingerprint = ? AND run = ? AND at = ? AND seconds = ?"
                 self._db.execute(query, _identity(model, step, ""))
 
-    def take(self, model: ModelSpec, fingerprint: str) -> Step | None:
+    def take(self, model: ModelSpec, fingerprint: str) -> StepRecord | None:
         """A recorded reply to this request that was not used yet; its `source` names the run it is from."""
         query = "SELECT rowid, line, run FROM replies WHERE model = ? AND fingerprint = ? ORDER BY rowid LIMIT 1"
         found = self._db.execute(query, (asked_of(model), fingerprint)).fetchone()
         step = decode(found[1]) if found is not None else None
-        if not isinstance(step, Step):
+        if not isinstance(step, StepRecord):
             return None
         self._db.execute("DELETE FROM replies WHERE rowid = ?", found[:1])
         self.taken += 1
         return msgspec.structs.replace(step, source=found[2])
 
 
-def _replies(reader: RunReader) -> Iterator[tuple[bytes, Step, bytes]]:
+def _replies(reader: RunReader) -> Iterator[tuple[bytes, StepRecord, bytes]]:
     """Every reply of a model that is on record: what the model is, the step, and its line."""
     if not reader.sessions:
         raise ConfigurationError(
@@ -83,13 +83,13 @@ def _replies(reader: RunReader) -> Iterator[tuple[bytes, Step, bytes]]:
         )
     models = {name: asked_of(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
     for _, line in reader.stream([], "step"):
-        if not isinstance(step := decode(line), Step):
+        if not isinstance(step := decode(line), StepRecord):
             continue
         if step.model in models and step.error is None:
             yield models[step.model], step, line
 
 
-def _identity(model: bytes, step: Step, run: str) -> tuple[bytes, str, str, float, float]:
+def _identity(model: bytes, step: StepRecord, run: str) -> tuple[bytes, str, str, float, float]:
     """What makes two records the same reply: the request, and when and in which run it was made."""
     return model, fingerprint_in(step.step), step.source or run, step.at, step.seconds
 

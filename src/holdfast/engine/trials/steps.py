@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.errors import UsageError
 from holdfast.models.message import Reply, Usage, encodable
-from holdfast.run.core.records import Step
+from holdfast.run.core.records import StepRecord
 from holdfast.tasks.recordable import RECORDABLE, Unrecordable, recorded
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -48,7 +48,7 @@ def recorded_part(name: str, part: str, value: object) -> Any:
 class Steps:
     """The steps of one attempt: those on record, and how often each was asked for."""
 
-    def __init__(self, recorded: list[Step]) -> None:
+    def __init__(self, recorded: list[StepRecord]) -> None:
         self._waiting = {step.step: step for step in recorded if step.error is None}
         self._failed = [step for step in recorded if step.error is not None]
         self._asked: dict[str, int] = {}
@@ -59,11 +59,11 @@ class Steps:
         count = self._asked[base] = self._asked.get(base, 0) + 1
         return f"{base}#{count}"
 
-    def replay(self, key: str) -> Step | None:
+    def replay(self, key: str) -> StepRecord | None:
         """The step on record, if it is; it is given once."""
         return self._waiting.pop(key, None)
 
-    def rest(self) -> list[Step]:
+    def rest(self) -> list[StepRecord]:
         """Steps on record that nobody has asked for in this session; each is given once."""
         rest, self._waiting, self._failed = [*self._waiting.values(), *self._failed], {}, []
         return rest
@@ -84,7 +84,7 @@ def record_reply(reply: Reply) -> RecordedReply:
     return RecordedReply(reply.text, reply.finish, reply.model, reply.id, reply.logprobs, reply.reasoning)
 
 
-def replay_reply(step: Step) -> Reply:
+def replay_reply(step: StepRecord) -> Reply:
     """The reply that a recorded step holds."""
     kept = msgspec.convert(step.result, RecordedReply)
     return Reply(kept.text, kept.finish, step.usage, kept.model, kept.id, kept.logprobs, kept.reasoning)

@@ -50,7 +50,7 @@ class _Known(NamedTuple):
     next_seq: int
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """What is kept of one record."""
 
     kind: str
@@ -67,7 +67,7 @@ class Doubtful(NamedTuple):
     keys: list[str]
 
 
-Classify = Callable[[bytes], Entry | None]
+Classify = Callable[[bytes], IndexEntry | None]
 _Place = tuple[str, int, int, int, int]
 _Values = tuple[object, ...]
 

@@ -15,7 +15,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.storage.tolerated_failures import Failures
+from holdfast.storage.tolerated_failures import ToleratedFailures
 
 INDEX = "index.sqlite"
 """Under this name the ledger of a session counts what could not be written here."""
@@ -59,7 +59,7 @@ class IndexFile:
         self._is_closed = False
         self.note = ""
         """Why the index was built anew, if it was."""
-        self.failures = Failures()
+        self.failures = ToleratedFailures()
         self._changes = 0
         self._db = self._open()
 

@@ -28,7 +28,7 @@ STATE = (
 damage_decoder = msgspec.json.Decoder(list[Damage])
 
 
-class Row(NamedTuple):
+class IndexRow(NamedTuple):
     """One record in the index: its identity, and where to read it."""
 
     kind: str
@@ -100,7 +100,7 @@ class Answers(IndexFile):
         """The newest format met that this version cannot read; 0 if it can read all."""
         return int(next(self._ask("SELECT coalesce(max(newer_format), 0) FROM segments"))[0])
 
-    def rows(self, kind: str, key: str | None = None) -> Iterator[Row]:
+    def rows(self, kind: str, key: str | None = None) -> Iterator[IndexRow]:
         """The records of a kind (and key) in the order of the run; each record once, wherever it was written again."""
         where, values = ("kind = ?", [kind]) if key is None else ("kind = ? AND key = ?", [kind, key])
         order = "r.session, r.writer, r.seq, r.idx" if key is not None else "r.key, r.session, r.writer, r.seq, r.idx"
@@ -113,7 +113,7 @@ class Answers(IndexFile):
         for row in self._ask(query, values):
             ident = RecordId(*row[2:6])
             if ident != last:
-                yield Row(row[0], row[1], ident, SegmentId(*row[6:9]), *row[9:])
+                yield IndexRow(row[0], row[1], ident, SegmentId(*row[6:9]), *row[9:])
             last = ident
 
     def keys(self, kind: str, flag: int) -> Iterator[str]:

@@ -43,7 +43,7 @@ class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start_seconds: Annotated[float, Meta(gt=0, le=3600)] = 120.0
 
 
-class Slots:
+class RequestSlots:
     """A number of slots, handed out in the order of asking; one request may take them all."""
 
     def __init__(self, total: int) -> None:
@@ -73,7 +73,7 @@ class LocalProvider:
         self._spec = spec
         self._options = options
         self._weights = weights
-        self._slots = Slots(options.slots)
+        self._slots = RequestSlots(options.slots)
         self._starting = asyncio.Lock()
         self._process: LlamaProcess | None = None
         self._client: OpenAIProvider | None = None

@@ -55,7 +55,7 @@ class WireMessage(msgspec.Struct, gc=False):
     refusal: str | None = None
 
 
-class Choice(msgspec.Struct, gc=False):
+class ChatChoice(msgspec.Struct, gc=False):
     """One of the answers; there is never more than one asked for."""
 
     message: WireMessage
@@ -63,17 +63,17 @@ class Choice(msgspec.Struct, gc=False):
     logprobs: Any = None
 
 
-class Answer(msgspec.Struct):
+class ChatCompletion(msgspec.Struct):
     """The whole body of an answer."""
 
-    choices: list[Choice] | None = None
+    choices: list[ChatChoice] | None = None
     usage: WireUsage | None = None
     model: str | None = None
     id: str | int | None = None
     error: Any = None
 
 
-_DECODER = msgspec.json.Decoder(Answer)
+_DECODER = msgspec.json.Decoder(ChatCompletion)
 
 
 class RequestEncoder:
@@ -135,7 +135,7 @@ def _interrupted(name: str, status: int, reply: Reply) -> ModelError:
     return blocked
 
 
-def _decode(name: str, status: int, body: bytes) -> Answer:
+def _decode(name: str, status: int, body: bytes) -> ChatCompletion:
     try:
         return _DECODER.decode(body)
     except msgspec.ValidationError as error:
@@ -147,10 +147,10 @@ def _decode(name: str, status: int, body: bytes) -> Answer:
     raise unreadable(name, status, body, reason)
 
 
-def _decode_leniently(name: str, status: int, body: bytes) -> Answer:
+def _decode_leniently(name: str, status: int, body: bytes) -> ChatCompletion:
     try:
         data = json.loads(body.decode("utf-8-sig", "replace"), strict=False)
-        return msgspec.convert(encodable(data), Answer)
+        return msgspec.convert(encodable(data), ChatCompletion)
     except msgspec.ValidationError as error:
         reason = f"JSON of an unexpected shape ({error})"
     except RecursionError:
@@ -160,7 +160,7 @@ def _decode_leniently(name: str, status: int, body: bytes) -> Answer:
     raise unreadable(name, status, body, reason)
 
 
-def _reply(answer: Answer, choice: Choice, finish: str) -> Reply:
+def _reply(answer: ChatCompletion, choice: ChatChoice, finish: str) -> Reply:
     message = choice.message
     content = message.content
     thought = message.reasoning_content or message.reasoning or ""

@@ -13,7 +13,16 @@ from collections.abc import Awaitable, Callable
 from holdfast.errors import ConfigurationError
 from holdfast.models.errors import Blocked, ModelError, RateLimited, Rejected, Unavailable
 from holdfast.models.message import Message, Reply, Request, Usage, fingerprint
-from holdfast.models.scripted.script import ErrorRule, Fault, Latency, Line, Lines, Match, Script, read_script
+from holdfast.models.scripted.script import (
+    ErrorRule,
+    Latency,
+    Lines,
+    Match,
+    Script,
+    ScriptedFault,
+    ScriptLine,
+    read_script,
+)
 from holdfast.spec import ModelSpec
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -51,7 +60,7 @@ class ScriptedProvider:
     async def close(self) -> None:
         """Nothing is held."""
 
-    def _choose(self, request: Request, prompt: str) -> Line:
+    def _choose(self, request: Request, prompt: str) -> ScriptLine:
         lines = self._exact.get(prompt) or self._by_rule(prompt)
         if lines is None and self._turns:
             said = sum(message.role == "assistant" for message in request.messages)
@@ -61,15 +70,15 @@ class ScriptedProvider:
             return self._echo(prompt)
         return lines[0] if len(lines) == 1 else lines[_draw(request, b"reply", len(lines))]
 
-    def _by_rule(self, prompt: str) -> list[Line] | None:
+    def _by_rule(self, prompt: str) -> list[ScriptLine] | None:
         for fits, lines in self._rules:
             if fits(prompt):
                 return lines
         return None
 
-    def _echo(self, prompt: str) -> Line:
+    def _echo(self, prompt: str) -> ScriptLine:
         if self._model == "echo":
-            return Line(prompt)
+            return ScriptLine(prompt)
         raise Rejected(f"{self._name} has no reply for this prompt.", detail=prompt, hint="Add a default to its args.")
 
     def _seconds(self, request: Request) -> float:
@@ -84,7 +93,7 @@ class ScriptedProvider:
             if not fits(prompt) or not self._within_share(request, rule, number):
                 continue
             kind = rule.kinds()[0]
-            fault: Fault = getattr(rule, kind)
+            fault: ScriptedFault = getattr(rule, kind)
             key = (number, fingerprint(request))
             tried = self._tries[key] = self._tries.get(key, 0) + 1
             if fault.times is None or tried <= fault.times:
@@ -126,11 +135,11 @@ def _fits(match: Match) -> Fits:
     return fits
 
 
-def _line(reply: str | Line) -> Line:
-    return Line(reply) if isinstance(reply, str) else reply
+def _line(reply: str | ScriptLine) -> ScriptLine:
+    return ScriptLine(reply) if isinstance(reply, str) else reply
 
 
-def _lines(reply: Lines) -> list[Line]:
+def _lines(reply: Lines) -> list[ScriptLine]:
     return [_line(item) for item in reply] if isinstance(reply, list) else [_line(reply)]
 
 
@@ -140,7 +149,7 @@ def _draw(request: Request, salt: bytes, bound: int) -> int:
     return int.from_bytes(digest, "big") % bound
 
 
-def _error(name: str, kind: str, fault: Fault) -> ModelError:
+def _error(name: str, kind: str, fault: ScriptedFault) -> ModelError:
     said = fault.message or f"{name} is told to be {kind.replace('_', ' ')}."
     if kind == "rate_limited":
         return RateLimited(said, status=fault.status or 429, retry_after=fault.retry_after)

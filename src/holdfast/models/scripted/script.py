@@ -30,7 +30,7 @@ Wait = Annotated[float, Meta(ge=0, le=86_400)]
 ERRORS = ("rate_limited", "unavailable", "rejected", "blocked")
 
 
-class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One scripted reply."""
 
     text: str
@@ -46,7 +46,7 @@ class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 0
 
 
-class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptedFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A scripted error: for the first `times` tries of each request, or for ever."""
 
     times: Annotated[int, Meta(ge=1)] | None = None
@@ -55,7 +55,7 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str = ""
 
 
-Lines = str | Line | Annotated[list[str | Line], Meta(min_length=1)]
+Lines = str | ScriptLine | Annotated[list[str | ScriptLine], Meta(min_length=1)]
 
 
 class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,10 +80,10 @@ class ErrorRule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The error for the prompts it fits; with `share`, for that part of them, picked by fingerprint."""
 
     share: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    rate_limited: Fault | None = None
-    unavailable: Fault | None = None
-    rejected: Fault | None = None
-    blocked: Fault | None = None
+    rate_limited: ScriptedFault | None = None
+    unavailable: ScriptedFault | None = None
+    rejected: ScriptedFault | None = None
+    blocked: ScriptedFault | None = None
 
     def kinds(self) -> list[str]:
         """The names of the errors that are stated; one is right."""
@@ -95,7 +95,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     replies: dict[str, Lines] = {}
     rules: list[Rule] = []
-    turns: list[str | Line] = []
+    turns: list[str | ScriptLine] = []
     default: Lines | None = None
     latency: Latency | Wait = 0.0
     errors: list[ErrorRule] = []

@@ -22,7 +22,7 @@ from holdfast.run.remote.uploader import newest_session
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.leases.local import find_holder, held
 from holdfast.storage.leases.remote import RemoteLease, find_remote_holder
-from holdfast.storage.object_store import RemoteStore
+from holdfast.storage.object_store import ObjectStore
 
 _FILES = {"config.yaml", "serving.yaml"}
 _DERIVED = {INDEX, f"{INDEX}-journal", f"{INDEX}.sum", LAG, f".{LAG}.new"}
@@ -55,7 +55,7 @@ def empty_spool(url: str, root: Path, *, dry_run: bool = False) -> Emptied:
         RunHeld: a session executes the run, here or elsewhere.
         StorageFailure: the store does not answer, or a file cannot be deleted; what was not compared is as it was.
     """
-    store = RemoteStore(url)
+    store = ObjectStore(url)
     if not root.is_dir() and not store.list("journal"):
         raise NotARun(f"{url} holds no run, and there is no spool of it here.", hint="Give the URL of a run.")
     emptying = _Emptying(store, root, dry_run=dry_run)
@@ -76,7 +76,7 @@ def empty_spool(url: str, root: Path, *, dry_run: bool = False) -> Emptied:
     return emptying.told
 
 
-def _refuse_if_held(store: RemoteStore, root: Path) -> None:
+def _refuse_if_held(store: ObjectStore, root: Path) -> None:
     if root.is_dir() and (holder := find_holder(RealFileSystem(), root)):
         raise held(root, holder)
     published = find_remote_holder(store)
@@ -85,7 +85,7 @@ def _refuse_if_held(store: RemoteStore, root: Path) -> None:
 
 
 @contextlib.contextmanager
-def _both_leases(store: RemoteStore, root: Path) -> Iterator[None]:
+def _both_leases(store: ObjectStore, root: Path) -> Iterator[None]:
     here = take_lease(RealFileSystem(), root)
     try:
         there = RemoteLease(store, above=newest_session(store, root))
@@ -100,7 +100,7 @@ def _both_leases(store: RemoteStore, root: Path) -> Iterator[None]:
 class _Emptying:
     """One emptying of a spool."""
 
-    def __init__(self, store: RemoteStore, root: Path, *, dry_run: bool) -> None:
+    def __init__(self, store: ObjectStore, root: Path, *, dry_run: bool) -> None:
         self._store, self._root = store, root
         self.told = Emptied(store.url, str(root), dry_run)
         self._stored: list[Path] = []

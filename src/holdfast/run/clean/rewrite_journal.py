@@ -19,7 +19,7 @@ from holdfast.journal.reader import Seen
 from holdfast.journal.segment import SegmentWriter
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.codec import classify, decode
-from holdfast.run.core.records import Session, SessionEnd
+from holdfast.run.core.records import SessionEndRecord, SessionRecord
 from holdfast.storage import crashpoints
 
 FRAME_BYTES = 1 << 20
@@ -83,7 +83,7 @@ class Rewriter:
 
     def _repinned(self, line: bytes) -> bytes:
         """A session's record with the pins of the new segments; any other line as it is."""
-        if not line.startswith(_SESSION) or not isinstance(decode(line), Session | SessionEnd):
+        if not line.startswith(_SESSION) or not isinstance(decode(line), SessionRecord | SessionEndRecord):
             return line
         # As plain data, so that fields which this version does not know are kept.
         record = msgspec.json.decode(line)
@@ -111,9 +111,9 @@ def prove(old: Journal, new: Journal, drop: Drop) -> None:
     for mine, theirs in zip_longest(_read(new, states, damage), expected):
         if mine != theirs and (mine is None or theirs is None or _unpinned(mine) != _unpinned(theirs)):
             raise _unequal(new)
-        if mine.startswith(_SESSION) and isinstance(record := decode(mine), Session | SessionEnd):
+        if mine.startswith(_SESSION) and isinstance(record := decode(mine), SessionRecord | SessionEndRecord):
             pins += record.pins
-            lost += record.lost if isinstance(record, Session) else []
+            lost += record.lost if isinstance(record, SessionRecord) else []
     if any(item.is_loss for item in [*damage, *cross_check(states, pins, lost)]):
         raise _unequal(new)
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import UsageError
-from holdfast.journal import BLOB_BYTES, BlobStore, Entry
+from holdfast.journal import BLOB_BYTES, BlobStore, IndexEntry
 from holdfast.models.message import Usage
 from holdfast.run.core.records import BY_MODEL, KEPT, NOT_KEPT, AnyRecord, Record, Status, Summary
 
@@ -94,7 +94,7 @@ def decode(line: bytes) -> AnyRecord | None:
     return record
 
 
-def classify(line: bytes) -> Entry | None:
+def classify(line: bytes) -> IndexEntry | None:
     """What the index keeps of a line; None for what is no record at all."""
     try:
         envelope = _envelope.decode(line)
@@ -102,10 +102,10 @@ def classify(line: bytes) -> Entry | None:
         return None
     if envelope.type != "trial":
         flag = BY_MODEL if envelope.type == "step" and envelope.model and not envelope.source else 0
-        return Entry(envelope.type, envelope.trial, flag, envelope.scorer.encode() or None)
+        return IndexEntry(envelope.type, envelope.trial, flag, envelope.scorer.encode() or None)
     kept = envelope.status in _KEPT_NAMES
     summary = Summary(envelope.status, envelope.usage, envelope.cost, envelope.task)
-    return Entry("trial", envelope.trial, KEPT if kept else NOT_KEPT, _packed(summary))
+    return IndexEntry("trial", envelope.trial, KEPT if kept else NOT_KEPT, _packed(summary))
 
 
 def _packed(summary: Summary) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ConfigurationError, ResumeAborted
-from holdfast.run.core.records import Session
+from holdfast.run.core.records import SessionRecord
 from holdfast.run.drift.gate import change_text
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem, write_atomically
@@ -27,7 +27,7 @@ _MAX_BYTES = 8 << 20
 """More than any configuration takes."""
 
 
-def config_text(sessions: Sequence[Session]) -> str:
+def config_text(sessions: Sequence[SessionRecord]) -> str:
     """The file after these sessions."""
     from holdfast.spec.loading.yaml_document import write_document  # noqa: PLC0415 - PyYAML is needed here only
 
@@ -37,7 +37,7 @@ def config_text(sessions: Sequence[Session]) -> str:
     return "\n".join(header) + "\n\n" + write_document(sessions[-1].config)
 
 
-def _created(session: Session) -> list[str]:
+def _created(session: SessionRecord) -> list[str]:
     lines = [f"# Created by holdfast {session.version} at {session.at}"]
     if session.invocation:
         lines.append(f"#   invocation: {_one_line(' '.join(session.invocation))}")
@@ -46,7 +46,7 @@ def _created(session: Session) -> list[str]:
     return lines
 
 
-def _resumed(session: Session) -> list[str]:
+def _resumed(session: SessionRecord) -> list[str]:
     if not session.changes:
         return []
     lines = [f"# Resumed by holdfast {session.version} at {session.at}:"]
@@ -61,7 +61,7 @@ def _one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in " ".join(words))
 
 
-def check_config(path: Path, sessions: Sequence[Session], same: Same, edited: Edited | None = None) -> str:
+def check_config(path: Path, sessions: Sequence[SessionRecord], same: Same, edited: Edited | None = None) -> str:
     """What is to be done about the file: nothing (""), or a note that says why it will be written again.
 
     Raises:
@@ -123,7 +123,7 @@ def _named(places: list[str]) -> str:
     return f": {', '.join(places[:_NAMED])}{more}" if places else ""
 
 
-def write_config(fs: FileSystem, path: Path, sessions: Sequence[Session]) -> None:
+def write_config(fs: FileSystem, path: Path, sessions: Sequence[SessionRecord]) -> None:
     """Writes the file from the session records.
 
     Raises:

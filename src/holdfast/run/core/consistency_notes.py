@@ -9,7 +9,7 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from holdfast.run.core.records import Trial
+from holdfast.run.core.records import TrialRecord
 
 if TYPE_CHECKING:
     from holdfast.run.core.reader import RunReader
@@ -56,7 +56,7 @@ def _artifact_notes(reader: RunReader) -> list[str]:
 
 def _names_artifacts(reader: RunReader, key: str) -> bool:
     records = (reader.read(row) for row in reader.index.rows("trial", key))
-    return any(isinstance(record, Trial) and record.artifacts for record in records)
+    return any(isinstance(record, TrialRecord) and record.artifacts for record in records)
 
 
 def _plan_notes(reader: RunReader) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.journal import SegmentPin
-from holdfast.run.core.records import Session
+from holdfast.run.core.records import SessionRecord
 from holdfast.version import __version__
 
 _SUFFIX = ".dist-info"
@@ -23,9 +23,9 @@ _LINKS = 5
 
 def session_record(
     run: str, number: int, pins: list[SegmentPin], *, name: str, config: dict[str, Any], **fields: Any
-) -> Session:
+) -> SessionRecord:
     """The record of a session of this process, now."""
-    return Session(
+    return SessionRecord(
         number=number,
         run=run,
         name=name,

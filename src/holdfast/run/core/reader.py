@@ -13,14 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.journal import BlobStore, Closing, Damage, Index, Journal, RecordId, Row, SegmentPin
+from holdfast.journal import BlobStore, Closing, Damage, Index, IndexRow, Journal, RecordId, SegmentPin
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_state import never_brought
 from holdfast.run.core.codec import citation, cited_blob, classify, decode
 from holdfast.run.core.consistency_notes import notes_of
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader_cache import ReaderIndex
-from holdfast.run.core.records import KEPT, AnyRecord, Session, SessionEnd
+from holdfast.run.core.records import KEPT, AnyRecord, SessionEndRecord, SessionRecord
 from holdfast.run.core.run_id import find_run_id, refuse_newer
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
@@ -116,12 +116,12 @@ class RunReader:
     def read_blob(self, digest: str) -> bytes:
         return read_bytes(self.fs, self.blobs.path(digest))
 
-    def read(self, row: Row) -> AnyRecord | None:
+    def read(self, row: IndexRow) -> AnyRecord | None:
         """The record that an index row stands for, or None if its bytes are gone or of an unknown type."""
         line = self.read_line(row)
         return decode(line) if line is not None else None
 
-    def read_line(self, row: Row) -> bytes | None:
+    def read_line(self, row: IndexRow) -> bytes | None:
         """The bytes of that record."""
         line = self._line(row)
         cited = cited_blob(line) if line is not None else None
@@ -129,7 +129,7 @@ class RunReader:
             return line
         return self.read_blob(cited[0]) if self.blobs.check(*cited) is None else None
 
-    def read_or_open(self, row: Row) -> AnyRecord | Large | None:
+    def read_or_open(self, row: IndexRow) -> AnyRecord | Large | None:
         """As `read`, except that a record which is stored as a blob is given in pieces."""
         line = self._line(row)
         if line is None or (cited := citation(line)) is None:
@@ -138,7 +138,7 @@ class RunReader:
             return None
         return Large(cited.type, cited.size, self._blob_pieces(cited.blob))
 
-    def _line(self, row: Row) -> bytes | None:
+    def _line(self, row: IndexRow) -> bytes | None:
         """What stands in the journal of a record."""
         segment = self.journal.find(row.segment)
         frame = self.journal.read_frame(segment, row.offset) if segment else None
@@ -149,16 +149,16 @@ class RunReader:
     # State.
 
     @cached_property
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[SessionRecord]:
         """Every session's record, in order."""
         records = (self.read(row) for row in self.index.rows("session", ""))
-        return [record for record in records if isinstance(record, Session)]
+        return [record for record in records if isinstance(record, SessionRecord)]
 
     @cached_property
-    def ends(self) -> list[SessionEnd]:
+    def ends(self) -> list[SessionEndRecord]:
         """The records of the sessions that ended in an orderly way."""
         records = (self.read(row) for row in self.index.rows("session_end", ""))
-        return [record for record in records if isinstance(record, SessionEnd)]
+        return [record for record in records if isinstance(record, SessionEndRecord)]
 
     def pins(self) -> list[SegmentPin]:
         """What later records saw of earlier segments."""
@@ -209,7 +209,7 @@ class RunReader:
         It is the first of the newest session: what a late holder of the run adds never takes its place.
         """
         repeated: dict[str, RecordId] = {}
-        last: Row | None = None
+        last: IndexRow | None = None
         for row in self.index.rows("trial"):
             if row.flag != KEPT:
                 continue

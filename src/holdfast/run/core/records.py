@@ -79,14 +79,19 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     traceback: str = ""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=str.lower):
+def _tag_of(name: str) -> str:
+    """The `type` under which a record stands in the journal: its class name without the ending."""
+    return name.removesuffix("Record").lower()
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=_tag_of):
     """Anything that is written to the journal."""
 
     v: int = 1
     """The version of this record's layout."""
 
 
-class Session(Record, frozen=True):
+class SessionRecord(Record, frozen=True):
     """A process attached itself to the run. Holds everything that is needed to go on."""
 
     number: int
@@ -112,7 +117,7 @@ class Session(Record, frozen=True):
     changes: list[Change] = []
 
 
-class Call(Record, frozen=True):
+class CallRecord(Record, frozen=True):
     """A request to a model is about to be sent; not waited for."""
 
     trial: str
@@ -121,7 +126,7 @@ class Call(Record, frozen=True):
     model: str = ""
 
 
-class Step(Record, frozen=True):
+class StepRecord(Record, frozen=True):
     """One durable action inside a trial, with its result."""
 
     trial: str
@@ -143,7 +148,7 @@ class Step(Record, frozen=True):
     error: Failure | None = None
 
 
-class Answer(Record, frozen=True):
+class AnswerRecord(Record, frozen=True):
     """The solver's outcome; journaled before scoring starts."""
 
     trial: str
@@ -152,7 +157,7 @@ class Answer(Record, frozen=True):
     value: Any = None
 
 
-class Score(Record, frozen=True):
+class ScoreRecord(Record, frozen=True):
     """One scorer's judgement of an answer."""
 
     trial: str
@@ -173,7 +178,7 @@ class Score(Record, frozen=True):
     error: Failure | None = None
 
 
-class Trial(Record, frozen=True):
+class TrialRecord(Record, frozen=True):
     """The end of an attempt at a trial; final or not is said by its status."""
 
     trial: str
@@ -207,7 +212,7 @@ FAILURES = "failures"
 """Where the ledger of a session's end counts those."""
 
 
-class Note(Record, frozen=True):
+class NoteRecord(Record, frozen=True):
     """Something a person should know about the run."""
 
     kind: str
@@ -216,7 +221,7 @@ class Note(Record, frozen=True):
     data: Any = None
 
 
-class SessionEnd(Record, frozen=True, tag="session_end"):
+class SessionEndRecord(Record, frozen=True, tag="session_end"):
     """The session ended in an orderly way; vouches for all its segments."""
 
     number: int
@@ -230,8 +235,19 @@ class SessionEnd(Record, frozen=True, tag="session_end"):
     pins: list[SegmentPin] = []
 
 
-AnyRecord = Session | Call | Step | Answer | Score | Trial | Note | SessionEnd
-RECORD_TYPES: tuple[type[Record], ...] = (Session, Call, Step, Answer, Score, Trial, Note, SessionEnd)
+AnyRecord = (
+    SessionRecord | CallRecord | StepRecord | AnswerRecord | ScoreRecord | TrialRecord | NoteRecord | SessionEndRecord
+)
+RECORD_TYPES: tuple[type[Record], ...] = (
+    SessionRecord,
+    CallRecord,
+    StepRecord,
+    AnswerRecord,
+    ScoreRecord,
+    TrialRecord,
+    NoteRecord,
+    SessionEndRecord,
+)
 
 
 class Summary(msgspec.Struct, frozen=True, array_like=True):

@@ -20,7 +20,7 @@ import msgspec
 from holdfast.errors import UsageError
 from holdfast.run.core.codec import encode
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.records import Status, TrialRecord
 from holdfast.storage.filesystem import FileSystem, write_atomically
 
 RESULT = "result.json"
@@ -30,7 +30,7 @@ _CHECKSUM, _CHUNK = "checksum", 1 << 20
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class Fault(msgspec.Struct, frozen=True):
+class ResultFileFault(msgspec.Struct, frozen=True):
     """A result file that counts for nothing, and why."""
 
     where: str
@@ -38,7 +38,7 @@ class Fault(msgspec.Struct, frozen=True):
     reason: str
 
 
-def write_result(fs: FileSystem, layout: Layout, trial: Trial) -> Path:
+def write_result(fs: FileSystem, layout: Layout, trial: TrialRecord) -> Path:
     """Writes the result file of a trial; after a crash it is the old one, the new one, or not there.
 
     Raises:
@@ -54,7 +54,7 @@ def write_result(fs: FileSystem, layout: Layout, trial: Trial) -> Path:
     return directory / RESULT
 
 
-def encode_result(trial: Trial) -> bytes:
+def encode_result(trial: TrialRecord) -> bytes:
     """The bytes of a result file.
 
     Raises:
@@ -84,29 +84,29 @@ def _digest(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def read_result(path: Path) -> Trial | Fault:
+def read_result(path: Path) -> TrialRecord | ResultFileFault:
     """The trial that a result file tells of, or what is wrong with the file."""
     found = _load(path)
-    return found if isinstance(found, Fault) else found.trial
+    return found if isinstance(found, ResultFileFault) else found.trial
 
 
 class Result(NamedTuple):
     """A sound result file."""
 
     path: Path
-    trial: Trial
+    trial: TrialRecord
     digest: str
     """Under which a record cites the file."""
 
 
-def _load(path: Path) -> Result | Fault:
+def _load(path: Path) -> Result | ResultFileFault:
     try:
         data = _read(path)
         return Result(path, _trial(_content(data), path.parent.name), _digest(data))
     except _FaultyError as error:
-        return Fault(where_of(path), str(error))
+        return ResultFileFault(where_of(path), str(error))
     except OSError as error:
-        return Fault(where_of(path), f"it cannot be read: {error.strerror}")
+        return ResultFileFault(where_of(path), f"it cannot be read: {error.strerror}")
 
 
 def where_of(path: Path) -> str:
@@ -142,7 +142,7 @@ def _content(data: bytes) -> dict[str, Any]:
     return content
 
 
-def _trial(content: dict[str, Any], directory: str) -> Trial:
+def _trial(content: dict[str, Any], directory: str) -> TrialRecord:
     checksum = content.pop(_CHECKSUM, None)
     if checksum is None:
         raise _FaultyError("it has no checksum")
@@ -151,7 +151,7 @@ def _trial(content: dict[str, Any], directory: str) -> Trial:
         raise _FaultyError("its checksum does not fit its content")
     _check_verdict(content)
     try:
-        trial = msgspec.json.decode(canonical, type=Trial)
+        trial = msgspec.json.decode(canonical, type=TrialRecord)
     except _UNREADABLE as error:
         raise _FaultyError(f"it is no result of a trial: {error}") from None
     if trial.trial != directory:
@@ -169,7 +169,7 @@ def _check_verdict(content: dict[str, Any]) -> None:
         raise _FaultyError("it holds no verdict: no scores")
 
 
-def results(layout: Layout) -> Iterator[Result | Fault]:
+def results(layout: Layout) -> Iterator[Result | ResultFileFault]:
     """Every result file of a run, by the names of the trials; one at a time."""
     try:
         names = sorted(path.name for path in layout.artifacts.iterdir())

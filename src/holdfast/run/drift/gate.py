@@ -19,7 +19,7 @@ from holdfast.errors import ResumeAborted
 from holdfast.run.core.records import Change, TaskCode
 from holdfast.run.drift.task_growth import shape_differences
 from holdfast.spec import Drift, EvalSpec
-from holdfast.spec.compare import Difference, Verdict, join, way_out
+from holdfast.spec.compare import Difference, DriftVerdict, join, way_out
 
 _NAMED = 5
 
@@ -57,18 +57,18 @@ class Decision(msgspec.Struct, frozen=True):
 
     @property
     def refused(self) -> list[Difference]:
-        return [item for item in self.differences if item.verdict is Verdict.REFUSED]
+        return [item for item in self.differences if item.verdict is DriftVerdict.REFUSED]
 
     @property
     def changes(self) -> list[Change]:
         """What is recorded about this resume."""
-        recorded = {Verdict.APPLIED, Verdict.GROWN}
+        recorded = {DriftVerdict.APPLIED, DriftVerdict.GROWN}
         return [Change(item.path, item.old, item.new) for item in self.differences if item.verdict in recorded]
 
     @property
     def kept(self) -> list[Difference]:
         """Where fewer were offered and the saved ones stand."""
-        return [item for item in self.differences if item.verdict is Verdict.KEPT]
+        return [item for item in self.differences if item.verdict is DriftVerdict.KEPT]
 
 
 def decide(saved: Snapshot, offered: Snapshot) -> Decision:
@@ -108,10 +108,10 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
         return [*found, _refused(path, Drift.IDENTITY, "samples", edited)]
     if missing:
         told = f"without {_named(missing)}"
-        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", told, Verdict.KEPT))
+        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", told, DriftVerdict.KEPT))
     if added:
         total = f"{len(offered.asked)} samples"
-        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", total, Verdict.GROWN))
+        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", total, DriftVerdict.GROWN))
     return found
 
 
@@ -135,7 +135,7 @@ def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> It
 
 
 def _refused(path: str, drift: Drift, old: str, new: str) -> Difference:
-    return Difference(path, drift, old, new, Verdict.REFUSED, way_out(drift))
+    return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out(drift))
 
 
 def _named(keys: list[str]) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.run.core.records import TaskCode
 from holdfast.spec import Drift
-from holdfast.spec.compare import Difference, Verdict, way_out
+from holdfast.spec.compare import Difference, DriftVerdict, way_out
 
 
 def wider(saved: TaskCode, offered: TaskCode) -> TaskCode:
@@ -32,13 +32,13 @@ def shape_differences(task: str, saved: TaskCode, offered: TaskCode) -> list[Dif
     """What a task asks for more or less than before."""
     found = []
     if saved.epochs != offered.epochs:
-        verdict = Verdict.GROWN if offered.epochs > saved.epochs else Verdict.KEPT
+        verdict = DriftVerdict.GROWN if offered.epochs > saved.epochs else DriftVerdict.KEPT
         found.append(Difference(f"tasks.{task}.epochs", Drift.ADDITIVE, saved.epochs, offered.epochs, verdict))
     if saved.limit != offered.limit:
-        verdict = Verdict.GROWN if _bound(offered.limit) > _bound(saved.limit) else Verdict.KEPT
+        verdict = DriftVerdict.GROWN if _bound(offered.limit) > _bound(saved.limit) else DriftVerdict.KEPT
         found.append(Difference(f"tasks.{task}.limit", Drift.ADDITIVE, saved.limit, offered.limit, verdict))
     added = [name for name in offered.scorers if name not in saved.scorers]
-    found += [Difference(f"tasks.{task}.scorers.{n}", Drift.ADDITIVE, None, "added", Verdict.GROWN) for n in added]
+    found += [Difference(f"tasks.{task}.scorers.{n}", Drift.ADDITIVE, None, "added", DriftVerdict.GROWN) for n in added]
     return found + list(_axis_differences(task, saved, offered))
 
 
@@ -47,15 +47,15 @@ def _axis_differences(task: str, saved: TaskCode, offered: TaskCode) -> Iterator
         # Every trial has a value on every axis: with other axes they are all other trials.
         names = [", ".join(sorted(side.axes)) or "none" for side in (saved, offered)]
         out = way_out(Drift.IDENTITY)
-        yield Difference(f"tasks.{task}.axes", Drift.IDENTITY, names[0], names[1], Verdict.REFUSED, out)
+        yield Difference(f"tasks.{task}.axes", Drift.IDENTITY, names[0], names[1], DriftVerdict.REFUSED, out)
         return
     for axis, values in saved.axes.items():
         path = f"tasks.{task}.{axis}"
         for value in values:
             if value not in offered.axes[axis]:
-                yield Difference(path, Drift.ADDITIVE, value, "left out", Verdict.KEPT)
+                yield Difference(path, Drift.ADDITIVE, value, "left out", DriftVerdict.KEPT)
         for value in _added(saved, offered, axis):
-            yield Difference(path, Drift.ADDITIVE, None, value, Verdict.GROWN)
+            yield Difference(path, Drift.ADDITIVE, None, value, DriftVerdict.GROWN)
 
 
 def _added(saved: TaskCode, offered: TaskCode, axis: str) -> list[str]:

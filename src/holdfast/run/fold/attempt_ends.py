@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.journal import RecordId
-from holdfast.run.core.records import Status, Trial
+from holdfast.run.core.records import Status, TrialRecord
 
 _TOLD = ("status", "scores", "task", "model", "sample", "epoch", "axes", "usage", "cost")
 """What a result file and the journal must agree in."""
@@ -56,7 +56,7 @@ class Ends:
     def close(self) -> None:
         self._db.close()
 
-    def take(self, trial: Trial, ident: RecordId) -> bool:
+    def take(self, trial: TrialRecord, ident: RecordId) -> bool:
         """Takes in a record; whether it is the first end of this trial that is kept."""
         values = (trial.trial, *ident, str(trial.attempt), _told(trial))
         self._db.execute("INSERT OR REPLACE INTO ends VALUES (?,?,?,?,?,?,?)", values)
@@ -64,14 +64,14 @@ class Ends:
             return False
         return self._db.execute("INSERT OR IGNORE INTO kept VALUES (?)", (trial.trial,)).rowcount == 1
 
-    def add(self, trial: Trial) -> None:
+    def add(self, trial: TrialRecord) -> None:
         """Puts a record aside that is to be written."""
         self._db.execute("INSERT INTO added VALUES (?)", (msgspec.json.encode(trial),))
 
-    def added(self) -> Iterator[Trial]:
+    def added(self) -> Iterator[TrialRecord]:
         """The records that were put aside, in that order."""
         lines = self._db.execute("SELECT line FROM added ORDER BY rowid")
-        return (msgspec.json.decode(line, type=Trial) for (line,) in lines)
+        return (msgspec.json.decode(line, type=TrialRecord) for (line,) in lines)
 
     @property
     def kept(self) -> int:
@@ -82,7 +82,7 @@ class Ends:
         """Their keys, sorted."""
         return (key for (key,) in self._db.execute("SELECT key FROM kept ORDER BY key"))
 
-    def compare(self, trial: Trial) -> Comparison:
+    def compare(self, trial: TrialRecord) -> Comparison:
         """How the end that a result file tells of stands to those on record."""
         if trial.status is Status.UNFINISHED:
             return Comparison(Standing.OPEN)
@@ -101,7 +101,7 @@ class Ends:
         return Comparison(Standing.CONFLICT, told)
 
 
-def _told(trial: Trial) -> bytes:
+def _told(trial: TrialRecord) -> bytes:
     return msgspec.json.encode({name: getattr(trial, name) for name in _TOLD})
 
 
@@ -109,7 +109,7 @@ def _is_kept(told: dict[str, Any]) -> bool:
     return Status(told["status"]).is_kept
 
 
-def _compared(journal: dict[str, Any], trial: Trial) -> Comparison:
+def _compared(journal: dict[str, Any], trial: TrialRecord) -> Comparison:
     file = msgspec.json.decode(_told(trial))
     parts = [
         f"{name} is {_shown(file[name])}, by the journal {_shown(journal[name])}" for name in _differing(journal, file)

@@ -7,10 +7,10 @@ was added.
 from __future__ import annotations
 
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Session, Status, decode_summary
+from holdfast.run.core.records import SessionRecord, Status, decode_summary
 
 
-def added_scorers(sessions: list[Session]) -> dict[str, set[str]]:
+def added_scorers(sessions: list[SessionRecord]) -> dict[str, set[str]]:
     """By task, the scorers of the newest plan that the first plan with that task did not have."""
     first: dict[str, set[str]] = {}
     for session in sessions:

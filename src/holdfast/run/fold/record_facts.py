@@ -14,7 +14,7 @@ import msgspec
 from holdfast.journal import RecordId
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Answer, AnyRecord, Score, Step, Trial
+from holdfast.run.core.records import AnswerRecord, AnyRecord, ScoreRecord, StepRecord, TrialRecord
 from holdfast.run.fold.attempt_ends import Ends
 
 _HEAD_BYTES = 1 << 16
@@ -77,13 +77,13 @@ class Facts:
         """Takes in a record, or what stands in the journal of one that is stored as a blob."""
         if isinstance(record, Envelope):
             self._take_blob(record)
-        elif isinstance(record, Step):
+        elif isinstance(record, StepRecord):
             self._take_step(record)
-        elif isinstance(record, Answer):
+        elif isinstance(record, AnswerRecord):
             self._put("answers", record.trial)
-        elif isinstance(record, Score) and record.error is None:
+        elif isinstance(record, ScoreRecord) and record.error is None:
             self._put("scores", record.trial, record.scorer, record.value)
-        elif isinstance(record, Trial):
+        elif isinstance(record, TrialRecord):
             self._take_trial(record, ident)
 
     def _put(self, table: str, *values: object) -> None:
@@ -121,12 +121,12 @@ class Facts:
         finally:
             file.close()
 
-    def _take_step(self, step: Step | _Head) -> None:
+    def _take_step(self, step: StepRecord | _Head) -> None:
         self._put("steps", step.trial, str(step.attempt), step.step)
         if step.parent:
             self._put("parents", step.trial, str(step.attempt), step.parent)
 
-    def _take_trial(self, trial: Trial, ident: RecordId) -> None:
+    def _take_trial(self, trial: TrialRecord, ident: RecordId) -> None:
         self.ends.take(trial, ident)
         self._put("ended", trial.trial, trial.task)
         if trial.status.is_kept:

@@ -25,7 +25,7 @@ from holdfast.journal.segment_scan import SegmentScan
 from holdfast.journal.segment_state import never_brought
 from holdfast.run.core.codec import cited_blob, classify, decode
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import KEPT, Session, SessionEnd
+from holdfast.run.core.records import KEPT, SessionEndRecord, SessionRecord
 from holdfast.run.core.run_id import refuse_newer
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
@@ -43,8 +43,8 @@ class Survey:
         self._lines: dict[RecordId, bytes] = {}
         """The records of sessions, which are few; what they cite may not be there yet."""
         self._newer = 0
-        self.sessions: list[Session] = []
-        self.ends: list[SessionEnd] = []
+        self.sessions: list[SessionRecord] = []
+        self.ends: list[SessionEndRecord] = []
         self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._db.execute("CREATE TABLE finished (key TEXT PRIMARY KEY) WITHOUT ROWID")
         self._db.execute("BEGIN")
@@ -85,9 +85,11 @@ class Survey:
         refuse_newer(self.layout, self._newer)
         self.sessions, self.ends = self._records()
 
-    def _records(self) -> tuple[list[Session], list[SessionEnd]]:
+    def _records(self) -> tuple[list[SessionRecord], list[SessionEndRecord]]:
         found = [decode(self.whole(line)) for _, line in sorted(self._lines.items())]
-        return [one for one in found if isinstance(one, Session)], [one for one in found if isinstance(one, SessionEnd)]
+        return [one for one in found if isinstance(one, SessionRecord)], [
+            one for one in found if isinstance(one, SessionEndRecord)
+        ]
 
     def whole(self, line: bytes) -> bytes:
         """A record's line, or the blob that it cites; a citation of what is damaged is given as it stands."""

@@ -26,7 +26,7 @@ from holdfast.run.fold.survey import Survey
 from holdfast.run.remote.run_objects import id_in_store, is_here, wanted
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import RealFileSystem
-from holdfast.storage.object_store import Entry, RemoteStore
+from holdfast.storage.object_store import ObjectStore, StoredObject
 
 _FETCHING = ".fetching-"
 _FETCHERS, _CHECKERS = 8, 2
@@ -34,7 +34,7 @@ _FETCHERS, _CHECKERS = 8, 2
 
 
 @dataclass
-class Brought:
+class DownloadedRun:
     """What a bringing home did."""
 
     fetched: int = 0
@@ -42,21 +42,21 @@ class Brought:
     already: int = 0
     warnings: list[str] = field(default_factory=list)
 
-    def add(self, other: Brought) -> None:
+    def add(self, other: DownloadedRun) -> None:
         self.fetched += other.fetched
         self.bytes += other.bytes
         self.already += other.already
         self.warnings += other.warnings
 
 
-def bring_home(
-    store: RemoteStore,
+def download_run(
+    store: ObjectStore,
     root: Path,
-    entries: list[Entry] | None = None,
+    entries: list[StoredObject] | None = None,
     *,
     merge: bool = False,
     survey: Survey | None = None,
-) -> Brought:
+) -> DownloadedRun:
     """Fetches every object of the run that is not in `root` yet, some at a time; a survey gets what is fetched.
 
     Raises:
@@ -68,7 +68,7 @@ def bring_home(
     for directory in (root, layout.journal, layout.inputs, layout.blobs, layout.artifacts):
         directory.mkdir(parents=True, exist_ok=True)
     if not merge and all(is_here(root, entry) for entry in entries):
-        return Brought(already=len(entries))
+        return DownloadedRun(already=len(entries))
     with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=root) as fetching:
         brought = _Bringing(store, root, Path(fetching), entries, merge=merge, survey=survey).bring(entries)
     _sync(root)
@@ -94,10 +94,10 @@ class _Bringing:
 
     def __init__(
         self,
-        store: RemoteStore,
+        store: ObjectStore,
         root: Path,
         fetching: Path,
-        entries: list[Entry],
+        entries: list[StoredObject],
         *,
         merge: bool,
         survey: Survey | None,
@@ -109,9 +109,9 @@ class _Bringing:
         if entries and not self._run:
             self._run = id_in_store(store, entries)
 
-    def bring(self, entries: list[Entry]) -> Brought:
+    def bring(self, entries: list[StoredObject]) -> DownloadedRun:
         """Brings all of it; of what fails, the first in the order of the entries is raised."""
-        brought = Brought()
+        brought = DownloadedRun()
         with ThreadPoolExecutor(_FETCHERS) as fetchers, ThreadPoolExecutor(_CHECKERS) as checkers:
             try:
                 fetched = [fetchers.submit(self._fetch, place, entry) for place, entry in enumerate(entries)]
@@ -125,9 +125,9 @@ class _Bringing:
                 checkers.shutdown(wait=False, cancel_futures=True)
         return brought
 
-    def _fetch(self, place: int, entry: Entry) -> tuple[Entry, Path | None, Brought]:
+    def _fetch(self, place: int, entry: StoredObject) -> tuple[StoredObject, Path | None, DownloadedRun]:
         """Fetches one object, unless it is here: where to, and what there is to be told of it."""
-        path, target, brought = self._fetching / str(place), self._root / entry.key, Brought()
+        path, target, brought = self._fetching / str(place), self._root / entry.key, DownloadedRun()
         if is_here(self._root, entry) and not (self._merge and self._may_be_better(target, entry)):
             brought.already += 1
             return entry, None, brought
@@ -144,7 +144,7 @@ class _Bringing:
         crashpoints.reach("recover.fetched")
         return entry, path, brought
 
-    def _may_be_better(self, target: Path, entry: Entry) -> bool:
+    def _may_be_better(self, target: Path, entry: StoredObject) -> bool:
         """Whether the copy of a segment here has lost something that the store may have."""
         parsed = parse_name(target.name)
         if parsed is None or not entry.key.startswith("journal/") or not target.exists():
@@ -152,7 +152,7 @@ class _Bringing:
         own = Copy(self._fs, target, self._run, parsed[0])
         return bool(own.damage) or (parsed[1] and own.footer is None)
 
-    def _take(self, entry: Entry, fetched: Path | None, brought: Brought) -> Brought:
+    def _take(self, entry: StoredObject, fetched: Path | None, brought: DownloadedRun) -> DownloadedRun:
         """Puts what was fetched in its place, if it is worth having."""
         if fetched is None:
             return brought

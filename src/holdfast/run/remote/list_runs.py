@@ -17,11 +17,11 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
 from holdfast.run.fold.missing_scores import lacking_scores
 from holdfast.run.locate import RUNS, all_runs
-from holdfast.run.remote.peek import glimpse
+from holdfast.run.remote.peek import peek_run
 from holdfast.run.remote.recover import age_seconds
 from holdfast.run.remote.uploader import spool_root
 from holdfast.storage.leases.local import find_holder
-from holdfast.storage.object_store import Entry, RemoteStore, is_url
+from holdfast.storage.object_store import ObjectStore, StoredObject, is_url
 
 _AT_A_TIME = 8
 
@@ -51,7 +51,7 @@ def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
     """
     text = str(place)
     if is_url(text):
-        runs = _runs_below(RemoteStore(text))
+        runs = _runs_below(ObjectStore(text))
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             return list(pool.map(_remote, runs, runs.values()))
     root = Path(place)
@@ -60,9 +60,9 @@ def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
     return [_local(run) for run in ([root] if Layout(root).journal.is_dir() else all_runs(root))]
 
 
-def _runs_below(store: RemoteStore) -> dict[str, list[Entry]]:
+def _runs_below(store: ObjectStore) -> dict[str, list[StoredObject]]:
     """The URLs of the runs below a prefix, with the segments of each, in order."""
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[StoredObject]] = {}
     for entry in store.list():
         prefix, _, name = entry.key.rpartition("journal/")
         if parse_name(name) and (not prefix or prefix.endswith("/")):
@@ -71,10 +71,10 @@ def _runs_below(store: RemoteStore) -> dict[str, list[Entry]]:
     return dict(sorted(found.items()))
 
 
-def _remote(url: str, segments: list[Entry]) -> Recoverable:
+def _remote(url: str, segments: list[StoredObject]) -> Recoverable:
     source = "both" if Layout(spool_root(url)).journal.is_dir() else "remote"
     try:
-        seen = glimpse(RemoteStore(url), segments)
+        seen = peek_run(ObjectStore(url), segments)
     except HoldfastError as error:
         return Recoverable(url, "unreadable", None, None, source, note=error.message)
     return Recoverable(url, seen.state, seen.finished, seen.planned, source, seen.age_seconds, seen.note)
@@ -91,7 +91,7 @@ def _local(root: Path) -> Recoverable:
 
 def _is_up(url: str) -> bool:
     try:
-        return any(parse_name(entry.key.rpartition("/")[2]) for entry in RemoteStore(url).list("journal"))
+        return any(parse_name(entry.key.rpartition("/")[2]) for entry in ObjectStore(url).list("journal"))
     except HoldfastError:
         return False
 

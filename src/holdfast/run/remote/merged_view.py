@@ -18,10 +18,10 @@ import msgspec
 from holdfast.errors import NotARun, StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import Layout
-from holdfast.run.remote.download import Brought, bring_home
+from holdfast.run.remote.download import DownloadedRun, download_run
 from holdfast.run.remote.run_objects import wanted
 from holdfast.run.remote.uploader import spool_root
-from holdfast.storage.object_store import Entry, RemoteStore
+from holdfast.storage.object_store import ObjectStore, StoredObject
 
 _TAGS = "tags.json"
 _TRIES = 100
@@ -39,7 +39,7 @@ def view_root(url: str) -> Path:
     return base / "holdfast" / "view" / blake2b(url.rstrip("/").encode(), digest_size=10).hexdigest()
 
 
-def open_view(url: str) -> tuple[Path, Brought]:
+def open_view(url: str) -> tuple[Path, DownloadedRun]:
     """A directory with the run as it is here and in the store, merged; the spool's own files come first.
 
     Raises:
@@ -48,7 +48,7 @@ def open_view(url: str) -> tuple[Path, Brought]:
     """
     spool, root = spool_root(url), view_root(url)
     here = Layout(spool).journal.is_dir()
-    store = RemoteStore(url)
+    store = ObjectStore(url)
     try:
         entries, warnings = wanted(store), []
     except (StorageFailure, NotARun) as error:
@@ -63,7 +63,7 @@ def open_view(url: str) -> tuple[Path, Brought]:
     _drop_links(spool, root)
     _drop_open(spool, root, entries)
     Layout(root).remote.write_text(url.rstrip("/") + "\n", encoding="utf-8")
-    brought = bring_home(store, root, entries)
+    brought = download_run(store, root, entries)
     _write_tags(root, entries)
     brought.warnings[:0] = warnings
     return root, brought
@@ -82,7 +82,7 @@ def _drop_links(spool: Path, root: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _drop_stale(store: RemoteStore, spool: Path, root: Path, entries: list[Entry]) -> None:
+def _drop_stale(store: ObjectStore, spool: Path, root: Path, entries: list[StoredObject]) -> None:
     """Forgets what was fetched earlier and is no longer so in the store: the view shows what is there."""
     now = {entry.key: entry.tag for entry in entries}
     for key, tag in _read_tags(root).items():
@@ -93,7 +93,7 @@ def _drop_stale(store: RemoteStore, spool: Path, root: Path, entries: list[Entry
     _write_tags(root, entries)
 
 
-def _is_up(store: RemoteStore, key: str) -> bool:
+def _is_up(store: ObjectStore, key: str) -> bool:
     """Whether an object is there now: another who looks may have fetched what came up since the store was listed."""
     try:
         return store.head(key, 1) != b""
@@ -109,7 +109,7 @@ def _read_tags(root: Path) -> dict[str, str]:
         return {}
 
 
-def _write_tags(root: Path, entries: list[Entry]) -> None:
+def _write_tags(root: Path, entries: list[StoredObject]) -> None:
     temporary = root / f".{_TAGS}.{os.getpid()}"
     temporary.write_bytes(msgspec.json.encode({entry.key: entry.tag for entry in entries}))
     temporary.replace(root / _TAGS)
@@ -163,7 +163,7 @@ def _link_one(path: Path, target: Path) -> None:
         temporary.replace(target)
 
 
-def _drop_open(spool: Path, root: Path, entries: list[Entry]) -> None:
+def _drop_open(spool: Path, root: Path, entries: list[StoredObject]) -> None:
     """Forgets copies of segments that have been sealed since, or are nowhere any more."""
     journal = Layout(root).journal
     # Listed before those that are there: a copy that another takes meanwhile is not taken for one that is nowhere.

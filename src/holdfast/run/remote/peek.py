@@ -17,10 +17,10 @@ from holdfast.journal import SegmentId
 from holdfast.journal.segment import parse_name
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.codec import decode
-from holdfast.run.core.records import Session, SessionEnd
+from holdfast.run.core.records import SessionEndRecord, SessionRecord
 from holdfast.run.remote.run_objects import id_in_store
 from holdfast.storage.leases.remote import Published, find_remote_holder
-from holdfast.storage.object_store import Entry, RemoteFile, RemoteStore
+from holdfast.storage.object_store import ObjectStore, RemoteFile, StoredObject
 
 _TAIL, _LARGE_TAIL = 64 << 10, 4 << 20
 """How many of a segment's last bytes are read to find its last frame, and how many at most if it does not fit there."""
@@ -29,7 +29,7 @@ _FINISHED_CODES = (0, 1)
 """Exit codes of sessions that left nothing undone that they could do."""
 
 
-class Glimpse(NamedTuple):
+class RunPeek(NamedTuple):
     """What is known of a run without reading it; None is not known."""
 
     state: str
@@ -40,7 +40,7 @@ class Glimpse(NamedTuple):
     note: str = ""
 
 
-def glimpse(store: RemoteStore, segments: list[Entry]) -> Glimpse:
+def peek_run(store: ObjectStore, segments: list[StoredObject]) -> RunPeek:
     """Looks at the run whose segments these are.
 
     Raises:
@@ -51,23 +51,23 @@ def glimpse(store: RemoteStore, segments: list[Entry]) -> Glimpse:
     published = find_remote_holder(store)
     age = max(time.time() - max(entry.at for entry in segments), 0.0)
     if published is not None and published.is_current():
-        return Glimpse("running", published.finished, published.planned, age)
+        return RunPeek("running", published.finished, published.planned, age)
     end = looking.end()
     if end is not None and (published is None or published.session <= end.number):
         return _ended(end, looking.idents, age)
     if published is not None:
-        return Glimpse("incomplete", published.finished, published.planned, age, _told(published))
+        return RunPeek("incomplete", published.finished, published.planned, age, _told(published))
     note = "How many trials are finished is not known before it is brought home."
-    return Glimpse("incomplete", None, looking.planned(), age, note)
+    return RunPeek("incomplete", None, looking.planned(), age, note)
 
 
-def _ended(end: SessionEnd, present: set[SegmentId], age: float) -> Glimpse:
+def _ended(end: SessionEndRecord, present: set[SegmentId], age: float) -> RunPeek:
     missing = [pin for pin in end.pins if SegmentId(*pin[:3]) not in present]
     if missing:
         note = f"{len(missing)} of the segments of its last session are gone."
-        return Glimpse("incomplete", end.finished, end.planned, age, note)
+        return RunPeek("incomplete", end.finished, end.planned, age, note)
     is_complete = 0 < end.planned <= end.finished and end.exit_code in _FINISHED_CODES
-    return Glimpse("complete" if is_complete else "incomplete", end.finished, end.planned, age)
+    return RunPeek("complete" if is_complete else "incomplete", end.finished, end.planned, age)
 
 
 def _told(published: Published) -> str:
@@ -76,7 +76,7 @@ def _told(published: Published) -> str:
 
 
 class _Looking:
-    def __init__(self, store: RemoteStore, segments: list[Entry]) -> None:
+    def __init__(self, store: ObjectStore, segments: list[StoredObject]) -> None:
         named = ((parse_name(entry.key.rpartition("/")[2]), entry) for entry in segments)
         known = {parsed[0]: entry for parsed, entry in named if parsed}
         self._store, self._run, self.idents = store, id_in_store(store, segments), set(known)
@@ -85,7 +85,7 @@ class _Looking:
         writer = min(ident.writer for ident in known if ident.session == newest)
         self._newest = {ident: entry for ident, entry in sorted(known.items()) if ident[:2] == (newest, writer)}
 
-    def end(self) -> SessionEnd | None:
+    def end(self) -> SessionEndRecord | None:
         """How the newest session ended, if it came to that."""
         ident, entry = list(self._newest.items())[-1]
         scan = self._drained(ident, entry, max(entry.size - _TAIL, 0))
@@ -95,9 +95,9 @@ class _Looking:
             scan = self._drained(ident, entry, max(entry.size - _LARGE_TAIL, 0))
         lines = scan.last_frame.lines(zstandard.ZstdDecompressor()) if scan.last_frame else None
         record = decode(lines[-1]) if lines else None
-        return record if isinstance(record, SessionEnd) else None
+        return record if isinstance(record, SessionEndRecord) else None
 
-    def _drained(self, ident: SegmentId, entry: Entry, start: int) -> SegmentScan:
+    def _drained(self, ident: SegmentId, entry: StoredObject, start: int) -> SegmentScan:
         """A scan of the last bytes of a segment; of none if they are many."""
         scan = self._scan(ident, entry, start=start if start >= entry.size - _LARGE_TAIL else entry.size)
         deque(scan.frames(), maxlen=0)
@@ -108,9 +108,9 @@ class _Looking:
         ident, entry = next(iter(self._newest.items()))
         for frame in islice(self._scan(ident, entry).frames(), _FIRST_FRAMES):
             for line in frame.lines(zstandard.ZstdDecompressor()) or []:
-                if isinstance(record := decode(line), Session) and record.number == ident.session:
+                if isinstance(record := decode(line), SessionRecord) and record.number == ident.session:
                     return record.planned
         return None
 
-    def _scan(self, ident: SegmentId, entry: Entry, *, start: int = 0) -> SegmentScan:
+    def _scan(self, ident: SegmentId, entry: StoredObject, *, start: int = 0) -> SegmentScan:
         return SegmentScan(RemoteFile(self._store, entry), self._run, ident, entry.key, start=start)

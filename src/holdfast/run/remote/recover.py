@@ -22,15 +22,15 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.fold.survey import Survey
 from holdfast.run.locate import RUNS
-from holdfast.run.remote.download import Brought, bring_home, remove_leftovers
-from holdfast.run.remote.recover_without_steps import origin_of, slim
+from holdfast.run.remote.download import DownloadedRun, download_run, remove_leftovers
+from holdfast.run.remote.recover_without_steps import copy_without_steps, origin_of
 from holdfast.run.remote.run_objects import id_in_store, is_here, wanted
 from holdfast.run.remote.uploader import spool_root
 from holdfast.run.session.create import make_directories, refuse_existing
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, write_atomically
 from holdfast.storage.leases.remote import find_remote_holder
-from holdfast.storage.object_store import Entry, RemoteStore
+from holdfast.storage.object_store import ObjectStore, StoredObject
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ def recover(url: str, to: str | Path | None = None, *, merge: bool = False, step
         StorageFailure: the store does not answer; what was fetched is kept for the next try.
         RunHeld: the run in the directory is being executed.
     """
-    store = RemoteStore(url)
+    store = ObjectStore(url)
     entries = wanted(store)
     root = Path(to) if to is not None else RUNS / store.url.rpartition("/")[2]
     run = id_in_store(store, entries)
@@ -91,16 +91,18 @@ async def recover_async(
     return await asyncio.to_thread(recover, url, to, merge=merge, steps=steps)
 
 
-def _into_existing(store: RemoteStore, entries: list[Entry], survey: Survey, run: bytes, *, merge: bool) -> Brought:
+def _into_existing(
+    store: ObjectStore, entries: list[StoredObject], survey: Survey, run: bytes, *, merge: bool
+) -> DownloadedRun:
     root = survey.layout.root
     if survey.run != run:
         if origin_of(root) != run.hex():
             raise UsageError(f"{root} holds another run than {store.url}.", hint="Choose another directory with --to.")
-        brought = Brought(already=len(entries))
+        brought = DownloadedRun(already=len(entries))
     elif merge:
         lease = take_lease(RealFileSystem(), root)
         try:
-            brought = bring_home(store, root, entries, merge=True, survey=survey)
+            brought = download_run(store, root, entries, merge=True, survey=survey)
         finally:
             lease.release()
     else:
@@ -110,30 +112,32 @@ def _into_existing(store: RemoteStore, entries: list[Entry], survey: Survey, run
     return brought
 
 
-def _already(store: RemoteStore, entries: list[Entry], root: Path) -> Brought:
+def _already(store: ObjectStore, entries: list[StoredObject], root: Path) -> DownloadedRun:
     if missing := [entry for entry in entries if not is_here(root, entry)]:
         raise UsageError(
             f"{root} already holds the run, and lacks {len(missing)} objects of {store.url}.",
             hint="Add --merge to bring them in beside what is there, or choose another directory with --to.",
         )
-    return Brought(already=len(entries))
+    return DownloadedRun(already=len(entries))
 
 
-def _into_new(store: RemoteStore, entries: list[Entry], survey: Survey, root: Path, *, steps: bool) -> Brought:
+def _into_new(
+    store: ObjectStore, entries: list[StoredObject], survey: Survey, root: Path, *, steps: bool
+) -> DownloadedRun:
     building = survey.layout
     make_directories(survey.fs, building.root)
     lease = take_lease(survey.fs, building.root)
     try:
         remove_leftovers(building.root)
         write_atomically(survey.fs, building.recovered, store.url.encode() + b"\n")
-        brought = bring_home(store, building.root, entries, survey=survey)
+        brought = download_run(store, building.root, entries, survey=survey)
         survey.complete()
         brought.warnings += survey.losses()
         if steps:
             _give_name(survey.fs, building.root, root)
             lease.moved_to(root)
         else:
-            brought.warnings += slim(survey, root)
+            brought.warnings += copy_without_steps(survey, root)
             shutil.rmtree(building.root)
     finally:
         lease.release()
@@ -151,7 +155,7 @@ def _give_name(fs: FileSystem, building: Path, root: Path) -> None:
         raise StorageFailure(f"{building} could not be renamed to {root}: {error.strerror}.") from error
 
 
-def _told(store: RemoteStore, root: Path, brought: Brought, survey: Survey) -> Recovered:
+def _told(store: ObjectStore, root: Path, brought: DownloadedRun, survey: Survey) -> Recovered:
     published = find_remote_holder(store)
     return Recovered(
         run=str(root),
@@ -167,7 +171,7 @@ def _told(store: RemoteStore, root: Path, brought: Brought, survey: Survey) -> R
     )
 
 
-def _left_in_spool(store: RemoteStore) -> list[str]:
+def _left_in_spool(store: ObjectStore) -> list[str]:
     """What a spool on this very machine still has."""
     journal = Layout(spool_root(store.url)).journal
     names = [path.name for path in journal.iterdir() if parse_name(path.name)] if journal.is_dir() else []

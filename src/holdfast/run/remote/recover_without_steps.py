@@ -19,14 +19,22 @@ from holdfast.run.core.codec import decode, head_of
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Answer, Note, Record, Score, Session, Step, Trial
+from holdfast.run.core.records import (
+    AnswerRecord,
+    NoteRecord,
+    Record,
+    ScoreRecord,
+    SessionRecord,
+    StepRecord,
+    TrialRecord,
+)
 from holdfast.run.fold.survey import Survey
 from holdfast.run.session.create import create_run
 
 KIND = "recover"
 
 
-def slim(survey: Survey, root: Path) -> list[str]:
+def copy_without_steps(survey: Survey, root: Path) -> list[str]:
     """Makes the run `root` from the one that was surveyed; what could not be taken over, in words.
 
     Raises:
@@ -52,20 +60,22 @@ def slim(survey: Survey, root: Path) -> list[str]:
 def _taken_over(survey: Survey) -> Iterator[Record]:
     """The note of the origin, then every record that is taken over, in the order of the run."""
     run = survey.run.hex()
-    yield Note(kind=KIND, text=f"recovered from run {run} without the steps of finished trials", data={"run": run})
+    yield NoteRecord(
+        kind=KIND, text=f"recovered from run {run} without the steps of finished trials", data={"run": run}
+    )
     is_finished = lru_cache(maxsize=10_000)(survey.is_finished)
     for _, line in Journal(survey.fs, survey.layout.journal, survey.run).stream([]):
         kind, key = head_of(line)
         if kind == "call" or (kind == "step" and is_finished(key)):
             continue
         record = decode(survey.whole(line))
-        if isinstance(record, Step | Trial):
+        if isinstance(record, StepRecord | TrialRecord):
             yield msgspec.structs.replace(record, source=record.source or run)
-        elif isinstance(record, Answer | Score | Note):
+        elif isinstance(record, AnswerRecord | ScoreRecord | NoteRecord):
             yield record
 
 
-def _inputs(layout: Layout, session: Session) -> tuple[dict[str, SourceFile], list[str]]:
+def _inputs(layout: Layout, session: SessionRecord) -> tuple[dict[str, SourceFile], list[str]]:
     found, warnings = {}, []
     for name, item in session.inputs.items():
         path = layout.inputs / item.digest
@@ -92,7 +102,7 @@ def origin_of(root: Path) -> str:
         return ""
     try:
         notes = (reader.read(row) for row in reader.index.rows("note", ""))
-        found = [note.data["run"] for note in notes if isinstance(note, Note) and note.kind == KIND]
+        found = [note.data["run"] for note in notes if isinstance(note, NoteRecord) and note.kind == KIND]
         return str(found[0]) if found else ""
     finally:
         reader.close()

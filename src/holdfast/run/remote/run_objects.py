@@ -12,13 +12,13 @@ from pathlib import Path
 from holdfast.errors import NotARun
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.run_id import ids_at
-from holdfast.storage.object_store import Entry, RemoteFile, RemoteStore
+from holdfast.storage.object_store import ObjectStore, RemoteFile, StoredObject
 
 WANTED = ("journal/", "inputs/", "blobs/", "artifacts/")
 _FILES = ("config.yaml", "serving.yaml")
 
 
-def wanted(store: RemoteStore) -> list[Entry]:
+def wanted(store: ObjectStore) -> list[StoredObject]:
     """The objects of the run at the URL.
 
     Raises:
@@ -32,7 +32,7 @@ def wanted(store: RemoteStore) -> list[Entry]:
     return [entry for entry in entries if _sealed_key(entry.key) == entry.key or _sealed_key(entry.key) not in keys]
 
 
-def id_in_store(store: RemoteStore, entries: list[Entry]) -> bytes:
+def id_in_store(store: ObjectStore, entries: list[StoredObject]) -> bytes:
     """The id of the run in the store, by the first segment that has a sound header near its start.
 
     Raises:
@@ -45,7 +45,7 @@ def id_in_store(store: RemoteStore, entries: list[Entry]) -> bytes:
     raise NotARun(f"Nothing legible is in the journal at {store.url}.", hint="Its segments are damaged at their start.")
 
 
-def is_here(root: Path, entry: Entry) -> bool:
+def is_here(root: Path, entry: StoredObject) -> bool:
     """Whether an object of the store is in the directory, as it is or under the name it has since been sealed with."""
     return (root / entry.key).exists() or (root / _sealed_key(entry.key)).exists()
 

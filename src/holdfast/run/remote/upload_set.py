@@ -14,7 +14,7 @@ from holdfast.errors import SegmentConflict
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import Layout
 from holdfast.run.remote.upload_lag import Lag
-from holdfast.storage.object_store import Entry, RemoteStore
+from holdfast.storage.object_store import ObjectStore, StoredObject
 
 _MD5_DIGITS = 32
 _TAIL_BYTES = 4096
@@ -24,7 +24,7 @@ _TAIL_BYTES = 4096
 class Uploads:
     """The files of a spool and the objects of its store. Not for use from two threads at once."""
 
-    def __init__(self, store: RemoteStore, layout: Layout) -> None:
+    def __init__(self, store: ObjectStore, layout: Layout) -> None:
         """Looks at what is in the store already.
 
         Raises:
@@ -35,7 +35,7 @@ class Uploads:
         self._conflicts: dict[str, SegmentConflict] = {}
         self._up = {entry.key for entry in store.list() if self._is_up(entry)}
 
-    def _is_up(self, entry: Entry) -> bool:
+    def _is_up(self, entry: StoredObject) -> bool:
         """Whether an object is what the spool has under its name, if it has anything."""
         path = self.layout.root / entry.key
         return not entry.key.startswith("journal/") or not path.is_file() or _is_same(self.store, entry, path)
@@ -107,7 +107,7 @@ class Uploads:
                 self.store.put_file(name, path)
 
 
-def _is_same(store: RemoteStore, entry: Entry, path: Path) -> bool:
+def _is_same(store: ObjectStore, entry: StoredObject, path: Path) -> bool:
     """Whether an object is the file, going by its size and by what the store tells of its content."""
     if path.stat().st_size != entry.size:
         return False

@@ -20,8 +20,8 @@ from holdfast.journal.writer import JournalWriter
 from holdfast.run.core.layout import Layout
 from holdfast.run.remote.upload_lag import LAG, Lag, count_segments, write_lag
 from holdfast.run.remote.upload_set import Uploads
-from holdfast.storage.object_store import RemoteStore
-from holdfast.storage.tolerated_failures import Failures
+from holdfast.storage.object_store import ObjectStore
+from holdfast.storage.tolerated_failures import ToleratedFailures
 
 UPLOADS = "objects in the store"
 """Under this name the ledger of a session counts what the store did not take."""
@@ -51,7 +51,7 @@ def _home_spool(url: str) -> Path:
     return Path(state) / "holdfast" / "spool"
 
 
-def newest_session(store: RemoteStore, root: Path) -> int:
+def newest_session(store: ObjectStore, root: Path) -> int:
     """The highest number of a session that anything is known of, in the store or in the spool, going by names."""
     names = [Path(entry.key).name for entry in store.list("journal")]
     names += [path.name for path in Layout(root).journal.iterdir()] if Layout(root).journal.is_dir() else []
@@ -63,7 +63,7 @@ class Uploader:
 
     def __init__(self, uploads: Uploads, *, interval: float) -> None:
         self._uploads, self._interval = uploads, interval
-        self.failures = Failures()
+        self.failures = ToleratedFailures()
         self._journal: JournalWriter | None = None
         self._sealed: deque[tuple[SegmentId, int]] = deque()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()

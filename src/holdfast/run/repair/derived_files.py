@@ -17,7 +17,7 @@ from holdfast.errors import ResumeAborted
 from holdfast.run.core.config_file import Same, check_config, write_config
 from holdfast.run.core.layout import Layout, reader_cache
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Session
+from holdfast.run.core.records import SessionRecord
 from holdfast.run.fold.attempt_ends import Ends
 from holdfast.run.repair.backup import Backup
 from holdfast.run.repair.rebuild_journal import set_index_aside
@@ -43,7 +43,7 @@ class Mender:
 
     def __init__(self, layout: Layout, fs: FileSystem, backup: Backup, same: Same) -> None:
         self._layout, self._fs, self._backup, self._same = layout, fs, backup, same
-        self._sessions: list[Session] = []
+        self._sessions: list[SessionRecord] = []
         self._index = self._config = ""
         self._cache: Path | None = None
 

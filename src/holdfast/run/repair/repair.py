@@ -21,8 +21,8 @@ from holdfast.errors import ConfigurationError, NotARun, StorageFailure
 from holdfast.run.core.codec import classify, decode
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Input, PlanEntry, Trial
-from holdfast.run.core.result_file import Fault
+from holdfast.run.core.records import Input, PlanEntry, TrialRecord
+from holdfast.run.core.result_file import ResultFileFault
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.fold.attempt_ends import Ends
 from holdfast.run.repair.backup import Backup
@@ -33,7 +33,7 @@ from holdfast.run.repair.result_findings import (
     Conflict,
     Findings,
     Group,
-    Tally,
+    ResultTally,
     has_results,
     not_planned,
     places,
@@ -66,7 +66,7 @@ class Repair(msgspec.Struct, frozen=True):
     groups: list[Group]
     changes: list[str]
     backup: str
-    faults: list[Fault]
+    faults: list[ResultFileFault]
     conflicts: list[Conflict]
     missing: list[str]
     notes: list[str]
@@ -96,7 +96,7 @@ def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> Re
 class _Work:
     def __init__(self, root: Path, planner: Planner, fs: FileSystem) -> None:
         self.layout, self.planner, self.fs = Layout(root), planner, fs
-        self.ends, self.tally, self.backup = Ends(), Tally(), Backup(fs, root)
+        self.ends, self.tally, self.backup = Ends(), ResultTally(), Backup(fs, root)
         self.changes: list[str] = []
         self.missing: list[str] = []
         self.notes: list[str] = []
@@ -140,7 +140,11 @@ class _Work:
         for ident, line in reader.journal.stream([]):
             if entry := classify(line):
                 counted.kinds[entry.kind] += 1
-            if line.startswith(_TRIAL, 1) and isinstance(trial := decode(line), Trial) and self.ends.take(trial, ident):
+            if (
+                line.startswith(_TRIAL, 1)
+                and isinstance(trial := decode(line), TrialRecord)
+                and self.ends.take(trial, ident)
+            ):
                 self.tally.before.update(places(trial))
                 self.scorers.setdefault((trial.task, trial.model), set()).update(trial.scores)
         return counted

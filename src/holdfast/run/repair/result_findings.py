@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import ARTIFACT, Record, Score, Session, Status, Trial
-from holdfast.run.core.result_file import RESULT, Fault, Result, results, where_of
+from holdfast.run.core.records import ARTIFACT, Record, ScoreRecord, SessionRecord, Status, TrialRecord
+from holdfast.run.core.result_file import RESULT, Result, ResultFileFault, results, where_of
 from holdfast.run.fold.attempt_ends import Ends, Standing
 
-WhyNot = Callable[[Trial], str]
+WhyNot = Callable[[TrialRecord], str]
 """Why a result does not belong to the run; empty if it does."""
 
 
@@ -41,7 +41,7 @@ class Conflict(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Tally:
+class ResultTally:
     """Counts of trials by task, by model and by the value on each axis."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Tally:
         ]
 
 
-def places(trial: Trial) -> list[tuple[str, str]]:
+def places(trial: TrialRecord) -> list[tuple[str, str]]:
     """The groups that a trial belongs to."""
     return [("task", trial.task), ("model", trial.model), *((f"axis {name}", at) for name, at in trial.axes.items())]
 
@@ -66,10 +66,10 @@ def places(trial: Trial) -> list[tuple[str, str]]:
 class Findings:
     """The result files of a run, looked through once."""
 
-    def __init__(self, layout: Layout, ends: Ends, why_not: WhyNot, tally: Tally) -> None:
+    def __init__(self, layout: Layout, ends: Ends, why_not: WhyNot, tally: ResultTally) -> None:
         self._layout, self._ends, self._why_not, self.tally = layout, ends, why_not, tally
         self.files = self.sound = self.new = self.new_kept = 0
-        self.faults: list[Fault] = []
+        self.faults: list[ResultFileFault] = []
         self.conflicts: list[Conflict] = []
         self.scorers: dict[tuple[str, str], set[str]] = {}
         """The scorers that new results name, by task and model."""
@@ -78,10 +78,10 @@ class Findings:
         """Reads every file and counts."""
         for found in results(self._layout):
             self.files += 1
-            if isinstance(found, Fault):
+            if isinstance(found, ResultFileFault):
                 self.faults.append(found)
             elif reason := self._why_not(found.trial):
-                self.faults.append(Fault(where_of(found.path), reason))
+                self.faults.append(ResultFileFault(where_of(found.path), reason))
             else:
                 self._take(found)
 
@@ -95,7 +95,7 @@ class Findings:
         elif standing is Standing.NEW:
             self._take_new(trial, found.digest)
 
-    def _take_new(self, trial: Trial, digest: str) -> None:
+    def _take_new(self, trial: TrialRecord, digest: str) -> None:
         files = {**trial.artifacts, RESULT: digest}
         self._ends.add(msgspec.structs.replace(trial, source=ARTIFACT, artifacts=files))
         self.new += 1
@@ -108,11 +108,11 @@ class Findings:
         """What has to be recorded of the results that the journal lacks."""
         for trial in self._ends.added():
             for scorer, value in trial.scores.items():
-                yield Score(trial=trial.trial, attempt=trial.attempt, scorer=scorer, value=value, source=ARTIFACT)
+                yield ScoreRecord(trial=trial.trial, attempt=trial.attempt, scorer=scorer, value=value, source=ARTIFACT)
             yield trial
 
 
-def planned_scorers(sessions: list[Session]) -> dict[tuple[str, str], set[str]]:
+def planned_scorers(sessions: list[SessionRecord]) -> dict[tuple[str, str], set[str]]:
     """For every planned task and model the scorers that every trial of it must have; one added later is owed."""
     scorers: dict[tuple[str, str], set[str]] = {}
     for session in sessions:
@@ -122,7 +122,7 @@ def planned_scorers(sessions: list[Session]) -> dict[tuple[str, str], set[str]]:
     return scorers
 
 
-def not_planned(planned: Mapping[tuple[str, str], set[str]], trial: Trial) -> str:
+def not_planned(planned: Mapping[tuple[str, str], set[str]], trial: TrialRecord) -> str:
     """Why a result does not fit the plan, going by its task, model and scores."""
     if planned and (trial.task, trial.model) not in planned:
         return f"the plan has no task {trial.task!r} for the model {trial.model!r}"

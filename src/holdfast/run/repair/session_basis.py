@@ -13,7 +13,7 @@ from holdfast.journal import SegmentPin
 from holdfast.run.core.environment import session_record
 from holdfast.run.core.inputs import SourceFile, copy_inputs
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Session
+from holdfast.run.core.records import SessionRecord
 from holdfast.run.repair.result_findings import WhyNot
 from holdfast.run.session.open import MakeRecord
 
@@ -24,7 +24,7 @@ class Basis:
     def __init__(self, fields: dict[str, Any], inputs: Mapping[str, SourceFile], why_not: WhyNot, *, new: bool) -> None:
         self.fields, self.inputs, self.why_not, self.is_new = fields, inputs, why_not, new
 
-    def make(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> Session:
+    def make(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> SessionRecord:
         """The record."""
         copied = copy_inputs(reader.inputs, self.inputs)
         fields = {**self.fields, "inputs": {**self.fields.get("inputs", {}), **copied}}
@@ -33,7 +33,7 @@ class Basis:
     def unless_changed(self, pins: list[SegmentPin]) -> MakeRecord:
         """As `make`, for a run that was looked through when it had these pins."""
 
-        def make(reader: RunReader, number: int, now: list[SegmentPin]) -> Session:
+        def make(reader: RunReader, number: int, now: list[SegmentPin]) -> SessionRecord:
             if now != pins:
                 raise RunHeld(
                     f"Another session has worked on {reader.layout.root} while it was looked through.",
@@ -44,7 +44,7 @@ class Basis:
         return make
 
 
-def fields_of(last: Session) -> dict[str, Any]:
+def fields_of(last: SessionRecord) -> dict[str, Any]:
     """What a session's record says that the next one's says too."""
     names = ("name", "config", "inputs", "planned", "plan", "code", "source", "serving")
     return {name: getattr(last, name) for name in names}

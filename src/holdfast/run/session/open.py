@@ -18,13 +18,13 @@ from holdfast.run.core.codec import encode
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.reader_cache import take_further
-from holdfast.run.core.records import Session
+from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.run_id import check_openable, find_run_id
 from holdfast.run.session.session import RunSession
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
 
-MakeRecord = Callable[[RunReader, int, list[SegmentPin]], Session]
+MakeRecord = Callable[[RunReader, int, list[SegmentPin]], SessionRecord]
 """Makes a session's record, given its number and pins on all that is there."""
 
 

@@ -20,11 +20,11 @@ from holdfast.journal.index.database import INDEX
 from holdfast.run.core.codec import encode, outsource
 from holdfast.run.core.environment import now
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import FAILURE, FAILURES, Note, Record, Session, SessionEnd
+from holdfast.run.core.records import FAILURE, FAILURES, NoteRecord, Record, SessionEndRecord, SessionRecord
 from holdfast.run.remote.uploader import Uploader
 from holdfast.storage import Lease
 from holdfast.storage.leases.remote import BothLeases, RemoteLease
-from holdfast.storage.tolerated_failures import Failure, Failures, joined
+from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, joined
 
 _LEASE_SECONDS = 0.2
 
@@ -32,7 +32,7 @@ _LEASE_SECONDS = 0.2
 class RunSession:
     """The one session that executes a run now. Records handed to it become durable, in order."""
 
-    def __init__(self, reader: RunReader, writer: JournalWriter, lease: Lease, session: Session) -> None:
+    def __init__(self, reader: RunReader, writer: JournalWriter, lease: Lease, session: SessionRecord) -> None:
         self.reader, self._writer, self._lease = reader, writer, lease
         self.session = session
         self.run = reader.run
@@ -43,24 +43,24 @@ class RunSession:
         """How many trials are finished; set by whoever counts them."""
         self.counts_when_up = False
         """Whether a trial counts only once its segment is in the store."""
-        self.derived = Failures()
+        self.derived = ToleratedFailures()
         """Failures to write what is only derived from the journal."""
-        self._sources: list[Failures] = []
+        self._sources: list[ToleratedFailures] = []
         for source in (self.derived, reader.index.failures, lease.failures):
             self._attend(source)
 
-    def _attend(self, source: Failures) -> None:
+    def _attend(self, source: ToleratedFailures) -> None:
         """From now on what fails there is in the ledger."""
         self._sources.append(source)
         source.listen(self._write_down)
 
-    def _write_down(self, failure: Failure) -> None:
+    def _write_down(self, failure: ToleratedFailure) -> None:
         """The first failure of its kind goes into the journal at once: the session may not live to its end."""
-        note = Note(kind=FAILURE, text=str(failure), data=failure)
+        note = NoteRecord(kind=FAILURE, text=str(failure), data=failure)
         with contextlib.suppress(StorageFailure, RunHeld):
             self._writer.put(self._line(note))
 
-    def failures(self) -> list[Failure]:
+    def failures(self) -> list[ToleratedFailure]:
         """What has failed in this session and stopped nothing."""
         return joined(self._sources)
 
@@ -190,7 +190,7 @@ class RunSession:
         """
 
         def last(pins: list[SegmentPin]) -> bytes:
-            end = SessionEnd(number=self.number, how=how, exit_code=exit_code, at=now(), pins=pins, **fields)
+            end = SessionEndRecord(number=self.number, how=how, exit_code=exit_code, at=now(), pins=pins, **fields)
             if found := self.failures():
                 end = msgspec.structs.replace(end, ledger={**end.ledger, FAILURES: found})
             return encode(end)

@@ -13,11 +13,11 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.journal import Damage, Kind, RecordId
+from holdfast.journal import Damage, DamageKind, RecordId
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import ARTIFACT, AnyRecord, Session, Status
-from holdfast.run.core.result_file import Fault, file_digest, results, where_of
+from holdfast.run.core.records import ARTIFACT, AnyRecord, SessionRecord, Status
+from holdfast.run.core.result_file import ResultFileFault, file_digest, results, where_of
 from holdfast.run.fold.attempt_ends import Standing
 from holdfast.run.fold.record_facts import Facts
 from holdfast.run.repair.planner import UNKNOWN
@@ -46,7 +46,7 @@ class Deep:
         """Takes in a record, or what stands in the journal of one that is stored as a blob."""
         self._facts.take(record, ident)
 
-    def check(self, sessions: list[Session], artifacts: Mapping[str, str]) -> list[Damage]:
+    def check(self, sessions: list[SessionRecord], artifacts: Mapping[str, str]) -> list[Damage]:
         """Every difference; `artifacts` are the files that records cite, with their digests."""
         return [
             *self._check_steps(),
@@ -67,16 +67,18 @@ class Deep:
             "SELECT DISTINCT p.trial FROM parents p WHERE NOT EXISTS (SELECT 1 FROM steps s"
             " WHERE (s.trial, s.attempt, s.step) = (p.trial, p.attempt, p.parent)) ORDER BY p.trial"
         )
-        yield from _named(Kind.MISSING, self._keys(query), "have a step whose parent is not on record")
+        yield from _named(DamageKind.MISSING, self._keys(query), "have a step whose parent is not on record")
 
     def _check_answers(self) -> Iterator[Damage]:
         query = (
             "SELECT trial FROM kept WHERE status = ? AND source != ?"
             " AND NOT EXISTS (SELECT 1 FROM answers a WHERE a.trial = kept.trial)"
         )
-        yield from _named(Kind.MISSING, self._keys(query, _VALID, ARTIFACT), "are valid and have no answer on record")
+        yield from _named(
+            DamageKind.MISSING, self._keys(query, _VALID, ARTIFACT), "are valid and have no answer on record"
+        )
 
-    def _check_scores(self, sessions: list[Session]) -> Iterator[Damage]:
+    def _check_scores(self, sessions: list[SessionRecord]) -> Iterator[Damage]:
         """Every valid trial has the scores that were planned when it ended, and its record says the same of them."""
         plans = {session.number: _scorers(session) for session in sessions}
         lacking: list[str] = []
@@ -90,8 +92,8 @@ class Deep:
                 lacking.append(key)
             if any(not _agrees(value, given.get(name)) for name, value in said.items()):
                 differing.append(key)
-        yield from _named(Kind.MISSING, lacking, "are valid and lack a score that was planned")
-        yield from _named(Kind.CONFLICT, differing, "have another score than the scorer gave")
+        yield from _named(DamageKind.MISSING, lacking, "are valid and lack a score that was planned")
+        yield from _named(DamageKind.CONFLICT, differing, "have another score than the scorer gave")
 
     def _given(self, key: str) -> dict[str, set[float | None]]:
         given: dict[str, set[float | None]] = {}
@@ -99,7 +101,7 @@ class Deep:
             given.setdefault(scorer, set()).add(value)
         return given
 
-    def _check_scorers(self, sessions: list[Session]) -> Iterator[Damage]:
+    def _check_scorers(self, sessions: list[SessionRecord]) -> Iterator[Damage]:
         planned: dict[str, set[str]] = {}
         for entry in (entry for session in sessions for entry in session.plan):
             planned.setdefault(entry.task, set()).update(entry.scorers)
@@ -109,15 +111,17 @@ class Deep:
             if scorer not in (every if task is None else planned.get(task, set())):
                 keys = self._keys("SELECT DISTINCT trial FROM scores WHERE scorer = ? ORDER BY trial", scorer)
                 where = f" of the task {task!r}" if task is not None else ""
-                yield from _named(Kind.COUNT, keys, f"have a score of {scorer!r}, which is no planned scorer{where}")
+                yield from _named(
+                    DamageKind.COUNT, keys, f"have a score of {scorer!r}, which is no planned scorer{where}"
+                )
 
-    def _check_plan(self, sessions: list[Session]) -> Iterator[Damage]:
+    def _check_plan(self, sessions: list[SessionRecord]) -> Iterator[Damage]:
         """The plan against itself, and the finished trials of every task and model against it."""
         for session in sessions:
             total = sum(entry.planned for entry in session.plan)
             if session.plan and total != session.planned:
                 detail = f"session {session.number} planned {session.planned} trials, its tasks and models {total}"
-                yield Damage(Kind.COUNT, "journal", detail)
+                yield Damage(DamageKind.COUNT, "journal", detail)
         last = sessions[-1] if sessions else None
         if last is None or not last.plan or any(item.digest == UNKNOWN for item in last.inputs.values()):
             return
@@ -125,41 +129,41 @@ class Deep:
         for task, model, count in self._facts.select("SELECT task, model, count(*) FROM kept GROUP BY task, model"):
             if count > planned.get((task, model), 0):
                 detail = f"{count} trials of {task!r} with {model!r} are finished, "
-                yield Damage(Kind.COUNT, "journal", f"{detail}{planned.get((task, model), 0)} are planned")
+                yield Damage(DamageKind.COUNT, "journal", f"{detail}{planned.get((task, model), 0)} are planned")
 
-    def _check_grid(self, sessions: list[Session]) -> Iterator[Damage]:
+    def _check_grid(self, sessions: list[SessionRecord]) -> Iterator[Damage]:
         grid = self.grid
         if grid is None:
             return
         if sessions and len(grid) != sessions[-1].planned:
             detail = f"the inputs make a grid of {len(grid)} trials, {sessions[-1].planned} are planned"
-            yield Damage(Kind.COUNT, "inputs", detail)
+            yield Damage(DamageKind.COUNT, "inputs", detail)
         query = (
             "SELECT trial FROM ended UNION SELECT trial FROM steps UNION SELECT trial FROM answers"
             " UNION SELECT trial FROM scores ORDER BY trial"
         )
         strangers = [key for (key,) in self._facts.select(query) if key not in grid]
-        yield from _named(Kind.COUNT, strangers, "are on record and not part of the planned grid")
+        yield from _named(DamageKind.COUNT, strangers, "are on record and not part of the planned grid")
 
     def _check_files(self, artifacts: Mapping[str, str]) -> Iterator[Damage]:
         for name, digest in artifacts.items():
             path = self._layout.artifacts / name
             if path.is_file() and (problem := _differs(path, digest)):
-                yield Damage(Kind.CHANGED, f"artifacts/{name}", problem, keys=(name.partition("/")[0],))
+                yield Damage(DamageKind.CHANGED, f"artifacts/{name}", problem, keys=(name.partition("/")[0],))
 
     def _check_results(self) -> Iterator[Damage]:
         for found in results(self._layout):
             self.results += 1
-            if isinstance(found, Fault):
-                yield Damage(Kind.UNREADABLE, found.where, found.reason)
+            if isinstance(found, ResultFileFault):
+                yield Damage(DamageKind.UNREADABLE, found.where, found.reason)
                 continue
             standing, detail = self._facts.ends.compare(found.trial)
             where, keys = where_of(found.path), (found.trial.trial,)
             if standing is Standing.CONFLICT:
-                yield Damage(Kind.CONFLICT, where, detail, keys=keys)
+                yield Damage(DamageKind.CONFLICT, where, detail, keys=keys)
             elif standing is Standing.NEW:
                 yield Damage(
-                    Kind.COUNT, where, "the journal lacks this result; `holdfast repair` records it", keys=keys
+                    DamageKind.COUNT, where, "the journal lacks this result; `holdfast repair` records it", keys=keys
                 )
 
 
@@ -168,7 +172,7 @@ def _agrees(value: float, given: set[float | None] | None) -> bool:
     return given is None or None in given or value in given
 
 
-def _scorers(session: Session) -> dict[tuple[str, str], set[str]]:
+def _scorers(session: SessionRecord) -> dict[tuple[str, str], set[str]]:
     return {(entry.task, entry.model): set(entry.scorers) for entry in session.plan}
 
 
@@ -179,6 +183,6 @@ def _differs(path: Path, digest: str) -> str:
         return f"it cannot be read: {error.strerror}"
 
 
-def _named(kind: Kind, keys: list[str], told: str) -> Iterator[Damage]:
+def _named(kind: DamageKind, keys: list[str], told: str) -> Iterator[Damage]:
     if keys:
         yield Damage(kind, "journal", f"{len(keys)} trials {told}", keys=tuple(keys))

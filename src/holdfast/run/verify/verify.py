@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.journal import Damage, Kind, SegmentId, SegmentPin, SegmentState, cross_check, state_of
+from holdfast.journal import Damage, DamageKind, SegmentId, SegmentPin, SegmentState, cross_check, state_of
 from holdfast.journal.reader import Seen, Walk
 from holdfast.run.core.codec import Envelope, citation, decode
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import AnyRecord, Session, SessionEnd, Trial
+from holdfast.run.core.records import AnyRecord, SessionEndRecord, SessionRecord, TrialRecord
 from holdfast.run.verify.cross_records import Deep
 
 
@@ -57,8 +57,8 @@ class _Count:
         self._first_seen = 0
         self._pinned: dict[int, set[SegmentId]] = {}
         self.started: set[str] = set()
-        self.sessions: list[Session] = []
-        self.ends: list[SessionEnd] = []
+        self.sessions: list[SessionRecord] = []
+        self.ends: list[SessionEndRecord] = []
         self.blobs: dict[str, int] = {}
         self.citing: dict[str, set[str]] = {}
         self.artifacts: dict[str, str] = {}
@@ -84,14 +84,14 @@ class _Count:
             return cited
         record = decode(line)
         self.types[str(record.__struct_config__.tag) if record else "unknown"] += 1
-        if isinstance(record, Session):
+        if isinstance(record, SessionRecord):
             self.sessions.append(record)
             self._pinned[record.number] = {SegmentId(*pin[:3]) for pin in record.pins}
-        elif isinstance(record, SessionEnd):
+        elif isinstance(record, SessionEndRecord):
             self.ends.append(record)
         elif trial := getattr(record, "trial", ""):
             self.started.add(trial)
-            if isinstance(record, Trial):
+            if isinstance(record, TrialRecord):
                 self._take_trial(record, session)
         return record
 
@@ -101,7 +101,7 @@ class _Count:
         self.blobs[record.blob] = record.size
         self.citing.setdefault(record.blob, set()).add(record.trial)
 
-    def _take_trial(self, record: Trial, session: int) -> None:
+    def _take_trial(self, record: TrialRecord, session: int) -> None:
         if record.status.is_kept:
             first = max(self._first_seen, session)
             self.kept[record.trial] = min(first, self.kept.get(record.trial, first))
@@ -176,7 +176,7 @@ def _result(
         artifacts=len(count.artifacts),
         results=deep.results if deep else 0,
         grid=len(deep.grid) if deep and deep.grid is not None else 0,
-        torn_bytes=sum(item.length for item in damage if item.kind is Kind.TORN),
+        torn_bytes=sum(item.length for item in damage if item.kind is DamageKind.TORN),
         damage=damage,
         notes=reader.notes(),
     )
@@ -198,12 +198,13 @@ def _check_blob(reader: RunReader, digest: str, count: _Count) -> Damage | None:
 def _check_artifacts(directory: Path, count: _Count) -> list[Damage]:
     missing = [name for name in count.artifacts if not (directory / name).is_file()]
     damage = [
-        Damage(Kind.MISSING, f"artifacts/{name}", "a trial's record names it, and it is not there") for name in missing
+        Damage(DamageKind.MISSING, f"artifacts/{name}", "a trial's record names it, and it is not there")
+        for name in missing
     ]
     trials = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
     unknown = [name for name in trials if name not in count.started]
     return damage + [
-        Damage(Kind.COUNT, f"artifacts/{name}", "no record of this trial is in the journal") for name in unknown
+        Damage(DamageKind.COUNT, f"artifacts/{name}", "no record of this trial is in the journal") for name in unknown
     ]
 
 
@@ -214,10 +215,12 @@ def _check_counts(count: _Count) -> list[Damage]:
         finished = count.finished_by(end.number)
         if finished != end.finished:
             detail = f"session {end.number} ended with {end.finished} finished trials, the journal has {finished}"
-            damage.append(Damage(Kind.COUNT, "journal", detail))
+            damage.append(Damage(DamageKind.COUNT, "journal", detail))
     planned = count.sessions[-1].planned if count.sessions else 0
     if planned and len(count.kept) > planned:
-        damage.append(Damage(Kind.COUNT, "journal", f"{len(count.kept)} trials are finished, {planned} are planned"))
+        damage.append(
+            Damage(DamageKind.COUNT, "journal", f"{len(count.kept)} trials are finished, {planned} are planned")
+        )
     return damage
 
 
@@ -229,7 +232,7 @@ def _check_index(count: _Count, reader: RunReader, before: set[str]) -> list[Dam
     invented = sorted(before - count.kept.keys())
     absent = sorted(count.kept.keys() - set(reader.finished()))
     return [
-        Damage(Kind.CONFLICT, "index", f"{len(keys)} finished trials {told}", keys=tuple(keys))
+        Damage(DamageKind.CONFLICT, "index", f"{len(keys)} finished trials {told}", keys=tuple(keys))
         for keys, told in (
             (invented, "are in the index and not in the journal"),
             (absent, "are in the journal and not in the index"),

@@ -11,7 +11,7 @@ from holdfast.spec.schema.runner import TaskRunner
 from holdfast.spec.schema.types import Cost, Count, LargeCount, Seconds, Words
 
 
-class Limits(Block, frozen=True):
+class TrialLimits(Block, frozen=True):
     """What one trial may take: seconds, tokens, money; an absent one is no limit."""
 
     time: Annotated[Seconds | None, Drift.IDENTITY] = None
@@ -59,7 +59,7 @@ class TaskSpec(Block, frozen=True):
     scorers: Annotated[list[str | dict[str, Any]], Drift.SCORING] = msgspec.field(default_factory=list)
     """A scorer's name, or its name with its arguments; resolving keeps a bare name where there are none."""
 
-    limits: Annotated[Limits, Drift.IDENTITY] = Limits()
+    limits: Annotated[TrialLimits, Drift.IDENTITY] = TrialLimits()
     use: Annotated[Words | None, Drift.IDENTITY] = None
     """`file.py:name`, `package.module:name`, or the name of a built-in task."""
 

@@ -27,7 +27,7 @@ import msgspec
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.holder import Holder, decode_holder, is_alive, this_process
-from holdfast.storage.tolerated_failures import Failures
+from holdfast.storage.tolerated_failures import ToleratedFailures
 
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _ATTEMPTS, _ATTEMPTS_FAR = 100, 20
@@ -40,7 +40,7 @@ _LEASE = "lease"
 class Lease(Protocol):
     """The right to execute a run, until it is released or its process ends."""
 
-    failures: Failures
+    failures: ToleratedFailures
 
     def is_held(self) -> bool: ...
     def is_lost(self) -> bool:
@@ -53,7 +53,7 @@ class Lease(Protocol):
 class _LockLease:
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self.failures = Failures()
+        self.failures = ToleratedFailures()
         try:
             os.ftruncate(fd, 0)
             os.pwrite(fd, msgspec.json.encode(this_process()) + b"\n", 0)
@@ -164,7 +164,7 @@ class _HeartbeatLease:
     def __init__(self, run: Path, generation: int, fd: int, lifetime_seconds: float) -> None:
         self._run, self._generation, self._fd = run, generation, fd
         self._lifetime_seconds = lifetime_seconds
-        self.failures = Failures()
+        self.failures = ToleratedFailures()
         self._line = msgspec.json.encode(this_process()) + b"\n"
         self._stop = threading.Event()
         self._beats = 0

@@ -21,8 +21,8 @@ import msgspec
 from holdfast.errors import ConfigurationError, RunHeld, StorageFailure
 from holdfast.storage.leases.holder import Holder, is_alive, this_process
 from holdfast.storage.leases.local import Lease
-from holdfast.storage.object_store import RemoteStore
-from holdfast.storage.tolerated_failures import Failures
+from holdfast.storage.object_store import ObjectStore
+from holdfast.storage.tolerated_failures import ToleratedFailures
 
 KEY = "lease.json"
 LIFETIME_SECONDS = 30.0
@@ -75,7 +75,7 @@ class Published(msgspec.Struct, frozen=True):
 class RemoteLease:
     """The right to execute a run in an object store, while it can be renewed."""
 
-    def __init__(self, store: RemoteStore, *, above: int = 0, lifetime: float | None = None) -> None:
+    def __init__(self, store: ObjectStore, *, above: int = 0, lifetime: float | None = None) -> None:
         """Takes the lease, for a session whose number is above all that are known.
 
         Raises:
@@ -93,7 +93,7 @@ class RemoteLease:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.lost = False
-        self.failures = Failures()
+        self.failures = ToleratedFailures()
         begun = time.monotonic()
         self._tag = self._take()
         self._deadline = begun + self._lifetime
@@ -196,13 +196,13 @@ def read_published(data: bytes) -> Published | None:
         return None
 
 
-def find_remote_holder(store: RemoteStore) -> Published | None:
+def find_remote_holder(store: ObjectStore) -> Published | None:
     """Who last published a lease, released or not; for display only."""
     found = store.get(KEY)
     return read_published(found[0]) if found else None
 
 
-def _held(store: RemoteStore, published: Published | None) -> RunHeld:
+def _held(store: ObjectStore, published: Published | None) -> RunHeld:
     who = str(published.holder) if published else "another process"
     return RunHeld(f"The run {store.url} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
 

@@ -23,7 +23,7 @@ def shelf_name(kind: str, *parts: bytes) -> str:
     return name.hexdigest()
 
 
-class Shelf:
+class DerivedCache:
     """A directory of derived files; what is put on it waits in memory until there is leave to write."""
 
     def __init__(self, directory: Path | None = None) -> None:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self, TypeVar
 import msgspec
 
 from holdfast.errors import RunDamaged
-from holdfast.tasks.datasets.derived_cache import Shelf
+from holdfast.tasks.datasets.derived_cache import DerivedCache
 from holdfast.tasks.datasets.ingest import DIGEST_BYTES
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Rows:
     """The rows of one file by number; safe to read from several threads, closed when it is dropped."""
 
     def __init__(
-        self, descriptor: int, offsets: array[int], digest: str, source: str, shelf: Shelf | None = None
+        self, descriptor: int, offsets: array[int], digest: str, source: str, shelf: DerivedCache | None = None
     ) -> None:
         self._descriptor = descriptor
         self._offsets = offsets
@@ -42,7 +42,7 @@ class Rows:
 
     @classmethod
     def open(
-        cls, path: Path, *, digest: str | None = None, source: str | None = None, shelf: Shelf | None = None
+        cls, path: Path, *, digest: str | None = None, source: str | None = None, shelf: DerivedCache | None = None
     ) -> Self:
         """Find where each row begins; with a digest, the file must have exactly that content.
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.run.core.records import TaskCode
-from holdfast.spec import DatasetSpec, Limits
+from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.tasks.datasets.ingest import canonical_json
 from holdfast.tasks.solver import REVISION, Generate
 from holdfast.tasks.source.digest import source_files
@@ -44,7 +44,7 @@ def _home(task: Task) -> set[str]:
 
 def _settings(task: Task) -> Iterator[tuple[str, Any]]:
     yield "system", task.system
-    yield "limits", {name: value for name, value in _plain(task.limits or Limits()).items() if value is not None}
+    yield "limits", {name: value for name, value in _plain(task.limits or TrialLimits()).items() if value is not None}
     yield "columns", task.columns.named
     yield "choices", [task.shuffle_choices, *_texts(task.columns.options)] if _has_choices(task) else None
     yield "target", _texts([task.columns.target])

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.engine.opening.examine import Examiner, Passage, raw_digest, task_codes
-from holdfast.engine.opening.examine_live import look
+from holdfast.engine.opening.examine import Examiner, ResumePlan, raw_digest, task_codes
+from holdfast.engine.opening.examine_live import examine_beside_session
 from holdfast.engine.planning.prepare import FreshInputs, Prepared, prepare, source_inputs
 from holdfast.engine.trials.reuse import Reuse
 from holdfast.errors import NotARun
@@ -25,7 +25,7 @@ from holdfast.run.core.config_file import write_config
 from holdfast.run.core.environment import packages
 from holdfast.run.core.inputs import SourceFile, copy_inputs
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Input, PlanEntry, Session
+from holdfast.run.core.records import Input, PlanEntry, SessionRecord
 from holdfast.run.drift.gate import Decision
 from holdfast.run.locate import RUNS
 from holdfast.run.session.create import refuse_existing
@@ -34,7 +34,7 @@ from holdfast.spec import DatasetSpec, EvalSpec, plain
 from holdfast.tasks import Task
 
 
-class Begun:
+class StartedSession:
     """A session that may begin its work: what it will do, and why."""
 
     def __init__(
@@ -63,14 +63,14 @@ def default_root(spec: EvalSpec, runs: Path = RUNS) -> Path:
     return runs / f"{stamp}-{name}-{secrets.token_hex(3)}"
 
 
-def begin_run(
+def start_run(
     spec: EvalSpec,
     root: Path | None = None,
     *,
     tasks: Mapping[str, Task] | None = None,
     source: str = "",
     **writer: Any,
-) -> Begun:
+) -> StartedSession:
     """Makes a new run of a resolved eval; nothing is written before everything that can be checked was.
 
     Raises:
@@ -88,7 +88,7 @@ def begin_run(
     finally:
         inputs.close()
     inputs.keep(session.layout)
-    return Begun(session, prepared)
+    return StartedSession(session, prepared)
 
 
 def create_planned(root: Path, prepared: Prepared, inputs: FreshInputs, source: str, **options: Any) -> RunSession:
@@ -135,9 +135,9 @@ def plan_entries(prepared: Prepared) -> list[PlanEntry]:
     ]
 
 
-def begin_resume(
+def resume_run(
     root: Path, *, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None, **writer: Any
-) -> Begun:
+) -> StartedSession:
     """Opens a run for its next session, through the gate; without an offer everything comes from the run.
 
     Raises:
@@ -160,7 +160,7 @@ def begin_resume(
     return begun
 
 
-def examine_run(root: Path, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> Passage:
+def examine_run(root: Path, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> ResumePlan:
     """What a resume would go on with; writes nothing into the run.
 
     Raises:
@@ -170,7 +170,7 @@ def examine_run(root: Path, offered: EvalSpec | None = None, tasks: Mapping[str,
     reader = RunReader(root)
     try:
         last_session(reader)
-        return look(reader, offered, tasks)
+        return examine_beside_session(reader, offered, tasks)
     finally:
         reader.close()
 
@@ -180,10 +180,10 @@ class _Opening:
 
     def __init__(self, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> None:
         self._offered, self._tasks = offered, tasks
-        self._passage: Passage | None = None
+        self._passage: ResumePlan | None = None
         self._prepared: Prepared | None = None
 
-    def make(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> Session:
+    def make(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> SessionRecord:
         last = last_session(reader)
         # Once more under the lease: another session may have changed the run since it was examined.
         passage = Examiner(reader, self._offered, self._tasks).examine()
@@ -205,7 +205,7 @@ class _Opening:
             **session_fields(prepared),
         )
 
-    def _copy_inputs(self, reader: RunReader, passage: Passage, prepared: Prepared) -> dict[str, Input]:
+    def _copy_inputs(self, reader: RunReader, passage: ResumePlan, prepared: Prepared) -> dict[str, Input]:
         """Copies the rows that are new, and the files of tasks that are."""
         raw, known = raw_digests(prepared), last_session(reader).inputs
         sources = {name: path for name, path in source_inputs(prepared).items() if name not in known}
@@ -217,14 +217,14 @@ class _Opening:
         if self._passage is not None:
             self._passage.inputs.close()
 
-    def begun(self, session: RunSession) -> Begun:
+    def begun(self, session: RunSession) -> StartedSession:
         if self._passage is None or self._prepared is None:
             raise RuntimeError("the session was opened without its record being made")
         self._passage.inputs.keep(session.layout)
-        return Begun(session, self._prepared, self._passage.decision, self._passage.note)
+        return StartedSession(session, self._prepared, self._passage.decision, self._passage.note)
 
 
-def last_session(reader: RunReader) -> Session:
+def last_session(reader: RunReader) -> SessionRecord:
     """The newest session record that survives.
 
     Raises:

@@ -10,11 +10,11 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.engine.opening.begin import Begun, begin_resume, begin_run, examine_run
+from holdfast.engine.opening.start import StartedSession, examine_run, resume_run, start_run
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.run_id import find_run_id
-from holdfast.run.remote.download import Brought, bring_home, remove_leftovers
+from holdfast.run.remote.download import DownloadedRun, download_run, remove_leftovers
 from holdfast.run.remote.merged_view import open_view
 from holdfast.run.remote.run_objects import id_in_store, wanted
 from holdfast.run.remote.upload_set import Uploads
@@ -22,7 +22,7 @@ from holdfast.run.remote.uploader import Uploader, newest_session, spool_root
 from holdfast.spec import EvalSpec
 from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.leases.remote import RemoteLease
-from holdfast.storage.object_store import RemoteStore
+from holdfast.storage.object_store import ObjectStore
 from holdfast.tasks import Task
 
 
@@ -32,10 +32,12 @@ def remote_exists(url: str) -> bool:
     Raises:
         StorageFailure: the store cannot be reached.
     """
-    return Layout(spool_root(url)).journal.is_dir() or bool(RemoteStore(url).list("journal"))
+    return Layout(spool_root(url)).journal.is_dir() or bool(ObjectStore(url).list("journal"))
 
 
-def begin_remote_run(spec: EvalSpec, url: str, *, tasks: Mapping[str, Task] | None = None, source: str = "") -> Begun:
+def start_remote_run(
+    spec: EvalSpec, url: str, *, tasks: Mapping[str, Task] | None = None, source: str = ""
+) -> StartedSession:
     """Makes a new run at the URL.
 
     Raises:
@@ -44,7 +46,7 @@ def begin_remote_run(spec: EvalSpec, url: str, *, tasks: Mapping[str, Task] | No
         StorageFailure: the store cannot be reached.
         RunHeld: another session is making or executing the run.
     """
-    store = RemoteStore(url)
+    store = ObjectStore(url)
     store.probe()
     if remote_exists(url):
         raise UsageError(
@@ -56,14 +58,16 @@ def begin_remote_run(spec: EvalSpec, url: str, *, tasks: Mapping[str, Task] | No
         undo.callback(lease.release)
         root = spool_root(url)
         uploader = _uploader(Uploads(store, Layout(root)), spec)
-        begun = begin_run(spec, root, tasks=tasks, source=source, on_sealed=uploader.sealed)
+        begun = start_run(spec, root, tasks=tasks, source=source, on_sealed=uploader.sealed)
         _name_url(root, store)
         _go_remote(begun, lease, uploader, spec)
         undo.pop_all()
         return begun
 
 
-def begin_remote_resume(url: str, *, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> Begun:
+def resume_remote_run(
+    url: str, *, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None
+) -> StartedSession:
     """Opens the run at the URL for its next session, through the gate.
 
     Raises:
@@ -73,7 +77,7 @@ def begin_remote_resume(url: str, *, offered: EvalSpec | None = None, tasks: Map
         StorageFailure: the store cannot be reached.
         SegmentConflict: trials count only once they are up, and the store holds something else in their place.
     """
-    store = RemoteStore(url)
+    store = ObjectStore(url)
     store.probe()
     _refuse_other_run(store, spool_root(url))
     view, _ = open_view(url)
@@ -86,7 +90,7 @@ def begin_remote_resume(url: str, *, offered: EvalSpec | None = None, tasks: Map
         uploads = Uploads(store, Layout(root))
         brought.warnings += _upload_earlier(uploads, spec)
         uploader = _uploader(uploads, spec)
-        begun = begin_resume(root, offered=offered, tasks=tasks, at_least=lease.session, on_sealed=uploader.sealed)
+        begun = resume_run(root, offered=offered, tasks=tasks, at_least=lease.session, on_sealed=uploader.sealed)
         begun.warnings = brought.warnings
         _go_remote(begun, lease, uploader, begun.prepared.spec)
         undo.pop_all()
@@ -105,7 +109,7 @@ def upload_rest(url: str) -> None:
     layout = Layout(spool_root(url))
     if not layout.journal.is_dir():
         return
-    store = RemoteStore(url)
+    store = ObjectStore(url)
     _refuse_other_run(store, layout.root)
     uploads = Uploads(store, layout)
     if not uploads.missing(everything=True):
@@ -119,7 +123,7 @@ def upload_rest(url: str) -> None:
         raise uploads.conflict
 
 
-def _refuse_other_run(store: RemoteStore, root: Path) -> None:
+def _refuse_other_run(store: ObjectStore, root: Path) -> None:
     """Raises UsageError if the store holds another run than the spool: they would become one heap."""
     layout = Layout(root)
     try:
@@ -144,24 +148,24 @@ def _upload_earlier(uploads: Uploads, spec: EvalSpec) -> list[str]:
     return [str(uploads.conflict)]
 
 
-def _fill_spool(store: RemoteStore, root: Path) -> Brought:
+def _fill_spool(store: ObjectStore, root: Path) -> DownloadedRun:
     """Brings home what the spool does not have; a spool that was not there is marked as brought home."""
     remove_leftovers(root)
     if not Layout(root).journal.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         Layout(root).recovered.write_text(store.url + "\n", encoding="utf-8")
-        brought = bring_home(store, root)
+        brought = download_run(store, root)
     else:
         try:
-            brought = bring_home(store, root)
+            brought = download_run(store, root)
         except NotARun:
             # Its machine was stopped before anything was uploaded, and this is that machine.
-            brought = Brought()
+            brought = DownloadedRun()
     _name_url(root, store)
     return brought
 
 
-def _name_url(root: Path, store: RemoteStore) -> None:
+def _name_url(root: Path, store: ObjectStore) -> None:
     Layout(root).remote.write_text(store.url + "\n", encoding="utf-8")
 
 
@@ -175,7 +179,7 @@ def _uploader(uploads: Uploads, spec: EvalSpec) -> Uploader:
     return Uploader(uploads, interval=spec.runner.upload_interval)
 
 
-def _go_remote(begun: Begun, lease: RemoteLease, uploader: Uploader, spec: EvalSpec) -> None:
+def _go_remote(begun: StartedSession, lease: RemoteLease, uploader: Uploader, spec: EvalSpec) -> None:
     counts_when_up = spec.runner.durability == "remote"
     begun.url = uploader.url
     begun.session.go_remote(lease, uploader, counts_when_up=counts_when_up)
