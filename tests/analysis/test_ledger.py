@@ -117,7 +117,7 @@ def test_every_trial_that_is_on_record_is_listed_once(tmp_path):
     with Run.open(tmp_path / "r") as run:
         assert list(run.trial_keys()) == [key(number) for number in range(4)]
         kinds = [type(record).__name__ for record in run.records_of(key(1))]
-    assert kinds == ["Step", "Trial", "Trial"]
+    assert kinds == ["StepRecord", "TrialRecord", "TrialRecord"]
 
 
 @pytest.mark.parametrize("kind", ["steps", "trials"])
