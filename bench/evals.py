@@ -55,7 +55,7 @@ def owing_eval(dataset: Path, count: int, in_flight: int) -> EvalSpec:
     """As `echo_eval`, of which one trial, the last of `count`, never gets its reply."""
     unavailable = {"exact": PROMPT.format(question=_last_question(dataset, count)), "unavailable": {}}
     model = {"provider": "scripted", "model": "echo", "args": {"errors": [unavailable]}}
-    return echo_eval(dataset, in_flight, model, deadline=0.001)
+    return echo_eval(dataset, in_flight, model, retry_deadline=0.001)
 
 
 def _last_question(dataset: Path, count: int) -> str:

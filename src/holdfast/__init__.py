@@ -77,6 +77,9 @@ _HOMES = {
     "task": "holdfast.tasks",
 }
 
+# Names that the tasks of earlier runs still import.
+_EARLIER = {"Limits": "TrialLimits"}
+
 __all__ = [
     "Answer",
     "Blocked",
@@ -116,6 +119,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    name = _EARLIER.get(name, name)
     if name not in _HOMES:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     import importlib  # noqa: PLC0415 - as above

@@ -49,7 +49,7 @@ def test_the_ledger_counts_the_calls_whose_reply_was_not_recorded(tmp_path):
 def test_the_ledger_and_the_model_agree_over_kills_and_interrupts(tmp_path):
     """Repeated calls are exactly those that the ledger says were in flight."""
     actor = Actor(seconds=1.0)
-    rig = Rig(tmp_path / "r", simple_task(40), {"m": actor}, settings={"concurrency_limit": 4, "grace": 0.0})
+    rig = Rig(tmp_path / "r", simple_task(40), {"m": actor}, settings={"concurrency_limit": 4, "grace_period": 0.0})
     rig.killed_session(2.5)
     rig.at = {3.5: interrupt}
     rig.session()

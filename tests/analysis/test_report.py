@@ -89,7 +89,7 @@ def clean_report(tmp_path_factory):
 def test_resume_46_interrupted_at_random_or_never_the_report_is_the_same(tmp_path, clean_report, seed):
     """Kills, interrupts and widths change the order of everything, and not one byte of the report."""
     rng = seeded(seed)
-    rig = evaluation(tmp_path / "r", concurrency_limit=rng.choice([3, 7, 64]), grace=rng.choice([0.0, 0.3]))
+    rig = evaluation(tmp_path / "r", concurrency_limit=rng.choice([3, 7, 64]), grace_period=rng.choice([0.0, 0.3]))
     ways = []
     for _ in range(20):
         seconds = rng.uniform(0.1, 4.0)

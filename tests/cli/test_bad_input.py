@@ -48,13 +48,13 @@ EVALS = {
     "resume_34 unknown key at the top": (changed(concurency_limit=3), ["concurency_limit", "concurrency_limit?"]),
     "resume_34 unknown key in a model": (changed(models__m={"modl": "echo"}), ["models.m.modl", "model?"]),
     "resume_34 unknown key in a task": (changed(tasks__t__promt="x"), ["tasks.t.promt", "prompt?"]),
-    "resume_34 unknown key in a block": (changed(runner__gracee=3), ["runner.gracee", "grace?"]),
+    "resume_34 unknown key in a block": (changed(runner__grace_periodd=3), ["runner.grace_periodd", "grace_period?"]),
     "resume_34 unknown model": (changed(tasks__t__models=["n"]), ["tasks.t.models[0]", '"n"']),
     "resume_34 unknown dataset": (changed(tasks__t__dataset="row"), ["tasks.t.dataset", "rows?"]),
     "resume_34 unknown scorer": (changed(tasks__t__scorers=["exactly"]), ["exactly", "exact"]),
     "resume_35 negative limit": (changed(concurrency_limit=-1), ["concurrency_limit", "-1"]),
     "resume_35 huge limit": (changed(concurrency_limit=10**12), ["concurrency_limit", "1000000000000"]),
-    "resume_35 NaN": (changed().replace('"models"', '"grace": .nan, "models"', 1), ["grace"]),
+    "resume_35 NaN": (changed().replace('"models"', '"grace_period": .nan, "models"', 1), ["grace_period"]),
     "resume_35 a text for a number": (changed(concurrency_limit="many"), ["concurrency_limit", "many"]),
     "resume_35 a list for a map": (changed(models=["m"]), ["models", "a list"]),
     "resume_35 no epochs": (changed(tasks__t__epochs=0), ["tasks.t.epochs", "0"]),
@@ -234,7 +234,7 @@ def test_missing_key_on_resume_changes_nothing(holdfast, server, tmp_path):
     """A resume without the key is refused before it opens a session, and goes on once the key is there."""
     write_dataset(tmp_path, 3)
     model = {"provider": "openai", "model": "x", "base_url": server.base_url, "api_key_env": "OUR_KEY"}
-    (tmp_path / "eval.yaml").write_text(changed(models__m=model, deadline=0.01))
+    (tmp_path / "eval.yaml").write_text(changed(models__m=model, retry_deadline=0.01))
     server.behave(refuse_status=503, refuse_times=1)
     secret = "not-a-real-key-0123456789"
     holdfast("run", "eval.yaml", "--run-dir", "r", code=1, OUR_KEY=secret)

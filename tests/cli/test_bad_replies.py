@@ -25,7 +25,7 @@ HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eevil\r\x08\x00 \ud800 end"
 @pytest.mark.parametrize("kind", BROKEN)
 def test_broken_reply_leaves_the_trial_owed(holdfast, server, tmp_path, kind):
     """An answer that holds no reply is named and tried again on resume; it is no score."""
-    eval_file = http_eval(tmp_path, server.base_url, 3, deadline=0.01)
+    eval_file = http_eval(tmp_path, server.base_url, 3, retry_deadline=0.01)
     server.behave(broken=kind)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert "0 of 3 trials finished, 3 owed" in ended.out
@@ -82,7 +82,7 @@ def test_dead_endpoint_is_waited_for_once(holdfast, tmp_path):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"
-        eval_file = http_eval(tmp_path, address, 200, deadline=0.6, concurrency_limit=2)
+        eval_file = http_eval(tmp_path, address, 200, retry_deadline=0.6, concurrency_limit=2)
         ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert "cannot be reached" in ended.err and "connection refused" in ended.err
     assert "0 of 200 trials finished, 200 owed, 200 got no reply" in ended.out
@@ -93,7 +93,9 @@ def test_dead_endpoint_is_waited_for_once(holdfast, tmp_path):
 
 def test_rate_limits_are_waited_out_and_cost_no_attempt(holdfast, server, tmp_path):
     """A 429 is never a failure: the run is complete, each trial in its first attempt."""
-    eval_file = http_eval(tmp_path, server.base_url, 10, max_retries=0, deadline=0.01, task={"limits": {"time": 0.2}})
+    eval_file = http_eval(
+        tmp_path, server.base_url, 10, max_retries=0, retry_deadline=0.01, task={"limits": {"time": 0.2}}
+    )
     server.behave(refuse_status=429, refuse_times=3, retry_after=0.15)
     holdfast("run", eval_file, "--run-dir", "r", code=0)
     ends = holdfast.records("r", "trial")
@@ -128,7 +130,7 @@ def t():
 
 def test_failure_that_a_solver_swallows_is_not_scored(holdfast, server, tmp_path):
     """What a solver makes of a server's failure is no answer: the trial is owed, not scored 0."""
-    eval_file = python_eval(tmp_path, server.base_url, SWALLOWING, deadline=0.01)
+    eval_file = python_eval(tmp_path, server.base_url, SWALLOWING, retry_deadline=0.01)
     server.behave(refuse_status=503, refuse_times=1, refuse_only=["a"])
     assert "1 of 2 trials finished, 1 owed" in holdfast("run", eval_file, "--run-dir", "r", code=1).out
     server.behave()
@@ -145,7 +147,7 @@ def printed_controls(text):
 def test_hostile_replies_do_not_reach_the_terminal(holdfast, server, tmp_path):
     """Terminal sequences in replies and error messages are not printed; the reply itself is kept."""
     server.behave(reply=HOSTILE)
-    eval_file = http_eval(tmp_path, server.base_url, 2, deadline=0.01)
+    eval_file = http_eval(tmp_path, server.base_url, 2, retry_deadline=0.01)
     run = holdfast("run", eval_file, "--run-dir", "r", code=0)
     trial = holdfast.json("show", "r")["trials"][0]["trial"]
     commands = (["show", "r", trial], ["show", "r", trial, "--json"], ["status", "r"], ["report", "r"], ["show", "r"])

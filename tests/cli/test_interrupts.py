@@ -47,7 +47,7 @@ def test_first_signal_lets_calls_in_flight_finish_and_starts_none(holdfast, serv
 
 def test_resume_37_grace_ends_the_wait_for_calls_that_never_finish(holdfast, server, tmp_path):
     """A call that outlasts the grace time is given up and owed; it is not scored."""
-    eval_file = http_eval(tmp_path, server.base_url, 4, concurrency_limit=2, grace=0.2)
+    eval_file = http_eval(tmp_path, server.base_url, 4, concurrency_limit=2, grace_period=0.2)
     server.behave(hold=True)
     started = holdfast.start("run", eval_file, "--run-dir", "r")
     server.wait_for(in_flight=2)
@@ -63,7 +63,7 @@ def test_resume_37_grace_ends_the_wait_for_calls_that_never_finish(holdfast, ser
 
 def test_resume_38_second_signal_stops_at_once(holdfast, server, tmp_path):
     """The second signal ends calls in flight at once: they are owed, and none is scored."""
-    eval_file = http_eval(tmp_path, server.base_url, 6, concurrency_limit=3, grace=3600)
+    eval_file = http_eval(tmp_path, server.base_url, 6, concurrency_limit=3, grace_period=3600)
     server.behave(hold=True)
     started = holdfast.start("run", eval_file, "--run-dir", "r")
     server.wait_for(in_flight=3)

@@ -12,7 +12,7 @@ from program import until
 
 def test_resume_47_infrastructure_is_tried_again_and_a_bad_grade_never(holdfast, server, tmp_path):
     """A trial that the server failed is asked again by a resume; one that was answered wrongly is not."""
-    eval_file = http_eval(tmp_path, server.base_url, 6, deadline=0.01, concurrency_limit=6)
+    eval_file = http_eval(tmp_path, server.base_url, 6, retry_deadline=0.01, concurrency_limit=6)
     server.behave(refuse_status=503, refuse_times=1, refuse_only=["q1", "q2"])
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert "4 of 6 trials finished, 2 owed" in ended.out

@@ -25,7 +25,7 @@ def t():
 
 def test_status_says_why_trials_are_owed(holdfast, server, tmp_path):
     """Failed, interrupted and not started trials are told apart, in the words that resume uses."""
-    eval_file = http_eval(tmp_path, server.base_url, 6, deadline=0.01, concurrency_limit=1)
+    eval_file = http_eval(tmp_path, server.base_url, 6, retry_deadline=0.01, concurrency_limit=1)
     server.behave(refuse_status=503, refuse_times=1, refuse_only=["q1"], hold=True, **{"pass": 1})
     started = holdfast.start("run", eval_file, "--run-dir", "r")
     server.wait_for(in_flight=1)

@@ -144,7 +144,7 @@ def test_json_of_run_and_resume_is_one_object(holdfast, tmp_path):
 
 def test_json_of_an_interrupted_resume_is_one_object(holdfast, server, tmp_path):
     """Also where trials are owed, with the exit code that the program has."""
-    eval_file = http_eval(tmp_path, server.base_url, 3, deadline=0.01)
+    eval_file = http_eval(tmp_path, server.base_url, 3, retry_deadline=0.01)
     server.behave(refuse_status=503, refuse_times=9, refuse_only=["q2"])
     for command in (["run", eval_file, "--run-dir", "r"], ["resume", "r"]):
         told = holdfast.json(*command, code=1)

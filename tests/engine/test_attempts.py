@@ -328,7 +328,7 @@ def test_a_swallowed_cancellation_does_not_keep_an_interrupted_session_alive(tmp
         return await trial.generate("second")
 
     actor = Actor(seconds=100.0)
-    rig = Rig(tmp_path / "r", simple_task(3, stubborn), {"m": actor}, settings={"grace": 1.0})
+    rig = Rig(tmp_path / "r", simple_task(3, stubborn), {"m": actor}, settings={"grace_period": 1.0})
     rig.at = {10.0: interrupt}
     session = rig.session()
     assert session.ended.exit_code == 130
@@ -348,7 +348,7 @@ def test_failures_that_a_solver_swallows_are_never_scored(tmp_path):
         except Exception:  # noqa: BLE001 - what some solvers do
             return "no idea"
 
-    rig = Rig(tmp_path / "r", simple_task(1, solve), {"m": Actor(behave)}, settings={"deadline": 10.0})
+    rig = Rig(tmp_path / "r", simple_task(1, solve), {"m": Actor(behave)}, settings={"retry_deadline": 10.0})
     assert rig.session().ended.exit_code == 1
     assert rig.statuses() == {"s0": "unfinished"}
     assert rig.records(ScoreRecord) == []

@@ -67,7 +67,7 @@ def test_a_wish_to_be_asked_again_at_once_is_met_with_growing_pauses(tmp_path, w
 def test_rate_limits_count_neither_against_the_deadline_nor_as_attempts(tmp_path):
     """Hours of 429 end in a valid first attempt, however short the deadline."""
     actor = Actor(failing(200, lambda: RateLimited("slow down")))
-    rig = Rig(tmp_path / "r", simple_task(), {"m": actor}, settings={"deadline": 5.0, "max_retries": 0})
+    rig = Rig(tmp_path / "r", simple_task(), {"m": actor}, settings={"retry_deadline": 5.0, "max_retries": 0})
     session = rig.session()
     assert session.seconds > 3600
     (end,) = rig.ends()
@@ -82,7 +82,7 @@ def test_rate_limits_between_failures_do_not_use_up_the_deadline_nor_renew_it(tm
         raise RateLimited("slow", retry_after=100.0) if number % 2 else Unavailable("down", retry_after=10.0)
 
     actor = Actor(behave)
-    rig = Rig(tmp_path / "r", simple_task(), {"m": actor}, settings={"deadline": 105.0})
+    rig = Rig(tmp_path / "r", simple_task(), {"m": actor}, settings={"retry_deadline": 105.0})
     rig.session()
     failures = sum(1 for number in range(1, actor.calls + 1) if number % 2 == 0)
     assert 10 <= failures <= 11
@@ -99,7 +99,7 @@ def test_an_outage_longer_than_the_deadline_leaves_the_trial_owed(tmp_path):
         return said("Q0")
 
     actor = Actor(behave)
-    rig = Rig(tmp_path / "r", simple_task(), {"m": actor}, settings={"deadline": 600.0})
+    rig = Rig(tmp_path / "r", simple_task(), {"m": actor}, settings={"retry_deadline": 600.0})
     session = rig.session()
     assert 540 <= session.seconds <= 600
     assert (session.ended.exit_code, session.ended.finished, session.ended.owed) == (1, 0, 1)
@@ -128,7 +128,7 @@ def test_an_unfinished_trial_goes_on_with_the_replies_it_has(tmp_path):
 
     actor = Actor(behave)
     prices = {"m": {"price": {"input": 1e6, "output": 1e6}}}
-    rig = Rig(tmp_path / "r", simple_task(1, three), {"m": actor}, prices, settings={"deadline": 30.0})
+    rig = Rig(tmp_path / "r", simple_task(1, three), {"m": actor}, prices, settings={"retry_deadline": 30.0})
     rig.session()
     down[0] = False
     actor.by_prompt.clear()
@@ -181,7 +181,10 @@ def test_a_model_that_has_failed_everybody_for_the_deadline_is_not_waited_for_by
         raise Unavailable("dead")
 
     rig = Rig(
-        tmp_path / "r", simple_task(40), {"m": Actor(behave)}, settings={"deadline": 600.0, "concurrency_limit": 2}
+        tmp_path / "r",
+        simple_task(40),
+        {"m": Actor(behave)},
+        settings={"retry_deadline": 600.0, "concurrency_limit": 2},
     )
     session = rig.session()
     assert 500.0 < session.seconds < 1300.0
@@ -201,7 +204,7 @@ def test_a_model_that_answers_now_and_then_is_waited_for(tmp_path):
         await asyncio.sleep(100.0)
         return reply
 
-    settings = {"deadline": 500.0, "concurrency_limit": 2}
+    settings = {"retry_deadline": 500.0, "concurrency_limit": 2}
     rig = Rig(tmp_path / "r", simple_task(30, slowly), {"m": Actor(behave)}, settings=settings)
     rig.session()
     assert set(rig.statuses().values()) == {"valid"}

@@ -222,7 +222,11 @@ def test_a_session_that_is_stopped_at_any_moment_gives_every_slot_back(tmp_path,
         return replies[0]
 
     task = Task(name="t", samples=samples(30), solve=branches, score=scorer(judged))
-    settings = {"concurrency_limit": 6, "concurrency_limits": {"score": 2}, "grace": rng.choice([0.0, 0.5, 30.0])}
+    settings = {
+        "concurrency_limit": 6,
+        "concurrency_limits": {"score": 2},
+        "grace_period": rng.choice([0.0, 0.5, 30.0]),
+    }
     rig = Rig(tmp_path / "r", task, {"m": Actor(behave)}, {"m": {"concurrency_limit": 4}}, settings)
     moment = rng.uniform(0.0, 12.0)
     rig.at = {moment: interrupt}

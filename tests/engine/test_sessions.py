@@ -83,7 +83,7 @@ def test_pauses_and_queues_are_not_waited_for(tmp_path):
 def test_the_grace_time_bounds_the_wait(tmp_path):
     """Calls that outlast it are given up, counted, and owed."""
     actor = Actor(seconds=1000.0)
-    rig = Rig(tmp_path / "r", simple_task(5), {"m": actor}, settings={"grace": 30.0})
+    rig = Rig(tmp_path / "r", simple_task(5), {"m": actor}, settings={"grace_period": 30.0})
     rig.at = {10.0: interrupt}
     session = rig.session()
     assert session.seconds == pytest.approx(40.0)
@@ -95,7 +95,7 @@ def test_the_grace_time_bounds_the_wait(tmp_path):
 def test_the_second_signal_stops_at_once(tmp_path):
     """Whatever is in flight is cancelled and owed; nothing of it is scored."""
     actor = Actor(seconds=1000.0)
-    rig = Rig(tmp_path / "r", simple_task(5), {"m": actor}, settings={"grace": 500.0})
+    rig = Rig(tmp_path / "r", simple_task(5), {"m": actor}, settings={"grace_period": 500.0})
     rig.at = {10.0: interrupt, 20.0: interrupt}
     session = rig.session()
     assert session.seconds == pytest.approx(20.0)
@@ -147,7 +147,7 @@ def test_code_of_the_task_that_a_signal_may_have_disturbed_counts_nothing(tmp_pa
         Task(name="step", samples=samples(1), solve=by_step, score=scorer(worked)),
         Task(name="scorer", samples=samples(1), solve=ask, score=scorer(judge)),
     ]
-    rig = Rig(tmp_path / "r", tasks, settings={"grace": 60.0})
+    rig = Rig(tmp_path / "r", tasks, settings={"grace_period": 60.0})
     rig.at = {5.0: interrupt}
     rig.session()
     assert rig.ends() == [] and rig.records(ScoreRecord) == []

@@ -163,7 +163,7 @@ def test_resume_24c_behind_by_several_sessions(holdfast, world):
 EDITS = {
     "a throughput value": ("concurrency_limit: 256", "concurrency_limit: 2", "runner.concurrency_limit"),
     "an identity value": ("model: echo", "model: other", "models.m.model"),
-    "a value left out": ("grace: 30.0", "grace: 10", "runner.grace"),
+    "a value left out": ("grace_period: 30.0", "grace_period: 10", "runner.grace_period"),
     "a key added": ("seed: 0", "seed: 0\ndescription: mine", "description"),
     "nonsense": ("seed: 0", "seed: 0\nnonsense: 0", "nonsense"),
     "a wrong type": ("seed: 0", "seed: high", "seed"),
@@ -191,7 +191,7 @@ FORMATTING = {
     "no last newline": lambda text: text.rstrip("\n"),
     "flow style": lambda text: text.replace("models:\n    - m\n", "models: [m]\n"),
     "quotes": lambda text: text.replace("name: gate", 'name: "gate"'),
-    "0 for 0.0": lambda text: text.replace("grace: 30.0", "grace: 30"),
+    "0 for 0.0": lambda text: text.replace("grace_period: 30.0", "grace_period: 30"),
     "order of keys": lambda text: text.replace("seed: 0\n", "") + "seed: 0\n",
     "a default left out": lambda text: text.replace("seed: 0\n", ""),
 }

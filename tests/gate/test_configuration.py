@@ -116,7 +116,7 @@ def test_resume_6_a_block_that_was_not_there(world):
 
 
 NAMES = {"small": "m", "rows": "rows", "ask": "t"}
-FAST = {"requests_per_minute": 10**6, "tokens_per_minute": 10**8, "grace": 3.5, "progress_interval": 2.5}
+FAST = {"requests_per_minute": 10**6, "tokens_per_minute": 10**8, "grace_period": 3.5, "progress_interval": 2.5}
 
 
 def put(data, place, value):
@@ -181,7 +181,7 @@ def test_resume_10_identity_beside_throughput(world):
     assert "concurrency_limit" not in told
 
 
-@pytest.mark.parametrize("key", ["max_retries", "deadline"])
+@pytest.mark.parametrize("key", ["max_retries", "retry_deadline"])
 @pytest.mark.parametrize("block", ["top", "runner", "task", "task runner"])
 def test_resume_11_what_is_recorded(world, key, block):
     """A field that changes what is written about a trial is refused as such, wherever it stands."""
@@ -287,7 +287,13 @@ models:
 NOTHING = {"temperature": 0, "logprobs": False, "stop": None}
 
 WRITTEN_ANEW = {
-    "defaults spelled out": {"seed": 0, "grace": 30, "show_progress": True, "runner": {"max_retries": 2}, "tags": []},
+    "defaults spelled out": {
+        "seed": 0,
+        "grace_period": 30,
+        "show_progress": True,
+        "runner": {"max_retries": 2},
+        "tags": [],
+    },
     "null against absent": {
         "concurrency_limits": None,
         "models": {"m": {**MODEL, "generation": NOTHING, "price": None}},
@@ -422,7 +428,7 @@ def last_name(entry):
         ("models.m.rate_limit.tokens_per_minute=1000000", "models.m.rate_limit.tokens_per_minute: unset → 1000000"),
         ("tokens_per_minute=1000000", "models.m.rate_limit.tokens_per_minute: unset → 1000000"),
         ('models."m.2".concurrency_limit=8', 'models."m.2".concurrency_limit: unset → 8'),
-        ("grace=1.5", "runner.grace: 30.0 → 1.5"),
+        ("grace_period=1.5", "runner.grace_period: 30.0 → 1.5"),
         ("epochs=2", "tasks.t.epochs: 1 → 2"),
     ],
 )

@@ -23,7 +23,7 @@ def over_http(world, server, **keys):
 
 def test_every_session_is_told_with_its_end(holdfast, server, world):
     """Killed, interrupted, finished with failures, completed: each with what it did, in order."""
-    over_http(world, server, deadline=0.01, grace=0)
+    over_http(world, server, retry_deadline=0.01, grace_period=0)
     server.behave(hold=True, **{"pass": 1})
     started = holdfast.start("run", world.write(), "--run-dir", "r")
     server.wait_for(answered=1, in_flight=2)
@@ -33,7 +33,7 @@ def test_every_session_is_told_with_its_end(holdfast, server, world):
     started.send(signal.SIGINT)
     assert started.wait().code == 130
     server.behave(refuse_status=503, refuse_times=100, refuse_only=["q4"])
-    assert holdfast("resume", "r", "--set", "grace=5").code == 1
+    assert holdfast("resume", "r", "--set", "grace_period=5").code == 1
     server.behave()
     holdfast("resume", "r", code=0)
     status = world.status()
@@ -46,7 +46,7 @@ def test_every_session_is_told_with_its_end(holdfast, server, world):
     assert [[change["path"] for change in session["changes"]] for session in sessions] == [
         [],
         ["runner.concurrency_limit"],
-        ["runner.grace"],
+        ["runner.grace_period"],
         [],
     ]
     assert [bool(session["ended_at"]) for session in sessions] == [False, True, True, True]

@@ -69,7 +69,7 @@ def test_a_model_of_another_name_is_not_reused(world, change):
         "headers": {"headers": {"X-Route": "a"}},
         "provider": {"provider": "openai", "base_url": "http://127.0.0.1:9/v1", "timeouts": {"connect": 0.01}},
     }
-    world.data |= {"deadline": 0.01} if change == "provider" else {}
+    world.data |= {"retry_deadline": 0.01} if change == "provider" else {}
     world.model.update(changed[change])
     _, steps = reused(world, "r", code=1 if change == "provider" else 0)
     assert not any(step.get("source") for step in steps)
@@ -123,7 +123,7 @@ def test_reuse_goes_on_after_a_kill(holdfast, world):
 
 def test_calls_that_came_to_nothing_are_not_reused(world):
     """What failed elsewhere is asked here."""
-    world.data["deadline"] = 0.01
+    world.data["retry_deadline"] = 0.01
     world.model["args"] = {"errors": [{"contains": "q1", "unavailable": {}}]}
     world.run(code=1)
     told, steps = reused(world, "r", code=1)

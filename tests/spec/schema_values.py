@@ -21,7 +21,7 @@ NAMES = {"models": "small", "datasets": "rows", "tasks": "ask"}
 OTHERWISE = {
     "api_key_env": "SOME_KEY",
     "few_shot_template": "{input} {output}",
-    "grace": 7.5,
+    "grace_period": 7.5,
     "matches": "^a",
 }
 """Values for fields where a value made from the type alone would not do, or would be the default."""

@@ -42,7 +42,7 @@ def test_resume_32_import_fails_for_a_field_with_two_classes(tmp_path):
         "Annotated[GraceSeconds, Drift.THROUGHPUT, Drift.RECORDED]",
     )
     assert result.returncode != 0
-    assert "RunnerSpec.grace must carry exactly one drift class, found THROUGHPUT, RECORDED" in result.stderr
+    assert "RunnerSpec.grace_period must carry exactly one drift class, found THROUGHPUT, RECORDED" in result.stderr
 
 
 def test_resume_32_import_works_for_the_schema_as_it_is(tmp_path):

@@ -104,7 +104,7 @@ def test_resolving_is_done_once():
         ("temperature: 0.0", "temperature: 0, top_p: null, stop: [], logprobs: false, extra_body: {}"),
         ("concurrency_limit: 256\n", ""),
         ("concurrency_limit: 256\n", "concurrency_limit:\n"),
-        ("concurrency_limit: 256\n", "grace: 30\ndeadline: 3600\nshow_progress: true\n"),
+        ("concurrency_limit: 256\n", "grace_period: 30\nretry_deadline: 3600\nshow_progress: true\n"),
         (", max_retries: 2", ""),
         ("time: 120", "time: 120.0"),
         ("models: [small]", "models: small"),

@@ -17,7 +17,13 @@ def with_task(**fields):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("concurrency_limit", 8), ("concurrency_limits", {"solve": 4}), ("max_retries", 0), ("grace", 1), ("deadline", 5)],
+    [
+        ("concurrency_limit", 8),
+        ("concurrency_limits", {"solve": 4}),
+        ("max_retries", 0),
+        ("grace_period", 1),
+        ("retry_deadline", 5),
+    ],
 )
 def test_the_top_and_the_runner_are_one_place(name, value):
     """A key at the top is the same as the key in runner, and both at once are fine when they agree."""
@@ -40,7 +46,10 @@ def test_keys_from_both_places_are_joined():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"grace": 1, "runner": {"grace": 2}}, "grace is 1.0 and runner.grace is 2.0; keep one"),
+        (
+            {"grace_period": 1, "runner": {"grace_period": 2}},
+            "grace_period is 1.0 and runner.grace_period is 2.0; keep one",
+        ),
         (
             {"concurrency_limits": {"solve": 1}, "runner": {"concurrency_limits": {"solve": 2}}},
             "concurrency_limits.solve is 1 and runner.concurrency_limits.solve is 2; keep one",
@@ -60,12 +69,14 @@ def test_two_values_for_one_key_are_refused(fields, message):
 
 def test_null_in_one_place_leaves_the_other():
     """A null is no second value."""
-    assert resolved(grace=None, runner={"grace": 2}) == resolved(grace=2, runner={"grace": None})
+    assert resolved(grace_period=None, runner={"grace_period": 2}) == resolved(
+        grace_period=2, runner={"grace_period": None}
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("concurrency_limit", 8), ("concurrency_limits", {"score": 4}), ("max_retries", 0), ("deadline", 5)],
+    [("concurrency_limit", 8), ("concurrency_limits", {"score": 4}), ("max_retries", 0), ("retry_deadline", 5)],
 )
 def test_a_task_has_its_own_runner_keys(name, value):
     """A key in a task is the same as in the task's runner, and concerns that task only."""
@@ -82,7 +93,7 @@ def test_the_narrower_block_wins():
     )
     assert spec.tasks["own"].runner.max_retries == 0
     assert spec.tasks["none"].runner.max_retries == 7
-    assert spec.tasks["none"].runner.deadline == spec.runner.deadline
+    assert spec.tasks["none"].runner.retry_deadline == spec.runner.retry_deadline
 
 
 def test_limits_of_the_run_are_not_limits_of_a_task():
@@ -92,16 +103,16 @@ def test_limits_of_the_run_are_not_limits_of_a_task():
 
 def test_a_value_spelled_out_in_a_task_is_no_difference():
     """A task that repeats the run's value asks for the same work."""
-    assert with_task(max_retries=2, deadline=3600) == resolved()
+    assert with_task(max_retries=2, retry_deadline=3600) == resolved()
 
 
 def test_a_key_that_means_nothing_for_one_task_is_refused_there():
     """The grace time belongs to the run; in a task it is an unknown key."""
-    assert "grace" not in fields_of(TaskRunner)
-    with pytest.raises(ConfigurationError, match=r"tasks\.ask\.grace is not a known key"):
-        with_task(grace=3)
-    with pytest.raises(ConfigurationError, match=r"tasks\.ask\.runner\.grace is not a known key"):
-        with_task(runner={"grace": 3})
+    assert "grace_period" not in fields_of(TaskRunner)
+    with pytest.raises(ConfigurationError, match=r"tasks\.ask\.grace_period is not a known key"):
+        with_task(grace_period=3)
+    with pytest.raises(ConfigurationError, match=r"tasks\.ask\.runner\.grace_period is not a known key"):
+        with_task(runner={"grace_period": 3})
 
 
 def test_a_model_has_limits_of_its_own():

@@ -196,7 +196,7 @@ class Execution:
         """Begins nothing more, and gives calls in flight a while to come to their end."""
         self._gate.close()
         self._scheduler.stop()
-        asyncio.get_running_loop().call_later(self._prepared.spec.runner.grace, self._scheduler.cancel)
+        asyncio.get_running_loop().call_later(self._prepared.spec.runner.grace_period, self._scheduler.cancel)
         for trial in self._carrier.underway:
             self._look_if_idle(trial.activity)
 

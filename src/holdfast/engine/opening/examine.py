@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.opening.resumed_inputs import Asking, ResumedInputs, chosen
+from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
 from holdfast.engine.planning.prepare import FreshInputs, SavedInputs, build, input_name
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.errors import ConfigurationError, ResumeAborted
@@ -73,7 +74,7 @@ class Examiner:
         """
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
-            note = check_config(self._reader.layout.config, self._reader.sessions, same_values, edited_values)
+            note = check_config(self._reader.layout.config, self._reader.sessions, same_values, edited_places)
             self._check_serving()
             decision = self.compare()
             if decision.refused:
@@ -117,7 +118,8 @@ class Examiner:
         before, after, kept = self._compare_rows(spec)
         saved = Snapshot(self._saved, self._session.code, before)
         files = {name: self._changed_files(name, task) for name, task in made.items() if name in self._session.code}
-        decision = decide(saved, Snapshot(self._offered, code, after, files))
+        offered = {name: comparable_code(task, self._session.code.get(name)) for name, task in made.items()}
+        decision = decide(saved, Snapshot(self._offered, offered, after, files))
         decision = Decision(spec, decision.differences + kept)
         if not decision.refused:
             self._check_growth(decision)
@@ -219,7 +221,12 @@ def _displaced(task: str, asking: Asking, before: Samples, offered: Rows) -> lis
 
 def same_values(data: Any, config: dict[str, Any]) -> bool:
     """Whether a configuration file, however it is written, says the same as a session's configuration."""
-    return not edited_values(data, config)
+    return not edited_places(data, config)
+
+
+def edited_places(data: Any, config: dict[str, Any]) -> list[str]:
+    """Where a configuration file says something else than a session's configuration."""
+    return edited_values(with_present_names(data), with_present_names(config))
 
 
 def task_codes(tasks: Mapping[str, Task]) -> dict[str, TaskCode]:

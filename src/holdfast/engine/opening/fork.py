@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.engine.opening.fork_identity import ForkedSide
 from holdfast.engine.opening.start import StartedSession, create_planned, last_session
+from holdfast.engine.planning.earlier_runs import comparable_code
 from holdfast.engine.planning.estimate import Estimate
 from holdfast.engine.planning.plan import KeySet, PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepare import FreshInputs, Prepared, SavedInputs, prepare
@@ -26,7 +27,6 @@ from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import NoteRecord, Record, SessionRecord, Status
 from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec
-from holdfast.tasks.source.task_code import code_of
 
 
 class Forked(msgspec.Struct):
@@ -72,7 +72,8 @@ class _Taking:
         last = last_session(reader)
         self._reader, self._history = reader, History(reader)
         self._old = ForkedSide(_prepared_again(reader, last, prepared), last.code)
-        self._new = ForkedSide(prepared, {task.name: code_of(task.task) for task in prepared.tasks})
+        codes = {task.name: comparable_code(task.task, last.code.get(task.name)) for task in prepared.tasks}
+        self._new = ForkedSide(prepared, codes)
         self._finished = KeySet(reader.finished())
         self._source = reader.run.hex()
         self._taken = self._rescored = 0

@@ -14,6 +14,7 @@ from typing import Any
 from holdfast.engine.opening.examine import same_values
 from holdfast.engine.opening.grid import Grid, planned_grid, wrong_key
 from holdfast.engine.opening.start import input_files, session_fields
+from holdfast.engine.planning.earlier_runs import with_present_names
 from holdfast.engine.planning.prepare import FreshInputs, Prepared, input_name, prepare
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.core.inputs import SourceFile
@@ -109,7 +110,7 @@ class EvalPlanner:
         self._found.append(found)
         fields: dict[str, Any] = {"name": str(config.get("name", layout.root.name)), "config": config}
         try:
-            spec = resolve(typed_eval(config, "config.yaml"), "config.yaml")
+            spec = resolve(typed_eval(with_present_names(config), "config.yaml"), "config.yaml")
             fields["inputs"] = {input_name(name, entry): _NOT_FOUND for name, entry in spec.tasks.items()}
             prepared = prepare(spec, found)
         except HoldfastError as error:

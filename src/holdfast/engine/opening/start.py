@@ -151,13 +151,19 @@ def resume_run(
         session = open_session(root, opening.make, **writer)
         begun = opening.begun(session)
     session.layout.recovered.unlink(missing_ok=True)
-    if begun.note or session.session.changes:
+    if begun.note or session.session.changes or _has_new_config(session.reader):
         try:
             write_config(session.reader.fs, session.layout.config, session.reader.sessions)
         except OSError as error:
             # The file is derived: a failure to write it costs nothing, and the next session writes it.
             session.derived.note(session.layout.config.name, error)
     return begun
+
+
+def _has_new_config(reader: RunReader) -> bool:
+    """Whether the newest session wrote its configuration down in another way, as with fields of other names."""
+    configs = [session.config for session in reader.sessions[-2:]]
+    return configs[0] != configs[-1]
 
 
 def examine_run(root: Path, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> ResumePlan:

@@ -45,7 +45,7 @@ class PlannedTask(NamedTuple):
     epochs: int
     limits: TrialLimits
     max_retries: int
-    deadline: float
+    retry_deadline: float
     source: str = ""
     """The name of the input that its rows come from."""
 

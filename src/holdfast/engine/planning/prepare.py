@@ -181,7 +181,7 @@ def _plan(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Tas
         epochs=task.epochs,
         limits=task.limits or TrialLimits(),
         max_retries=_or(entry.runner.max_retries, spec.runner.max_retries),
-        deadline=_or(entry.runner.deadline, spec.runner.deadline),
+        retry_deadline=_or(entry.runner.retry_deadline, spec.runner.retry_deadline),
         source=input_name(name, entry),
     )
 

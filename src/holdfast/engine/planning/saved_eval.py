@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.engine.planning.earlier_runs import with_present_names
 from holdfast.errors import ConfigurationError, ResumeAborted
 from holdfast.run.core.records import SessionRecord
 from holdfast.spec import EvalSpec, resolve, typed_eval
@@ -14,6 +15,6 @@ def saved_eval(session: SessionRecord) -> EvalSpec:
         ResumeAborted: it cannot be understood by this version.
     """
     try:
-        return resolve(typed_eval(session.config, "the run's configuration"))
+        return resolve(typed_eval(with_present_names(session.config), "the run's configuration"))
     except ConfigurationError as error:
         raise ResumeAborted(f"Resume aborted: the run's configuration cannot be read: {error}") from error

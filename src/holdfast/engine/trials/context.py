@@ -229,7 +229,7 @@ class RunningTrial:
 
     async def _call(self, request: Request, key: str) -> tuple[Reply, int]:
         """The model's reply and how many tries it took; a call that came to nothing is on record too."""
-        caller, deadline = self._environment.caller, self._cell.task.deadline
+        caller, deadline = self._environment.caller, self._cell.task.retry_deadline
         call = CallRecord(trial=self.key, attempt=self.attempt, step=key, model=self._model.name)
         sent = False
 

@@ -54,6 +54,8 @@ class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     solver: str
+    rule: int = 1
+    """How the digests were made: only digests of one rule can be compared."""
     scorers: dict[str, str] = {}
     files: list[str] = []
     settings: dict[str, str] = {}

@@ -27,10 +27,10 @@ class RunnerSpec(Block, frozen=True):
     max_retries: Annotated[Retries, Drift.RECORDED] = 2
     """Further attempts after a task error; failures of infrastructure are not counted here."""
 
-    deadline: Annotated[Seconds, Drift.RECORDED] = 3600.0
+    retry_deadline: Annotated[Seconds, Drift.RECORDED] = 3600.0
     """Seconds for which a failing infrastructure is tried again before the trial is left owed."""
 
-    grace: Annotated[GraceSeconds, Drift.THROUGHPUT] = 30.0
+    grace_period: Annotated[GraceSeconds, Drift.THROUGHPUT] = 30.0
     """Seconds that calls in flight are given to finish after the first interrupt."""
 
     durability: Annotated[Literal["local", "remote"], Drift.RECORDED] = "local"
@@ -45,7 +45,7 @@ class RunnerSpec(Block, frozen=True):
 
 
 class TaskRunner(Block, frozen=True):
-    """What one task may set for itself; resolving fills in `max_retries` and `deadline` from the run.
+    """What one task may set for itself; resolving fills in `max_retries` and `retry_deadline` from the run.
 
     The limits stay as they are: a task's limit is a level of its own, beneath the run's.
     """
@@ -53,4 +53,4 @@ class TaskRunner(Block, frozen=True):
     concurrency_limit: Annotated[Count | None, Drift.THROUGHPUT] = None
     concurrency_limits: Annotated[StageLimits, Drift.THROUGHPUT] = StageLimits()
     max_retries: Annotated[Retries | None, Drift.RECORDED] = None
-    deadline: Annotated[Seconds | None, Drift.RECORDED] = None
+    retry_deadline: Annotated[Seconds | None, Drift.RECORDED] = None

@@ -15,6 +15,7 @@ from holdfast.tasks.answer import Answer
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score, as_score
 from holdfast.tasks.source.digest import source_digest
+from holdfast.tasks.source.spelling import PRESENT, Spelling
 
 Function = Callable[..., Any]
 
@@ -31,8 +32,8 @@ class FunctionScorer:
         result = self.function(answer, sample, **sample.scoring.get(self.name, {}))
         return self._awaited(result) if inspect.isawaitable(result) else as_score(result, self.name)
 
-    def identity(self) -> dict[str, Any]:
-        return {"scorer": self.name, "source": source_digest(self.function)}
+    def identity(self, spelling: Spelling = PRESENT) -> dict[str, Any]:
+        return {"scorer": self.name, "source": source_digest(self.function, spelling)}
 
     def check(self, sample: Sample, place: str) -> None:
         """Raise if the sample lacks a target, or carries arguments that the function does not take."""

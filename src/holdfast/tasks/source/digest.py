@@ -20,7 +20,8 @@ from pathlib import Path, PurePath
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any
 
-from holdfast.tasks.source.origin import class_file, imported_module, is_local, state_of, versioned_name
+from holdfast.tasks.source.origin import class_file, imported_module, is_local, state_of
+from holdfast.tasks.source.spelling import PRESENT, Directories, Spelling
 from holdfast.tasks.source.syntax import (
     Chain,
     bindings,
@@ -36,16 +37,16 @@ from holdfast.tasks.source.syntax import (
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), re.Pattern, PurePath, Enum)
 
 
-def source_digest(obj: object) -> str:
+def source_digest(obj: object, spelling: Spelling = PRESENT) -> str:
     """Sixteen bytes, in hexadecimal, that change when the code behind a function or an object does."""
-    reached = _Reached()
+    reached = _Reached(spelling)
     reached.add(obj)
     return hashlib.blake2b("\n".join(reached.parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def source_files(obj: object) -> list[Path]:
     """The files of one's own that the digest covers."""
-    reached = _Reached()
+    reached = _Reached(PRESENT)
     reached.add(obj)
     return sorted(Path(name) for name in reached.files if Path(name).is_file())
 
@@ -53,7 +54,8 @@ def source_files(obj: object) -> list[Path]:
 class _Reached:
     """Everything that is reached from an object, in an order that depends on the code alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, spelling: Spelling) -> None:
+        self._spelling, self._directories = spelling, Directories()
         self.parts: list[str] = []
         self.files: set[str] = set()
         self._seen: set[object] = set()
@@ -86,11 +88,13 @@ class _Reached:
     def _add_plain(self, value: object) -> bool:
         """Numbers, texts and what is made of them, by value."""
         if isinstance(value, _PLAIN):
-            self.parts.append(f"value {value!r}")
+            self.parts.append(f"value {self._spelling.value(value, self._directories)}")
         elif isinstance(value, dict):
-            self._enter(value, "map", [item for key in sorted(value, key=repr) for item in (key, value[key])])
+            self._enter(
+                value, "map", [item for key in sorted(value, key=self._spelling.order) for item in (key, value[key])]
+            )
         elif isinstance(value, set | frozenset):
-            self._enter(value, "set", sorted(value, key=repr))
+            self._enter(value, "set", sorted(value, key=self._spelling.order))
         elif isinstance(value, list | tuple):
             self._enter(value, "list", list(value))
         else:
@@ -118,7 +122,7 @@ class _Reached:
         if not self._first((code, function.__module__)):
             return
         if not is_local(code.co_filename):
-            self.parts.append(versioned_name(function.__module__, function.__qualname__))
+            self.parts.append(self._spelling.foreign(function.__module__, function.__qualname__))
         else:
             self._add_definition(function, code)
 
@@ -154,7 +158,7 @@ class _Reached:
         home = sys.modules.get(found.__module__)
         filename = getattr(home, "__file__", None) or class_file(found)
         if filename is None or not is_local(filename):
-            self.parts.append(versioned_name(found.__module__, found.__qualname__))
+            self.parts.append(self._spelling.foreign(found.__module__, found.__qualname__))
             return
         module = self._parsed(filename)
         node = find_class(module, found.__qualname__) if module else None
@@ -165,7 +169,7 @@ class _Reached:
     def _add_module(self, module: ModuleType) -> None:
         filename = getattr(module, "__file__", None)
         if filename is None or not is_local(filename):
-            self.parts.append(versioned_name(module.__name__, ""))
+            self.parts.append(self._spelling.foreign(module.__name__, ""))
         elif self._first((filename, "")):
             self._add_file(filename, vars(module))
 
@@ -217,13 +221,13 @@ class _Reached:
         if filename is not None and is_local(filename):
             self._add_reference(chain, vars(home), filename)
         else:
-            self.parts.append(versioned_name(home.__name__, chain[0]))
+            self.parts.append(self._spelling.foreign(home.__name__, chain[0]))
 
     def _add_imported(self, statement: ast.ImportFrom, chain: Chain, names: Mapping[str, Any]) -> None:
         original = next((alias.name for alias in statement.names if (alias.asname or alias.name) == chain[0]), chain[0])
         home = imported_module(statement, names)
         if home is None:
-            self.parts.append(versioned_name(statement.module, original))
+            self.parts.append(self._spelling.foreign(statement.module, original))
         else:
             self._add_attribute(home, (original, *chain[1:]))
 
@@ -237,6 +241,7 @@ class _Reached:
         if filename not in self._modules:
             self._modules[filename] = parse_file(filename)
             self.files.add(filename)
+            self._directories.add(filename)
         return self._modules[filename]
 
     def _bindings(self, filename: str) -> dict[str, list[ast.stmt]]:

@@ -6,10 +6,11 @@ before once the file is loaded; what a function imports later from beside its fi
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
+import itertools
 import linecache
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -22,15 +23,39 @@ from types import ModuleType, TracebackType
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.tasks.source.origin import is_local
 
+MODULE_PREFIX = "holdfast_task_"
+"""What the names of modules begin with that were imported from a file."""
+
 
 def import_file(path: Path, shown: str) -> ModuleType:
     """The module of a file; loaded again only when the file has changed."""
     source = _read(path, shown)
-    name = f"holdfast_task_{hashlib.blake2b(bytes(path), digest_size=8).hexdigest()}"
+    name = _module_name(path)
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__holdfast_source__", None) == source:
         return loaded
     return _execute(name, path, source, shown)
+
+
+def _module_name(path: Path) -> str:
+    """A name that says nothing about where the file lies; a number tells files of one name apart."""
+    first = _first_name(path)
+    names = itertools.chain([first], (f"{first}_{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in sys.modules or _is_from(sys.modules[name], path))
+
+
+def _first_name(path: Path) -> str:
+    return MODULE_PREFIX + re.sub(r"\W", "_", path.stem)
+
+
+def unnumbered(name: str) -> str:
+    """The name of a module that was imported from a file, as it is where no other file has that name."""
+    module = sys.modules.get(name) if name.startswith(MODULE_PREFIX) else None
+    return _first_name(Path(str(module.__file__))) if module is not None else name
+
+
+def _is_from(module: ModuleType, path: Path) -> bool:
+    return getattr(module, "__file__", None) == str(path)
 
 
 def import_module(name: str, base: Path) -> ModuleType:

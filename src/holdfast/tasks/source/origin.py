@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-_PACKAGE = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(sys.modules["holdfast"].__path__[0]).resolve()
 _INSTALLED_PARTS = {"site-packages", "dist-packages"}
 
 

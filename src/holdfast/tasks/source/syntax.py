@@ -101,10 +101,17 @@ def find_class(module: ast.Module, qualified: str) -> ast.ClassDef | None:
 
 def spelled_code(code: CodeType) -> str:
     """Compiled code where there is no source: its instructions, names and constants, without its places."""
-    constants = [
-        spelled_code(constant) if isinstance(constant, CodeType) else repr(constant) for constant in code.co_consts
-    ]
+    constants = [_spelled_constant(constant) for constant in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
+
+
+def _spelled_constant(constant: object) -> str:
+    if isinstance(constant, CodeType):
+        return spelled_code(constant)
+    if isinstance(constant, frozenset):
+        # Its own spelling differs from one process to the next.
+        return f"frozenset({{{', '.join(sorted(map(repr, constant)))}}})"
+    return repr(constant)
 
 
 def _spelled(value: object) -> str:

@@ -15,25 +15,38 @@ import msgspec
 from holdfast.run.core.records import TaskCode
 from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.tasks.datasets.ingest import canonical_json
+from holdfast.tasks.scorers import Scorer
+from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.solver import REVISION, Generate
-from holdfast.tasks.source.digest import source_files
+from holdfast.tasks.source.digest import source_digest, source_files
+from holdfast.tasks.source.spelling import PRESENT, Spelling
 from holdfast.tasks.task import Task
 
 
-def code_of(task: Task) -> TaskCode:
+def code_of(task: Task, spelling: Spelling = PRESENT) -> TaskCode:
     """What a task's answers and scores rest on, apart from its configuration."""
     built_in = isinstance(task.solve, Generate)
     files = {path.name for item in (task.solve, *task.scorers) for path in source_files(item)}
     return TaskCode(
         name=getattr(task.solve, "__qualname__", type(task.solve).__name__),
-        solver=f"generate {REVISION}" if built_in else task.source,
-        scorers={scorer.name: _digest(scorer.identity()) for scorer in task.scorers},
+        solver=f"generate {REVISION}" if built_in else _solver_digest(task, spelling),
+        rule=spelling.rule,
+        scorers={scorer.name: _digest(_scorer_identity(scorer, spelling)) for scorer in task.scorers},
         files=sorted(files or _home(task)),
         settings={name: _digest(value) for name, value in _settings(task) if value},
         epochs=task.epochs,
         limit=task.limit,
         axes={axis: list(values) for axis, values in task.axes.items()},
     )
+
+
+def _solver_digest(task: Task, spelling: Spelling) -> str:
+    # The task keeps the digest of the code that it began with.
+    return task.source if spelling is PRESENT else source_digest(task.solve, spelling)
+
+
+def _scorer_identity(scorer: Scorer, spelling: Spelling) -> dict[str, Any]:
+    return scorer.identity(spelling) if isinstance(scorer, FunctionScorer) else scorer.identity()
 
 
 def _home(task: Task) -> set[str]:

@@ -1,0 +1,126 @@
+"""Runs made before names changed: their configuration under the names of today, and digests by the rule they used.
+
+Everything that knows how an earlier version wrote a run is in this file. It can be deleted once no such run is
+resumed any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.run.core.records import TaskCode
+from holdfast.tasks import Task
+from holdfast.tasks.source.importing import MODULE_PREFIX
+from holdfast.tasks.source.origin import versioned_name
+from holdfast.tasks.source.spelling import PRESENT, Directories, Spelling
+from holdfast.tasks.source.task_code import code_of
+
+_FIELDS = {"deadline": "retry_deadline", "grace": "grace_period"}
+"""Fields of `runner`, of the run and of its tasks."""
+
+
+def with_present_names(config: Any) -> Any:
+    """A saved configuration whose fields have the names of today."""
+    if not isinstance(config, dict):
+        return config
+    renamed = _renamed_runner(config)
+    if isinstance(tasks := renamed.get("tasks"), dict):
+        renamed["tasks"] = {name: _renamed_runner(task) for name, task in tasks.items()}
+    return renamed
+
+
+def _renamed_runner(block: Any) -> Any:
+    """A block with its runner fields renamed: those inside `runner`, and those that stand beside it."""
+    if not isinstance(block, dict):
+        return block
+    named = {_FIELDS.get(name, name): value for name, value in block.items()}
+    if isinstance(runner := named.get("runner"), dict):
+        named["runner"] = {_FIELDS.get(name, name): value for name, value in runner.items()}
+    return named
+
+
+def comparable_code(task: Task, saved: TaskCode | None) -> TaskCode:
+    """The code behind a task, by the rule that made the digests it is compared with."""
+    return code_of(task, _EARLIER if saved is not None and saved.rule == _EARLIER.rule else PRESENT)
+
+
+class _EarlierSpelling(Spelling):
+    """Digests held the modules of Holdfast, and the name of a person's module was a hash of its path."""
+
+    rule = 1
+
+    def foreign(self, module: str | None, qualified: str) -> str:
+        name = qualified.partition(".")[0]
+        if not _is_defined_in(module, name):
+            return versioned_name(module, qualified)
+        return versioned_name(_HOMES.get(name, module), _RENAMED.get(qualified, qualified))
+
+    def value(self, value: Any, directories: Directories) -> str:  # noqa: ARG002 - places counted
+        return _with_earlier_modules(repr(value))
+
+    def order(self, value: Any) -> str:
+        return _with_earlier_modules(repr(value))
+
+
+_EARLIER = _EarlierSpelling()
+_RENAMED = {"TrialLimits": "Limits"}
+
+
+def _is_defined_in(module: str | None, name: str) -> bool:
+    """Whether a name is at home in a module, and not only passed on by it."""
+    found = getattr(sys.modules.get(module or ""), name, None)
+    return getattr(found, "__module__", None) == module
+
+
+def _with_earlier_modules(text: str) -> str:
+    if MODULE_PREFIX not in text:
+        return text
+    for name, module in list(sys.modules.items()):
+        if name.startswith(MODULE_PREFIX) and name in text and (path := getattr(module, "__file__", None)):
+            hashed = hashlib.blake2b(bytes(Path(path)), digest_size=8).hexdigest()
+            text = text.replace(name, MODULE_PREFIX + hashed)
+    return text
+
+
+_MODULES = {
+    "analysis.report": "Report",
+    "analysis.run": "Run",
+    "errors": "ConfigurationError HoldfastError NewerFormat NotARun ResumeAborted RunDamaged RunHeld StorageFailure"
+    " UsageError",
+    "executors.local": "evaluate evaluate_async",
+    "models.errors": "Blocked ModelError PassingError RateLimited Rejected Unavailable",
+    "models.message": "Message Reply Request Usage",
+    "models.provider": "Provider open_provider",
+    "run.listing": "list_recoverable",
+    "run.recover": "recover recover_async",
+    "spec.dataset": "DatasetSpec Filter Operation Repeat Shuffle Slice",
+    "spec.eval": "EvalSpec",
+    "spec.model": "Generation ModelSpec Price RateLimit Timeouts",
+    "spec.runner": "RunnerSpec StageLimits TaskRunner",
+    "spec.task": "Shot TaskSpec TrialLimits",
+    "tasks.answer": "Answer InvalidAnswer as_answer",
+    "tasks.choices": "checked_choices lettered prompt_fields shuffled target_index",
+    "tasks.columns": "Columns",
+    "tasks.dataset": "Dataset",
+    "tasks.rows": "Rows",
+    "tasks.sample": "Sample",
+    "tasks.score": "InvalidScore Score as_score",
+    "tasks.scorers.base": "BuiltIn Scorer",
+    "tasks.scorers.choice": "Choice choice",
+    "tasks.scorers.exact": "Exact exact",
+    "tasks.scorers.function": "FunctionScorer scorer",
+    "tasks.scorers.includes": "Includes includes",
+    "tasks.scorers.numeric": "Numeric numeric",
+    "tasks.scorers.regex": "Regex regex",
+    "tasks.scorers.registry": "as_scorer as_scorers build_scorer",
+    "tasks.solver": "Generate generate",
+    "tasks.task": "Task TaskFactory task",
+    "tasks.template": "Placeholder Template",
+    "tasks.trial": "Trial",
+}
+"""Where everything was that the code of a task could reach."""
+_HOMES: Mapping[str, str] = {name: f"holdfast.{module}" for module, names in _MODULES.items() for name in names.split()}
