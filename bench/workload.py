@@ -21,9 +21,9 @@ def write_trials(root: Path, count: int, prose: Prose) -> None:
     async def produce(session: RunSession) -> None:
         for number in rest:
             call, *records = trial_records(prose, number)
-            await session.append_async(call)
+            session.put(call)
             for record in records:
-                await session.commit_async(record)
+                await session.keep(record)
 
     _write(root, produce, count)
 
@@ -34,7 +34,7 @@ def write_steps(root: Path, stored_bytes: int) -> None:
 
     async def produce(session: RunSession) -> None:
         for number in rest:
-            await session.commit_async(step_record(prose, trial_key(number), 1000, 3000))
+            await session.keep(step_record(prose, trial_key(number), 1000, 3000))
 
     _write(root, produce, 0)
 

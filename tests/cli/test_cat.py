@@ -60,8 +60,8 @@ def test_cat_says_that_a_blob_is_lost(tmp_path, capfdbinary):
 def test_unknown_types_and_fields_are_kept_in_cat(tmp_path, capfdbinary):
     """What a newer version wrote is printed as it was written."""
     session = begin_run(tmp_path / "run")
-    session._writer.append(b'{"type":"vision","trial":"t1","depth":{"of":3}}')
-    session._writer.commit(b'{"type":"answer","trial":"t1","attempt":1,"mood":"good"}')
+    session._writer.queue.append(b'{"type":"vision","trial":"t1","depth":{"of":3}}')
+    session._writer.queue.commit(b'{"type":"answer","trial":"t1","attempt":1,"mood":"good"}')
     session.abandon()
     told = call(capfdbinary, "cat", tmp_path / "run")
     assert told.code == 0
@@ -75,7 +75,7 @@ def test_a_line_that_is_no_record_does_not_break_the_output(tmp_path, capfdbinar
     """Every line that cat prints is JSON."""
     session = begin_run(tmp_path / "run")
     for line in (b"", b"{}", b"7", b"\xff", b'"a"'):
-        session._writer.commit(line)
+        session._writer.queue.commit(line)
     session.abandon()
     records = printed(call(capfdbinary, "cat", tmp_path / "run"))[1:]
     assert [record["line"] for record in records] == ["", "{}", "7", "\ufffd", '"a"']

@@ -232,7 +232,7 @@ def test_recovery_21_lost_frames_are_named_with_their_trials(tmp_path, verify, c
 def test_recovery_21_a_record_of_an_unknown_type_is_counted_as_such(tmp_path, verify):
     """A newer version's records are no damage."""
     session = begin_run(tmp_path / "run")
-    session._writer.commit(b'{"type":"vision","depth":3}')
+    session._writer.queue.commit(b'{"type":"vision","depth":3}')
     session.commit(AnswerRecord(trial="t1", attempt=1))
     session.close("complete")
     code, result = verify(tmp_path / "run")

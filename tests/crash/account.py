@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.errors import NotARun
 from holdfast.journal import Damage, DamageKind, SegmentId
-from holdfast.journal.commit_queue import Item
+from holdfast.journal.commit_queue import QueuedRecord
 from holdfast.journal.segment import parse_name
 from holdfast.run import RunReader, RunSession, verify_run
 from holdfast.run.core.codec import decode, encode
@@ -60,12 +60,12 @@ class Account:
         """Commits records in one frame, always in one: what happens then is the same each time."""
         lines = [encode(record) for record in records]
         self.attempted.update(lines)
-        writer, waiter = session._writer, Future()
-        items = [Item(session._line(record), getattr(record, "trial", ""), waiter) for record in records]
-        with writer._lock:
+        queue, waiter = session._writer.queue, Future()
+        items = [QueuedRecord(session._line(record), getattr(record, "trial", ""), waiter) for record in records]
+        with queue._lock:
             for item in items[:-1]:
-                writer._try_put(item._replace(waiter=None))
-            writer._try_put(items[-1])
+                queue._try_put(item._replace(waiter=None))
+            queue._try_put(items[-1])
         waiter.result()
         self.acknowledged.update(lines)
 

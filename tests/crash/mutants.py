@@ -16,7 +16,7 @@ from gates import GatedAppendFile, GatedFileSystem
 
 from holdfast.journal import BlobStore, Index, JournalWriter, RecordId
 from holdfast.journal import reader as directory_module
-from holdfast.journal.frame import HEADER_SIZE, Frame, decode_header
+from holdfast.journal.frame import HEADER_SIZE, Frame, Origin, decode_header
 from holdfast.journal.segment import SegmentWriter, parse_name
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.session import create as create_module
@@ -65,7 +65,7 @@ def early_acknowledgement(patch: Patch) -> None:
     def write(self: JournalWriter, batch: list[Any]) -> None:
         if self._segment.bytes >= self._segment_bytes:
             self._roll()
-        self._acknowledge(batch, self._segment.next_seq)
+        self.queue.acknowledge(batch, Origin(self._session, self._writer, self._segment.next_seq))
         self._segment.append([item.line for item in batch], [item.key for item in batch if item.key])
 
     patch.setattr(JournalWriter, "_write", write)
@@ -197,20 +197,23 @@ def no_rejournaling(patch: Patch) -> None:
 def late_session_record(patch: Patch) -> None:
     """A session's first work is recorded before the session is."""
 
-    class Late(JournalWriter):
-        held = b""
+    def open_late(*arguments: Any, **options: Any) -> JournalWriter:
+        writer = JournalWriter(*arguments, **options)
+        commit, held = writer.queue.commit, []
 
-        def commit(self, line: bytes, key: str = "") -> RecordId:
+        def commit_late(line: bytes, key: str = "") -> RecordId:
             if b'"type":"session",' in line:
-                self.held = line
+                held.append(line)
                 return RecordId(0, 0, 0, 0)
-            ident = super().commit(line, key)
-            if self.held:
-                super().commit(self.held)
-            self.held = b""
+            ident = commit(line, key)
+            while held:
+                commit(held.pop())
             return ident
 
-    patch.setattr(opening_module, "JournalWriter", Late)
+        writer.queue.commit = commit_late
+        return writer
+
+    patch.setattr(opening_module, "JournalWriter", open_late)
 
 
 def unsettled_name(patch: Patch) -> None:

@@ -37,8 +37,8 @@ def write(writer: JournalWriter, name: str, session: int) -> None:
         count += len(names)
         lines = [encode(TrialRecord(trial=each, attempt=session, status=Status.VALID)) for each in names]
         for each, line in zip(names[:-1], lines[:-1], strict=True):
-            writer.append(line, each)
-        writer.commit(lines[-1], names[-1])
+            writer.queue.append(line, each)
+        writer.queue.commit(lines[-1], names[-1])
         tell("trial", *names)
         # Eight of these share the machine with others.
         time.sleep(0.003)

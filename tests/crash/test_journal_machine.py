@@ -124,7 +124,7 @@ class JournalMachine(RuleBasedStateMachine):
         writer = JournalWriter(self.fs, journal, self.session.run, self.session.number, writer=self.writers)
         for _ in range(count):
             trial = self._new()
-            writer.commit(encode(trial), trial.trial)
+            writer.queue.commit(encode(trial), trial.trial)
             self.acknowledged.add(trial.trial)
         writer.close() if orderly else writer.abandon()
 

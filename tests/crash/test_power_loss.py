@@ -140,4 +140,4 @@ def test_a_session_that_was_abandoned_writes_nothing_more(memory_path):
     after = {path.name: path.read_bytes() for path in (root / "journal").iterdir()}
     assert before.items() <= after.items()
     with pytest.raises(StorageFailure, match="let go"):
-        session._writer.commit(encode(NoteRecord(kind="late", text="too late")))
+        session._writer.queue.commit(encode(NoteRecord(kind="late", text="too late")))

@@ -31,9 +31,9 @@ def full_queue(disk: HeldDisk, directory) -> JournalWriter:
     """A writer that is held up in a sync, with no room left in its queue."""
     writer = JournalWriter(disk, directory, RUN, 1, queue_bytes=10)
     disk.hold()
-    writer.put(b"first")
+    writer.queue.put(b"first")
     disk.wait_for_sync()
-    writer.put(b"x" * 10)
+    writer.queue.put(b"x" * 10)
     return writer
 
 
@@ -42,7 +42,7 @@ def test_a_kept_record_is_handed_in_though_the_queue_is_full_and_its_producer_is
     writer = full_queue(disk, journal)
 
     async def produce():
-        task = asyncio.ensure_future(writer.keep(b"paid"))
+        task = asyncio.ensure_future(writer.queue.keep(b"paid"))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.sleep(0)
@@ -65,7 +65,7 @@ def test_a_cancellation_before_the_first_wait_comes_after_the_record_is_durable(
         asyncio.current_task().cancel()
         asyncio.get_running_loop().call_later(0.01, disk.let_through)
         with pytest.raises(asyncio.CancelledError):
-            await writer.keep(b"paid")
+            await writer.queue.keep(b"paid")
         return lines_in(journal)
 
     assert asyncio.run(produce()) == [b"first", b"x" * 10, b"paid"]
@@ -77,7 +77,7 @@ def test_a_record_that_cannot_be_kept_is_told_rather_than_the_cancellation(disk,
     writer = full_queue(disk, journal)
 
     async def produce():
-        task = asyncio.ensure_future(writer.keep(b"paid"))
+        task = asyncio.ensure_future(writer.queue.keep(b"paid"))
         await asyncio.sleep(0)
         task.cancel()
         asyncio.get_running_loop().call_later(0.01, disk.let_through)
@@ -92,9 +92,9 @@ def test_records_put_in_by_one_producer_keep_their_order(disk, journal):
     """What is not waited for precedes what is, room or not."""
     writer = full_queue(disk, journal)
     for number in range(5):
-        writer.put(b"%d" % number)
+        writer.queue.put(b"%d" % number)
     disk.let_through()
-    asyncio.run(writer.keep(b"end"))
+    asyncio.run(writer.queue.keep(b"end"))
     writer.close()
     assert lines_in(journal)[2:] == [b"0", b"1", b"2", b"3", b"4", b"end"]
 

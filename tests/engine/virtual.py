@@ -70,8 +70,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def _rests(writer) -> bool:
-    with writer._lock:
-        return not writer._thread.is_alive() or (writer._sleeping and not writer._pending)
+    with writer.queue._lock:
+        return not writer._thread.is_alive() or (writer.queue._sleeping and not writer.queue._pending)
 
 
 class VirtualClock:

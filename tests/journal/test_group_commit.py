@@ -54,7 +54,7 @@ def test_commit_returns_only_after_the_sync(disk, journal):
     writer = opened(disk, journal)
     disk.hold()
     with ThreadPoolExecutor(1) as pool:
-        committed = pool.submit(writer.commit, b'{"a":1}')
+        committed = pool.submit(writer.queue.commit, b'{"a":1}')
         disk.wait_for_sync()
         assert lines_in(journal) == [b'{"a":1}']
         assert not committed.done()
@@ -70,7 +70,7 @@ def test_a_future_is_resolved_only_after_the_sync(disk, journal):
 
     async def check():
         disk.hold()
-        future = await writer.submit(b'{"a":1}')
+        future = asyncio.ensure_future(writer.queue.keep(b'{"a":1}'))
         await asyncio.to_thread(disk.wait_for_sync)
         await asyncio.sleep(0.05)
         assert not future.done()
@@ -85,7 +85,7 @@ def test_a_frame_is_written_only_after_the_one_before_it_is_synced(disk, journal
     """Writes and syncs alternate, whatever waits."""
     writer = opened(disk, journal)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: writer.commit(b"%d" % number), range(60)))
+        list(pool.map(lambda number: writer.queue.commit(b"%d" % number), range(60)))
     writer.close()
     acts = [name for name, _ in disk.operations if name in {"write", "sync"}]
     assert acts == ["write", "sync"] * (len(acts) // 2)
@@ -95,10 +95,10 @@ def test_what_waits_during_a_sync_becomes_one_frame(disk, journal):
     """While one sync is under way the next frame gathers."""
     writer = opened(disk, journal)
     disk.hold()
-    writer.append(b"first")
+    writer.queue.append(b"first")
     disk.wait_for_sync()
     for number in range(50):
-        writer.append(b"%d" % number)
+        writer.queue.append(b"%d" % number)
     disk.let_through()
     writer.close()
     assert frames_in(journal) == [[b"first"], [b"%d" % number for number in range(50)]]
@@ -109,10 +109,10 @@ def test_a_frame_is_bounded_in_bytes(disk, journal, monkeypatch):
     monkeypatch.setattr("holdfast.journal.commit_queue.FRAME_BYTES", 10)
     writer = opened(disk, journal)
     disk.hold()
-    writer.append(b"first")
+    writer.queue.append(b"first")
     disk.wait_for_sync()
     for line in (b"aaaa", b"bbbb", b"cccc", b"d" * 30, b"e"):
-        writer.append(line)
+        writer.queue.append(line)
     disk.let_through()
     writer.close()
     assert frames_in(journal) == [[b"first"], [b"aaaa", b"bbbb"], [b"cccc"], [b"d" * 30], [b"e"]]
@@ -126,9 +126,9 @@ def test_records_of_one_producer_keep_their_order(journal):
         for number in range(40):
             line = b"%s %d" % (name, number)
             if number % 3:
-                writer.append(line)
+                writer.queue.append(line)
             else:
-                writer.commit(line)
+                writer.queue.commit(line)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(produce, [b"a", b"b", b"c", b"d"]))
@@ -145,8 +145,8 @@ def test_a_commit_precedes_nothing_that_was_appended_before_it(disk, journal):
     """Once a commit is acknowledged, what its producer appended before is durable too."""
     writer = opened(disk, journal)
     for number in range(20):
-        writer.append(b"a%d" % number)
-        place = writer.commit(b"c%d" % number)
+        writer.queue.append(b"a%d" % number)
+        place = writer.queue.commit(b"c%d" % number)
         written = lines_in(journal)
         assert written[-2:] == [b"a%d" % number, b"c%d" % number]
         assert frames_in(journal)[place.seq - 1][place.place] == b"c%d" % number
@@ -159,12 +159,12 @@ def test_producers_in_two_event_loops_and_threads_are_all_served(journal):
 
     async def produce(name):
         async def one(number):
-            return await writer.commit_async(b"%s %d" % (name, number)), b"%s %d" % (name, number)
+            return await writer.queue.keep(b"%s %d" % (name, number)), b"%s %d" % (name, number)
 
         return await asyncio.gather(*(one(number) for number in range(50)))
 
     def in_thread(name):
-        return [(writer.commit(b"%s %d" % (name, number)), b"%s %d" % (name, number)) for number in range(50)]
+        return [(writer.queue.commit(b"%s %d" % (name, number)), b"%s %d" % (name, number)) for number in range(50)]
 
     with ThreadPoolExecutor(4) as pool:
         loops = [pool.submit(asyncio.run, produce(name)) for name in (b"x", b"y")]
@@ -181,39 +181,17 @@ def test_a_producer_waits_when_the_queue_is_full(disk, journal):
     """The bytes that wait never exceed the bound; nothing is lost by waiting."""
     writer = opened(disk, journal, queue_bytes=100)
     disk.hold()
-    writer.append(b"first")
+    writer.queue.append(b"first")
     disk.wait_for_sync()
     line = b"x" * 30
-    producer = threading.Thread(target=lambda: [writer.append(line) for _ in range(10)])
+    producer = threading.Thread(target=lambda: [writer.queue.append(line) for _ in range(10)])
     producer.start()
-    assert eventually(lambda: len(writer._pending) == 3)
+    assert eventually(lambda: len(writer.queue._pending) == 3)
     time.sleep(0.05)
-    assert writer._pending_bytes == 90
+    assert writer.queue._pending_bytes == 90
     assert producer.is_alive()
     disk.let_through()
     producer.join(PATIENCE_SECONDS)
-    writer.close()
-    assert lines_in(journal) == [b"first"] + [line] * 10
-
-
-def test_a_coroutine_waits_when_the_queue_is_full(disk, journal):
-    """The same for coroutines, without holding up their loop."""
-    writer = opened(disk, journal, queue_bytes=100)
-    line = b"x" * 30
-
-    async def produce():
-        disk.hold()
-        await writer.submit(b"first", wait=False)
-        await asyncio.to_thread(disk.wait_for_sync)
-        tasks = [asyncio.ensure_future(writer.submit(line)) for _ in range(10)]
-        await asyncio.sleep(0.05)
-        assert sum(task.done() for task in tasks) == 3
-        assert writer._pending_bytes == 90
-        disk.let_through()
-        return [await (await task) for task in tasks]
-
-    places = asyncio.run(produce())
-    assert len(set(places)) == 10
     writer.close()
     assert lines_in(journal) == [b"first"] + [line] * 10
 
@@ -222,16 +200,16 @@ def test_a_record_larger_than_the_queue_is_let_in_alone(disk, journal):
     """It waits until nothing else does, and stands in a frame of its own."""
     writer = opened(disk, journal, queue_bytes=100)
     disk.hold()
-    writer.append(b"first")
+    writer.queue.append(b"first")
     disk.wait_for_sync()
-    writer.append(b"small")
-    large = threading.Thread(target=writer.append, args=(b"L" * 500,))
+    writer.queue.append(b"small")
+    large = threading.Thread(target=writer.queue.append, args=(b"L" * 500,))
     large.start()
     time.sleep(0.05)
-    assert writer._pending_bytes == 5
+    assert writer.queue._pending_bytes == 5
     disk.let_through()
     large.join(PATIENCE_SECONDS)
-    writer.append(b"after")
+    writer.queue.append(b"after")
     writer.close()
     frames = frames_in(journal)
     assert [b"L" * 500] in frames
@@ -244,42 +222,21 @@ def test_the_record_of_a_cancelled_producer_is_written(disk, journal):
 
     async def produce():
         disk.hold()
-        written = asyncio.ensure_future(writer.commit_async(b"written"))
+        written = asyncio.ensure_future(writer.queue.keep(b"written"))
         await asyncio.to_thread(disk.wait_for_sync)
-        waiting = asyncio.ensure_future(writer.commit_async(b"waiting"))
+        waiting = asyncio.ensure_future(writer.queue.keep(b"waiting"))
         await asyncio.sleep(0)
         for task in (written, waiting):
             task.cancel()
+        disk.let_through()
+        for task in (written, waiting):
             with pytest.raises(asyncio.CancelledError):
                 await task
-        disk.let_through()
-        await writer.commit_async(b"next")
+        await writer.queue.keep(b"next")
 
     asyncio.run(produce())
     writer.close()
     assert lines_in(journal) == [b"written", b"waiting", b"next"]
-
-
-def test_a_producer_cancelled_while_it_waits_for_room_leaves_nothing_behind(disk, journal):
-    """What was never handed in is not written, and the others go on."""
-    writer = opened(disk, journal, queue_bytes=10)
-
-    async def produce():
-        disk.hold()
-        await writer.submit(b"first", wait=False)
-        await asyncio.to_thread(disk.wait_for_sync)
-        await writer.submit(b"x" * 10, wait=False)
-        task = asyncio.ensure_future(writer.commit_async(b"never"))
-        await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        disk.let_through()
-        await writer.commit_async(b"last")
-
-    asyncio.run(produce())
-    writer.close()
-    assert lines_in(journal) == [b"first", b"x" * 10, b"last"]
 
 
 def test_a_loop_that_was_closed_before_the_acknowledgement_harms_nobody(disk, journal):
@@ -287,11 +244,13 @@ def test_a_loop_that_was_closed_before_the_acknowledgement_harms_nobody(disk, jo
     writer = opened(disk, journal)
     disk.hold()
     loop = asyncio.new_event_loop()
-    loop.run_until_complete(writer.submit(b"orphan"))
+    orphan = loop.create_task(writer.queue.keep(b"orphan"))
+    loop.run_until_complete(asyncio.sleep(0))
     disk.wait_for_sync()
     loop.close()
     disk.let_through()
-    assert writer.commit(b"next").place == 0
+    assert writer.queue.commit(b"next").place == 0
+    assert not orphan.done()
     writer.close()
     assert lines_in(journal) == [b"orphan", b"next"]
 
@@ -301,16 +260,16 @@ def test_a_loop_that_was_closed_before_the_acknowledgement_harms_nobody(disk, jo
 def test_resume_45_a_failure_reaches_every_waiter_and_every_later_call(journal, operation, code):
     """Whoever waits for that frame, a later one or for room, and whoever comes later, is told; exit code 5."""
     writer = opened(failing((operation, 3, code)), journal, queue_bytes=10)
-    first = [writer.commit(b"one"), writer.commit(b"two")]
+    first = [writer.queue.commit(b"one"), writer.queue.commit(b"two")]
     with ThreadPoolExecutor(6) as pool:
-        waiting = [pool.submit(writer.commit, b"%d" % number * 9) for number in range(5)]
+        waiting = [pool.submit(writer.queue.commit, b"%d" % number * 9) for number in range(5)]
         told = [future.exception(PATIENCE_SECONDS) for future in waiting]
     assert all(isinstance(error, StorageFailure) and error.exit_code == 5 for error in told)
-    for call in (writer.append, writer.commit):
+    for call in (writer.queue.append, writer.queue.commit):
         with pytest.raises(StorageFailure):
             call(b"later")
     with pytest.raises(StorageFailure):
-        asyncio.run(writer.commit_async(b"later"))
+        asyncio.run(writer.queue.keep(b"later"))
     for _ in range(2):
         with pytest.raises(StorageFailure):
             writer.close()
@@ -318,17 +277,17 @@ def test_resume_45_a_failure_reaches_every_waiter_and_every_later_call(journal, 
     assert lines_in(journal)[:2] == [b"one", b"two"]
 
 
-def test_a_failure_reaches_coroutines_that_wait_for_the_sync_or_for_room(disk, journal):
-    """Coroutines are told like threads: the one in the frame, the one behind it, and those that wait for room."""
+def test_a_failure_reaches_coroutines_that_wait_for_this_sync_or_a_later_one(disk, journal):
+    """Coroutines are told like threads: the one in the frame, and those behind it."""
     writer = opened(disk, journal, queue_bytes=10)
 
     async def produce():
         disk.hold()
-        first = asyncio.ensure_future(writer.commit_async(b"first"))
+        first = asyncio.ensure_future(writer.queue.keep(b"first"))
         await asyncio.to_thread(disk.wait_for_sync)
-        others = [asyncio.ensure_future(writer.commit_async(b"%d" % number * 8)) for number in range(4)]
+        others = [asyncio.ensure_future(writer.queue.keep(b"%d" % number * 8)) for number in range(4)]
         await asyncio.sleep(0)
-        assert (len(writer._pending), len(writer._room_waiters)) == (1, 3)
+        assert len(writer.queue._pending) == 4
         disk.broken = True
         disk.let_through()
         waiting = asyncio.gather(first, *others, return_exceptions=True)
@@ -343,12 +302,12 @@ def test_a_failure_reaches_threads_that_wait_for_room(disk, journal):
     """Whoever is blocked for want of room is woken."""
     writer = opened(disk, journal, queue_bytes=10)
     disk.hold()
-    writer.append(b"first")
+    writer.queue.append(b"first")
     disk.wait_for_sync()
-    writer.append(b"x" * 10)
+    writer.queue.append(b"x" * 10)
     with ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(writer.append, b"y" * 9), pool.submit(writer.commit, b"z" * 9)]
-        assert eventually(lambda: len(writer._room._waiters) == 2)
+        waiting = [pool.submit(writer.queue.append, b"y" * 9), pool.submit(writer.queue.commit, b"z" * 9)]
+        assert eventually(lambda: len(writer.queue._room._waiters) == 2)
         disk.broken = True
         disk.let_through()
         assert [type(future.exception(PATIENCE_SECONDS)) for future in waiting] == [StorageFailure] * 2
@@ -359,9 +318,9 @@ def test_a_failed_sync_is_never_tried_again(journal):
     """After one failed sync nothing more is written or synced."""
     disk = HeldDisk()
     writer = opened(FaultyFileSystem(disk, [InjectedFault("sync", 2, errno.EIO)]), journal)
-    writer.commit(b"one")
+    writer.queue.commit(b"one")
     with pytest.raises(StorageFailure, match="could not be written: Input/output error"):
-        writer.commit(b"two")
+        writer.queue.commit(b"two")
     before = list(disk.operations)
     with pytest.raises(StorageFailure):
         writer.close()
@@ -376,9 +335,9 @@ def test_a_writer_that_dies_of_something_else_leaves_nobody_waiting(journal):
         raise ValueError(f"a mistake at {ident}")
 
     writer = opened(RealFileSystem(), journal, segment_bytes=1, on_sealed=mistake)
-    writer.commit(b"one")
+    writer.queue.commit(b"one")
     with pytest.raises(StorageFailure, match="writer stopped; what was acknowledged is intact"):
-        writer.commit(b"two")
+        writer.queue.commit(b"two")
     writer.abandon()
     assert lines_in(journal)[:1] == [b"one"]
 
@@ -386,23 +345,23 @@ def test_a_writer_that_dies_of_something_else_leaves_nobody_waiting(journal):
 def test_closing_twice_is_harmless(journal):
     """The second close does nothing; what comes after a close is refused."""
     writer = opened(RealFileSystem(), journal)
-    writer.append(b"one")
+    writer.queue.append(b"one")
     writer.close()
     writer.close()
     writer.abandon()
     assert lines_in(journal) == [b"one"]
     with pytest.raises(StorageFailure, match="journal is closed"):
-        writer.append(b"two")
+        writer.queue.append(b"two")
 
 
 def test_closing_writes_what_waits(disk, journal):
     """Records that nobody waits for are durable once the writer is closed."""
     writer = opened(disk, journal)
     disk.hold()
-    writer.append(b"first")
+    writer.queue.append(b"first")
     disk.wait_for_sync()
     for number in range(10):
-        writer.append(b"%d" % number)
+        writer.queue.append(b"%d" % number)
     with ThreadPoolExecutor(1) as pool:
         closing = pool.submit(writer.close)
         disk.let_through()
@@ -414,14 +373,14 @@ def test_a_producer_that_waits_for_room_is_told_of_a_close(disk, journal):
     """Nobody waits for ever for room in a journal that is closed."""
     writer = opened(disk, journal, queue_bytes=5)
     disk.hold()
-    writer.append(b"first")
+    writer.queue.append(b"first")
     disk.wait_for_sync()
-    writer.append(b"12345")
+    writer.queue.append(b"12345")
     with ThreadPoolExecutor(2) as pool:
-        waiting = pool.submit(writer.commit, b"67890")
-        assert eventually(lambda: writer._room._waiters)
+        waiting = pool.submit(writer.queue.commit, b"67890")
+        assert eventually(lambda: writer.queue._room._waiters)
         closing = pool.submit(writer.close)
-        assert eventually(lambda: writer._closing)
+        assert eventually(lambda: writer.queue._closed)
         disk.let_through()
         assert isinstance(waiting.exception(PATIENCE_SECONDS), StorageFailure)
         closing.result(PATIENCE_SECONDS)
@@ -432,10 +391,10 @@ def test_an_abandoned_writer_writes_nothing_more(disk, journal):
     writer = opened(disk, journal)
     disk.hold()
     with ThreadPoolExecutor(3) as pool:
-        written = pool.submit(writer.commit, b"first")
+        written = pool.submit(writer.queue.commit, b"first")
         disk.wait_for_sync()
-        waiting = pool.submit(writer.commit, b"second")
-        assert eventually(lambda: writer._pending)
+        waiting = pool.submit(writer.queue.commit, b"second")
+        assert eventually(lambda: writer.queue._pending)
         leaving = pool.submit(writer.abandon)
         assert isinstance(waiting.exception(PATIENCE_SECONDS), StorageFailure)
         disk.let_through()
@@ -450,10 +409,10 @@ def test_a_writer_that_failed_can_be_abandoned(journal):
     """Letting go after a failure keeps the failure."""
     writer = opened(failing(("sync", 1, errno.EIO)), journal)
     with pytest.raises(StorageFailure, match="Input/output error"):
-        writer.commit(b"one")
+        writer.queue.commit(b"one")
     writer.abandon()
     with pytest.raises(StorageFailure, match="Input/output error"):
-        writer.append(b"two")
+        writer.queue.append(b"two")
 
 
 def test_a_segment_that_is_full_is_sealed_once_its_successor_exists(disk, journal):
@@ -461,7 +420,7 @@ def test_a_segment_that_is_full_is_sealed_once_its_successor_exists(disk, journa
     sealed = []
     writer = opened(disk, journal, segment_bytes=200, on_sealed=sealed.append)
     for number in range(6):
-        writer.commit(b"record %d" % number)
+        writer.queue.commit(b"record %d" % number)
     writer.close()
     names = sorted(path.name for path in journal.iterdir())
     assert [parse_name(name) for name in names] == [(SegmentId(1, 0, number), True) for number in (1, 2, 3)]
@@ -481,7 +440,7 @@ def test_a_roll_that_fails_loses_nothing_that_was_acknowledged(journal, fault):
 
     def commit_all():
         for number in range(9):
-            writer.commit(b"record %d" % number)
+            writer.queue.commit(b"record %d" % number)
             committed.append(b"record %d" % number)
 
     with pytest.raises(StorageFailure):
@@ -496,7 +455,7 @@ def test_a_roll_that_fails_loses_nothing_that_was_acknowledged(journal, fault):
 def test_resume_49_an_end_that_cannot_be_written_costs_only_itself(journal, fault):
     """The failure is told by close, and again by a second close; the records are there."""
     writer = opened(failing(fault), journal)
-    writer.commit(b"one")
+    writer.queue.commit(b"one")
     for _ in range(2):
         with pytest.raises(StorageFailure):
             writer.close(lambda pins: b"end %d" % len(pins))
@@ -506,7 +465,7 @@ def test_resume_49_an_end_that_cannot_be_written_costs_only_itself(journal, faul
 def test_the_last_record_stands_in_a_segment_of_its_own(journal):
     """It is given the pins of all segments before it."""
     writer = opened(RealFileSystem(), journal)
-    writer.commit(b"one")
+    writer.queue.commit(b"one")
     told = []
     writer.close(lambda pins: told.extend(pins) or b"end")
     assert frames_in(journal) == [[b"one"], [b"end"]]
@@ -523,7 +482,7 @@ def test_a_journal_that_cannot_be_begun_is_a_storage_failure(journal):
 def test_resume_42_a_writer_number_is_used_once(journal, end):
     """A second writer of the same number is refused before it writes, whether the first has sealed or died."""
     first = opened(RealFileSystem(), journal)
-    first.commit(b"one")
+    first.queue.commit(b"one")
     getattr(first, end)()
     before = {path.name: path.read_bytes() for path in journal.iterdir()}
     with pytest.raises(UsageError, match="has already written"):
@@ -536,7 +495,7 @@ def test_a_copy_that_cannot_be_written_is_a_storage_failure(journal, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     source = JournalWriter(RealFileSystem(), other, RUN, 1)
-    source.commit(b"one")
+    source.queue.commit(b"one")
     source.abandon()
     reading = Journal(RealFileSystem(), other, RUN)
     frame = reading.read_frame(reading.segments()[0], 0)
@@ -550,10 +509,10 @@ def test_a_record_that_is_put_never_waits_for_room(disk, journal):
     """For a producer that is bounded otherwise; order is kept."""
     writer = opened(disk, journal, queue_bytes=10)
     disk.hold()
-    writer.append(b"first")
+    writer.queue.append(b"first")
     disk.wait_for_sync()
     for number in range(5):
-        writer.put(b"%d" % number * 9)
+        writer.queue.put(b"%d" % number * 9)
     disk.let_through()
     writer.close()
     assert lines_in(journal) == [b"first"] + [b"%d" % number * 9 for number in range(5)]
@@ -565,7 +524,7 @@ def test_a_record_that_is_kept_holds_its_cancellation_back_until_it_is_durable(d
 
     async def produce():
         disk.hold()
-        task = asyncio.ensure_future(writer.keep(b"kept"))
+        task = asyncio.ensure_future(writer.queue.keep(b"kept"))
         await asyncio.to_thread(disk.wait_for_sync)
         task.cancel()
         await asyncio.sleep(0.05)
@@ -573,7 +532,7 @@ def test_a_record_that_is_kept_holds_its_cancellation_back_until_it_is_durable(d
         disk.let_through()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await writer.keep(b"next") == (1, 0, 2, 0)
+        assert await writer.queue.keep(b"next") == (1, 0, 2, 0)
 
     asyncio.run(produce())
     writer.close()
@@ -585,7 +544,7 @@ def test_a_kept_record_that_fails_tells_its_failure_also_to_the_cancelled(disk, 
     writer = opened(FaultyFileSystem(disk, [InjectedFault("sync", 1, errno.EIO)]), journal)
 
     async def produce():
-        task = asyncio.ensure_future(writer.keep(b"lost"))
+        task = asyncio.ensure_future(writer.queue.keep(b"lost"))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(StorageFailure):
@@ -593,19 +552,19 @@ def test_a_kept_record_that_fails_tells_its_failure_also_to_the_cancelled(disk, 
 
     asyncio.run(produce())
     with pytest.raises(StorageFailure):
-        writer.put(b"later")
+        writer.queue.put(b"later")
     writer.abandon()
 
 
 def test_a_crash_ordered_in_the_middle_of_a_frame_leaves_half_of_it(journal, monkeypatch):
     """The writer splits its write there, so that a kill strikes between the halves."""
     writer = opened(RealFileSystem(), journal)
-    writer.commit(b"whole")
+    writer.queue.commit(b"whole")
     before = next(journal.iterdir()).stat().st_size
     seen = []
     monkeypatch.setattr(crashpoints, "_armed", crashpoints._Armed("frame.half-written"))
     monkeypatch.setattr(crashpoints.os, "kill", lambda *_: seen.append(next(journal.iterdir()).stat().st_size))
-    writer.commit(b"halved")
+    writer.queue.commit(b"halved")
     assert before < seen[0] < next(journal.iterdir()).stat().st_size
     writer.close()
     assert lines_in(journal) == [b"whole", b"halved"]

@@ -235,8 +235,8 @@ def test_a_record_that_no_frame_could_hold_is_refused_to_its_maker(tmp_path):
     """What a reader would not read is not written; the writer goes on."""
     writer = JournalWriter(RealFileSystem(), tmp_path, bytes(16), 1)
     with pytest.raises(UsageError, match="more than a frame holds"):
-        writer.commit(bytes(RAW_LIMIT))
-    writer.commit(b"{}")
+        writer.queue.commit(bytes(RAW_LIMIT))
+    writer.queue.commit(b"{}")
     writer.close()
 
 

@@ -68,7 +68,7 @@ def lived_run(root):
     second.abandon()
     third = begin_session(root, planned=4)
     third.commit(StepRecord(trial="t4", attempt=1, step="second", parent="first"))
-    third._writer.commit(b'{"type":"vision","trial":"t1","depth":3}')
+    third._writer.queue.commit(b'{"type":"vision","trial":"t1","depth":3}')
     finish_trials(third, "t3")
     third.close("interrupted", 130, finished=3)
     return root
@@ -312,7 +312,7 @@ def test_sessions_of_several_writers_are_cleaned_with_their_pins(tmp_path, told)
         StepRecord(trial="t2", attempt=1, step="s"),
         TrialRecord(trial="t2", attempt=1, status=Status.VALID),
     ):
-        worker.commit(encode(record), "t2")
+        worker.queue.commit(encode(record), "t2")
     worker.close()
     reader = RunReader(root)
     pins = [state.pin() for state in reader.index.states() if state.ident.writer == 1]

@@ -266,7 +266,7 @@ def long_run(tmp_path):
     (root / "blobs" / "new").rename(root / "blobs" / digest.hexdigest())
     session.append(StepRecord(trial="t1", attempt=1, step="a"))
     cited = Envelope(type="step", trial="t1", blob=digest.hexdigest(), size=size)
-    session._writer.commit(msgspec.json.encode(cited), "t1")
+    session._writer.queue.commit(msgspec.json.encode(cited), "t1")
     finish_trials(session, "t2")
     session.close("interrupted", 130, finished=1)
     return root, size

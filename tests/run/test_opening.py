@@ -260,12 +260,12 @@ def test_a_blob_that_cannot_be_written_is_a_storage_failure_and_the_session_goes
 
 
 def test_records_may_be_handed_in_by_coroutines(tmp_path):
-    """append_async and commit_async record like their plain forms."""
+    """`put` and `keep` record like their plain forms."""
     session = begin_run(tmp_path / "run")
 
     async def work():
-        await session.append_async(NoteRecord(kind="k", text="one"))
-        place = await session.commit_async(NoteRecord(kind="k", text="two"))
+        session.put(NoteRecord(kind="k", text="one"))
+        place = await session.keep(NoteRecord(kind="k", text="two"))
         assert place.session == 1
 
     asyncio.run(work())

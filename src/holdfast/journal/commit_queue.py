@@ -1,11 +1,11 @@
-"""The records on their way to the journal: from any number of threads and event loops to one that writes.
+"""The records on their way to the journal: from any number of threads and event loops to the one thread that writes.
 
-- `commit` returns, and a future from `submit` is resolved, only after the record's frame was synced.
-- Records of one producer are kept in the order it handed them in; `append` is not waited for, but precedes what
-  follows it.
-- The queue is bounded in bytes. A producer beyond the bound waits; a record larger than the whole bound is let in
+- `commit` and `keep` return only after the record's frame was synced.
+- Records of one producer stay in the order in which it handed them in. Nobody waits for what was given to `append`
+  or `put`, but it precedes whatever follows it.
+- The queue is bounded in bytes. `append` and `commit` wait for room; a record larger than the whole bound is let in
   alone. `put` and `keep` take a record at once, for producers that are bounded otherwise.
-- Once the writer has ended nobody is left waiting, and every later call gets StorageFailure.
+- Once the queue has failed nobody is left waiting, and every later call gets StorageFailure.
 
 Records come encoded. Encoding where the record is made refuses a bad value to its own maker instead of failing a
 frame of others' records, gives the queue its bound in real bytes, and leaves nothing that could still change.
@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from holdfast.errors import StorageFailure, UsageError
-from holdfast.journal.frame import RAW_LIMIT, RecordId
+from holdfast.journal.frame import RAW_LIMIT, Origin, RecordId
 
 QUEUE_BYTES = 32 << 20
 FRAME_BYTES = 8 << 20
@@ -29,7 +29,7 @@ FRAME_BYTES = 8 << 20
 Waiter = asyncio.Future[RecordId] | Future[RecordId] | None
 
 
-class Item(NamedTuple):
+class QueuedRecord(NamedTuple):
     """A record in the queue, and who waits for it."""
 
     line: bytes
@@ -37,28 +37,28 @@ class Item(NamedTuple):
     waiter: Waiter
 
 
-class _Kept(asyncio.Future[RecordId]):
+class _UncancellableFuture(asyncio.Future[RecordId]):
     """A future that refuses to be cancelled: its task is cancelled when it is resolved."""
 
     def cancel(self, msg: object | None = None) -> bool:  # noqa: ARG002 - the signature of a future
         return False
 
 
-class RecordQueue:
-    """Takes records in, and hands them out a frame at a time."""
+class CommitQueue:
+    """Takes records from producers, and gives them to the thread that writes a frame at a time."""
 
-    def __init__(self, session: int, writer: int, queue_bytes: int) -> None:
-        self._session, self._writer, self._queue_bytes = session, writer, queue_bytes
+    def __init__(self, queue_bytes: int = QUEUE_BYTES) -> None:
+        self._queue_bytes = queue_bytes
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
-        self._pending: list[Item] = []
+        self._pending: list[QueuedRecord] = []
         self._pending_bytes = 0
         self._sleeping = False
-        self._closing = False
+        self._closed = False
         self._roll_wanted: threading.Event | None = None
-        self._failure: StorageFailure | None = None
-        self._room_waiters: list[asyncio.Future[None]] = []
+        self.failure: StorageFailure | None = None
+        """Why nothing more can be recorded, once that is so."""
 
     # For producers.
 
@@ -66,13 +66,13 @@ class RecordQueue:
         """Queues a record without waiting for it; it precedes everything handed in later.
 
         Waits only for room in the queue. Not for an event loop's own thread when the queue may be full: there,
-        `submit`.
+        `put`.
 
         Raises:
-            StorageFailure: the writer has ended.
+            StorageFailure: the queue has failed or is closed.
         """
         with self._lock:
-            while not self._try_put(Item(line, key, None)):
+            while not self._try_put(QueuedRecord(line, key, None)):
                 self._room.wait()
 
     def commit(self, line: bytes, key: str = "") -> RecordId:
@@ -83,35 +83,9 @@ class RecordQueue:
         """
         waiter: Future[RecordId] = Future()
         with self._lock:
-            while not self._try_put(Item(line, key, waiter)):
+            while not self._try_put(QueuedRecord(line, key, waiter)):
                 self._room.wait()
         return waiter.result()
-
-    async def submit(self, line: bytes, key: str = "", *, wait: bool = True) -> asyncio.Future[RecordId] | None:
-        """Queues a record, waiting for room; the future tells when it is durable (None if `wait` is false).
-
-        Once this returns the record will be written even if its caller is cancelled.
-
-        Raises:
-            StorageFailure: the writer has ended.
-        """
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[RecordId] | None = loop.create_future() if wait else None
-        item = Item(line, key, waiter)
-        while True:
-            with self._lock:
-                if self._try_put(item):
-                    return waiter
-                room: asyncio.Future[None] = loop.create_future()
-                self._room_waiters.append(room)
-            await room
-
-    async def commit_async(self, line: bytes, key: str = "") -> RecordId:
-        """As `commit`, for a coroutine: returns once the record is durable."""
-        waiter = await self.submit(line, key)
-        if waiter is None:  # pragma: no cover - submit with wait always gives a future
-            raise RuntimeError("no future to wait for")
-        return await waiter
 
     def put(self, line: bytes, key: str = "") -> None:
         """Queues a record at once, room or not, and does not wait for it; it precedes everything handed in later.
@@ -119,10 +93,10 @@ class RecordQueue:
         For a producer that hands in little before it waits for a record of its own.
 
         Raises:
-            StorageFailure: the writer has ended.
+            StorageFailure: the queue has failed or is closed.
         """
         with self._lock:
-            self._try_put(Item(line, key, None), always=True)
+            self._try_put(QueuedRecord(line, key, None), always=True)
 
     async def keep(self, line: bytes, key: str = "") -> RecordId:
         """Queues a record at once, room or not, and returns once it is durable: for what cannot be had again.
@@ -132,9 +106,9 @@ class RecordQueue:
         Raises:
             StorageFailure: the record could not be made durable.
         """
-        waiter = _Kept(loop=asyncio.get_running_loop())
+        waiter = _UncancellableFuture(loop=asyncio.get_running_loop())
         with self._lock:
-            self._try_put(Item(line, key, waiter), always=True)
+            self._try_put(QueuedRecord(line, key, waiter), always=True)
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -142,17 +116,17 @@ class RecordQueue:
             waiter.result()
             raise
 
-    def _try_put(self, item: Item, *, always: bool = False) -> bool:
-        if self._failure is not None:
-            raise self._failure
-        if self._closing:
+    def _try_put(self, record: QueuedRecord, *, always: bool = False) -> bool:
+        if self.failure is not None:
+            raise self.failure
+        if self._closed:
             raise StorageFailure("The journal is closed; nothing more can be recorded.")
-        size = len(item.line)
+        size = len(record.line)
         if size >= RAW_LIMIT:
             raise UsageError(f"A record of {size} bytes is more than a frame holds ({RAW_LIMIT}).")
         if not always and self._pending_bytes and self._pending_bytes + size > self._queue_bytes:
             return False
-        self._pending.append(item)
+        self._pending.append(record)
         self._pending_bytes += size
         if self._sleeping:
             self._sleeping = False
@@ -161,63 +135,99 @@ class RecordQueue:
 
     # For the thread that writes.
 
-    def _take(self) -> list[Item] | None:
-        """All that wait, up to the size of a frame; nothing when a new segment is to begin, None once all is done."""
+    def take(self) -> list[QueuedRecord] | None:
+        """Waits for records and gives all of them, up to the size of a frame.
+
+        An empty list means that a new segment was asked for; None, that the queue is closed and empty.
+        """
         with self._lock:
-            while not self._pending and not self._closing and self._roll_wanted is None:
+            while not self._pending and not self._closed and self._roll_wanted is None:
                 self._sleeping = True
                 self._wake.wait()
             self._sleeping = False
-            if self._roll_wanted is not None and not self._closing:
+            if self._roll_wanted is not None and not self._closed:
                 return []
             if not self._pending:
                 return None
             count = _fitting(self._pending)
             batch, self._pending = self._pending[:count], self._pending[count:]
-            self._pending_bytes -= sum(len(item.line) for item in batch)
+            self._pending_bytes -= sum(len(record.line) for record in batch)
             self._room.notify_all()
-            rooms, self._room_waiters = self._room_waiters, []
-        _wake_rooms(rooms)
         return batch
 
-    def _acknowledge(self, batch: list[Item], seq: int) -> None:
+    def acknowledge(self, batch: list[QueuedRecord], frame: Origin) -> None:
+        """Wakes everybody who waits for a record of a batch, which is now durable as this frame."""
+        session, writer, seq = frame
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[RecordId], RecordId]]] = {}
-        for index, item in enumerate(batch):
-            if item.waiter is None:
+        for place, record in enumerate(batch):
+            if record.waiter is None:
                 continue
-            ident = RecordId(self._session, self._writer, seq, index)
-            if isinstance(item.waiter, Future):
-                item.waiter.set_result(ident)
+            ident = RecordId(session, writer, seq, place)
+            if isinstance(record.waiter, Future):
+                record.waiter.set_result(ident)
             else:
-                by_loop.setdefault(item.waiter.get_loop(), []).append((item.waiter, ident))
+                by_loop.setdefault(record.waiter.get_loop(), []).append((record.waiter, ident))
         for loop, results in by_loop.items():
             _call_in(loop, _resolve, results)
 
-    def _end(self, batch: list[Item], failure: StorageFailure) -> None:
-        """Fails whoever still waits, and whoever comes later."""
+    def fail(self, batch: list[QueuedRecord], failure: StorageFailure) -> None:
+        """Fails whoever waits for the batch that was taken or for one after it, and whoever comes later."""
         with self._lock:
-            self._failure = failure
-            left, self._pending = batch + self._pending, []
-            self._pending_bytes = 0
-            rooms, self._room_waiters = self._room_waiters, []
-            self._room.notify_all()
-        for item in left:
-            if isinstance(item.waiter, Future):
-                if not item.waiter.done():
-                    item.waiter.set_exception(failure)
-            elif item.waiter is not None:
-                _call_in(item.waiter.get_loop(), _reject, [(item.waiter, failure)])
-        _wake_rooms(rooms)
+            left = batch + self._drop_pending(failure)
+        _reject_all(left, failure)
+
+    def _drop_pending(self, failure: StorageFailure) -> list[QueuedRecord]:
+        self.failure = failure
+        left, self._pending, self._pending_bytes = self._pending, [], 0
+        self._room.notify_all()
+        return left
+
+    # For the owner.
+
+    def close(self) -> bool:
+        """Takes nothing more; `take` still gives what waits. False if that was so before."""
+        with self._lock:
+            was_open, self._closed = not self._closed, True
+            self._wake.notify()
+        return was_open
+
+    def abandon(self, failure: StorageFailure) -> bool:
+        """Takes nothing more, and drops and fails what still waits. False if the queue was closed before."""
+        with self._lock:
+            if self._closed:
+                return False
+            self._closed = True
+            # In the same step: between the two, the thread that writes would take what is to be dropped.
+            left = self._drop_pending(failure) if self.failure is None else []
+            self._wake.notify()
+        _reject_all(left, failure)
+        return True
+
+    def request_roll(self) -> threading.Event | None:
+        """Asks the thread that writes for a new segment; set once it has begun one, None if it never will."""
+        with self._lock:
+            if self._closed or self.failure is not None:
+                return None
+            wanted = self._roll_wanted = self._roll_wanted or threading.Event()
+            self._wake.notify()
+        return wanted
+
+    def end_roll(self) -> None:
+        """The new segment that was asked for is there, or will never be: lets go whoever waits for it."""
+        with self._lock:
+            wanted, self._roll_wanted = self._roll_wanted, None
+        if wanted is not None:
+            wanted.set()
 
 
-def _fitting(items: list[Item]) -> int:
-    """How many items, at least one, make up a frame."""
+def _fitting(records: list[QueuedRecord]) -> int:
+    """How many records, at least one, make up a frame."""
     size = 0
-    for count, item in enumerate(items):
-        size += len(item.line)
+    for count, record in enumerate(records):
+        size += len(record.line)
         if size > FRAME_BYTES and count:
             return count
-    return len(items)
+    return len(records)
 
 
 def _resolve(results: list[tuple[asyncio.Future[RecordId], RecordId]]) -> None:
@@ -226,20 +236,19 @@ def _resolve(results: list[tuple[asyncio.Future[RecordId], RecordId]]) -> None:
             waiter.set_result(ident)
 
 
-def _reject(results: list[tuple[asyncio.Future[RecordId], StorageFailure]]) -> None:
-    for waiter, failure in results:
-        if not waiter.done():
-            waiter.set_exception(failure)
+def _reject_all(records: list[QueuedRecord], failure: StorageFailure) -> None:
+    """Gives the failure to whoever waits for one of the records, each in its own thread or loop."""
+    for record in records:
+        if isinstance(record.waiter, Future):
+            if not record.waiter.done():
+                record.waiter.set_exception(failure)
+        elif record.waiter is not None:
+            _call_in(record.waiter.get_loop(), _reject, record.waiter, failure)
 
 
-def _wake_rooms(rooms: list[asyncio.Future[None]]) -> None:
-    for room in rooms:
-        _call_in(room.get_loop(), _open_room, room)
-
-
-def _open_room(room: asyncio.Future[None]) -> None:
-    if not room.done():
-        room.set_result(None)
+def _reject(waiter: asyncio.Future[RecordId], failure: StorageFailure) -> None:
+    if not waiter.done():
+        waiter.set_exception(failure)
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:

@@ -1,7 +1,7 @@
 """Group commit: many producers, one writer, and no acknowledgement before the sync.
 
 One thread takes all the records that wait in the queue, writes them as one frame, syncs, and then wakes every
-producer of that frame. There is no timer: while one sync is under way the next frame gathers. Promises:
+producer of that frame. There is no timer: during one sync the next frame gathers. Promises:
 
 - Frame n+1 is written only after frame n is synced, so at most the last frame of a segment is ever in doubt.
 - A failed write or sync ends the writer: every waiter and every later call gets StorageFailure. Nothing is tried
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.errors import StorageFailure, UsageError
-from holdfast.journal.commit_queue import QUEUE_BYTES, Item, RecordQueue
-from holdfast.journal.frame import Header
+from holdfast.journal.commit_queue import QUEUE_BYTES, CommitQueue, QueuedRecord
+from holdfast.journal.frame import Header, Origin
 from holdfast.journal.segment import SegmentId, SegmentPin, SegmentWriter, parse_name
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
@@ -24,8 +24,8 @@ from holdfast.storage.filesystem import FileSystem
 SEGMENT_BYTES = 16 << 20
 
 
-class JournalWriter(RecordQueue):
-    """Writes one writer's segments of a run, from any number of threads and event loops."""
+class JournalWriter:
+    """Writes one writer's segments of a run. Producers hand their records to its `queue`, without a layer between."""
 
     def __init__(
         self,
@@ -39,7 +39,8 @@ class JournalWriter(RecordQueue):
         segment_bytes: int = SEGMENT_BYTES,
         on_sealed: Callable[[SegmentId], None] | None = None,
     ) -> None:
-        super().__init__(session, writer, queue_bytes)
+        self.queue = CommitQueue(queue_bytes)
+        self._session, self._writer = session, writer
         self._fs, self._directory, self._run = fs, directory, run
         self._segment_bytes = segment_bytes
         self._on_sealed = on_sealed
@@ -62,7 +63,7 @@ class JournalWriter(RecordQueue):
         except FileExistsError:
             pass
         except OSError as error:
-            raise _failure(self._directory, error) from error
+            raise _write_failure(self._directory, error) from error
         raise UsageError(
             f"Writer {self._writer} of session {self._session} has already written to {self._directory}.",
             hint="Give every process of a session a writer number of its own; nothing was written.",
@@ -76,31 +77,30 @@ class JournalWriter(RecordQueue):
     # The thread.
 
     def _run_thread(self) -> None:
-        batch: list[Item] | None = []
+        batch: list[QueuedRecord] | None = []
         failure: StorageFailure | None = StorageFailure(
             "The journal's writer stopped; what was acknowledged is intact."
         )
         try:
-            while (batch := self._take()) is not None:
+            while (batch := self.queue.take()) is not None:
                 if batch:
                     self._write(batch)
                 else:
                     self._roll_as_wanted()
             failure = None
         except OSError as error:
-            failure = _failure(self._directory, error)
+            failure = _write_failure(self._directory, error)
         finally:
             # Whatever ended this thread, nobody is left waiting for it.
             if failure is not None:
-                self._end(batch or [], failure)
-            if self._roll_wanted is not None:
-                self._roll_wanted.set()
+                self.queue.fail(batch or [], failure)
+            self.queue.end_roll()
 
-    def _write(self, batch: list[Item]) -> None:
+    def _write(self, batch: list[QueuedRecord]) -> None:
         if self._segment.bytes >= self._segment_bytes:
             self._roll()
-        seq = self._segment.append([item.line for item in batch], [item.key for item in batch if item.key])
-        self._acknowledge(batch, seq)
+        seq = self._segment.append([record.line for record in batch], [record.key for record in batch if record.key])
+        self.queue.acknowledge(batch, Origin(self._session, self._writer, seq))
         crashpoints.reach("frame.acknowledged")
 
     # Segments.
@@ -122,19 +122,12 @@ class JournalWriter(RecordQueue):
     def _roll_as_wanted(self) -> None:
         if self._segment.frames:
             self._roll()
-        with self._lock:
-            wanted, self._roll_wanted = self._roll_wanted, None
-        if wanted is not None:
-            wanted.set()
+        self.queue.end_roll()
 
     def roll(self, seconds: float) -> None:
         """Has the present segment sealed, if anything is in it, and a new one begun; waits so long at the most."""
-        with self._lock:
-            if self._closing or self._failure is not None:
-                return
-            wanted = self._roll_wanted = self._roll_wanted or threading.Event()
-            self._wake.notify()
-        wanted.wait(seconds)
+        if (begun := self.queue.request_roll()) is not None:
+            begun.wait(seconds)
 
     def copy(self, header: Header, payload: bytes, keys: list[str]) -> None:
         """Writes a doubtful frame of an earlier segment again; only before any record is handed in.
@@ -145,7 +138,7 @@ class JournalWriter(RecordQueue):
         try:
             self._segment.append_copy(header, payload, keys)
         except OSError as error:
-            raise _failure(self._directory, error) from error
+            raise _write_failure(self._directory, error) from error
 
     def moved_to(self, directory: Path) -> None:
         """The journal's directory has been renamed; only while nothing is being written."""
@@ -165,37 +158,29 @@ class JournalWriter(RecordQueue):
         Raises:
             StorageFailure: something could not be made durable; what was acknowledged is intact.
         """
-        with self._lock:
-            already, self._closing = self._closing, True
-            self._wake.notify()
+        was_open = self.queue.close()
         self._thread.join()
         try:
-            if not already and self._failure is None:
+            if was_open and self.queue.failure is None:
                 self._finish(last)
         except OSError as error:
-            self._failure = _failure(self._directory, error)
-            raise self._failure from error
+            failure = _write_failure(self._directory, error)
+            self.queue.fail([], failure)
+            raise failure from error
         finally:
-            if not already:
+            if was_open:
                 self._segment.close()
-        if self._failure is not None:
-            raise self._failure
+        if self.queue.failure is not None:
+            raise self.queue.failure
 
     def abandon(self) -> None:
         """Stops as a crash would: what still waits is not written, and the segment stays unsealed.
 
         A frame that is being written is still synced and acknowledged. Does nothing after `close`.
         """
-        with self._lock:
-            already, self._closing = self._closing, True
-        if already:
-            return
-        if self._failure is None:
-            self._end([], StorageFailure("The journal was let go; nothing more can be recorded."))
-        with self._lock:
-            self._wake.notify()
-        self._thread.join()
-        self._segment.close()
+        if self.queue.abandon(StorageFailure("The journal was let go; nothing more can be recorded.")):
+            self._thread.join()
+            self._segment.close()
 
     def _finish(self, last: Callable[[list[SegmentPin]], bytes] | None) -> None:
         if last is not None:
@@ -210,7 +195,7 @@ class JournalWriter(RecordQueue):
             self._on_sealed(self._segment.ident)
 
 
-def _failure(directory: Path, error: OSError) -> StorageFailure:
+def _write_failure(directory: Path, error: OSError) -> StorageFailure:
     return StorageFailure(
         f"The journal {directory} could not be written: {error.strerror or error}.",
         hint="What was acknowledged is intact; put the storage right, then resume.",

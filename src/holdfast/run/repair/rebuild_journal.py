@@ -48,7 +48,7 @@ def rebuild_journal(
         session = session_record(run.hex(), 1, [], **{**fields, "inputs": {**fields.get("inputs", {}), **copied}})
         journal = JournalWriter(fs, building, run, 1)
         undo.callback(journal.abandon)
-        journal.commit(encode(session))
+        journal.queue.commit(encode(session))
         crashpoints.reach("repair.rebuilding")
         _clear_place(fs, layout, backup)
         fs.rename(building, layout.journal)

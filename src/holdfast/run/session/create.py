@@ -97,7 +97,7 @@ def _create(
         session = session_record(run.hex(), 1, [], inputs=copied, **fields)
         journal = JournalWriter(fs, building.journal, run, 1, **writer)
         undo.callback(journal.abandon)
-        journal.commit(encode(session))
+        journal.queue.commit(encode(session))
         _preload(journal, BlobStore(fs, building.blobs), beginning.preload)
         write_config(fs, building.config, [session])
         fs.sync_directory(building.root)
@@ -136,10 +136,10 @@ def _preload(journal: JournalWriter, blobs: BlobStore, records: Iterable[Record]
     last: tuple[bytes, str] | None = None
     for record in records:
         if last is not None:
-            journal.append(*last)
+            journal.queue.append(*last)
         last = outsource(encode(record), blobs), getattr(record, "trial", "")
     if last is not None:
-        journal.commit(*last)
+        journal.queue.commit(*last)
 
 
 def make_directories(fs: FileSystem, path: Path) -> None:

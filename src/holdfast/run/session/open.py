@@ -85,7 +85,7 @@ def _begin(
         for doubtful in reader.index.doubtful():
             journal.copy(doubtful.frame.header, doubtful.frame.payload, doubtful.keys)
         crashpoints.reach("session.settled")
-        journal.commit(encode(session))
+        journal.queue.commit(encode(session))
         crashpoints.reach("session.opened")
         # What was there before has just been read, under the lease.
         reader.refresh(again=False)

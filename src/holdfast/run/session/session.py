@@ -34,6 +34,7 @@ class RunSession:
 
     def __init__(self, reader: RunReader, writer: JournalWriter, lease: Lease, session: SessionRecord) -> None:
         self.reader, self._writer, self._lease = reader, writer, lease
+        self._queue = writer.queue
         self.session = session
         self.run = reader.run
         self.layout = reader.layout
@@ -58,7 +59,7 @@ class RunSession:
         """The first failure of its kind goes into the journal at once: the session may not live to its end."""
         note = NoteRecord(kind=FAILURE, text=str(failure), data=failure)
         with contextlib.suppress(StorageFailure, RunHeld):
-            self._writer.put(self._line(note))
+            self._queue.put(self._line(note))
 
     def failures(self) -> list[ToleratedFailure]:
         """What has failed in this session and stopped nothing."""
@@ -85,7 +86,7 @@ class RunSession:
 
     def append(self, record: Record) -> None:
         """Hands a record in without waiting; it precedes everything handed in later."""
-        self._writer.append(self._line(record), getattr(record, "trial", ""))
+        self._queue.append(self._line(record), getattr(record, "trial", ""))
 
     def commit(self, record: Record) -> RecordId:
         """Returns once the record is durable.
@@ -94,14 +95,7 @@ class RunSession:
             StorageFailure: it could not be made durable.
             RunHeld: the lease ran out, and another session may have taken the run.
         """
-        return self._writer.commit(self._line(record), getattr(record, "trial", ""))
-
-    async def commit_async(self, record: Record) -> RecordId:
-        """As `commit`, for a coroutine."""
-        ident = await self._writer.commit_async(self._line(record), getattr(record, "trial", ""))
-        await self._until_held()
-        self._last_seq = max(self._last_seq, ident.seq)
-        return ident
+        return self._queue.commit(self._line(record), getattr(record, "trial", ""))
 
     async def _until_held(self) -> None:
         """Nothing is acknowledged while the lease is not held; it may be renewed, or turn out to be lost."""
@@ -158,7 +152,7 @@ class RunSession:
         Raises:
             StorageFailure: the journal has ended.
         """
-        self._writer.put(self._line(record), getattr(record, "trial", ""))
+        self._queue.put(self._line(record), getattr(record, "trial", ""))
 
     async def keep(self, record: Record) -> RecordId:
         """As `commit`, for a coroutine that may be cancelled: the cancellation waits until the record is durable.
@@ -168,7 +162,7 @@ class RunSession:
             RunHeld: the lease ran out, and another session may have taken the run.
         """
         try:
-            ident = await self._writer.keep(self._line(record), getattr(record, "trial", ""))
+            ident = await self._queue.keep(self._line(record), getattr(record, "trial", ""))
         except asyncio.CancelledError:
             # The record is durable all the same, and counts once its frame does.
             self._last_seq = self._writer.last_seq
@@ -177,10 +171,6 @@ class RunSession:
         if not self._lease.is_held():
             await self._until_held()
         return ident
-
-    async def append_async(self, record: Record) -> None:
-        """As `append`, for a coroutine: waits only for room."""
-        await self._writer.submit(self._line(record), getattr(record, "trial", ""), wait=False)
 
     def close(self, how: str, exit_code: int = 0, **fields: Any) -> None:
         """Ends the session in an orderly way: writes what waits, the session's end, and seals.
