@@ -145,7 +145,7 @@ def test_recovery_5_a_database_of_somebody_else_in_its_place_gives_the_same_answ
 def test_recovery_5_an_index_that_breaks_while_it_is_open_is_built_anew(run):
     """A reader that finds its index unusable at a refresh begins again, and says so."""
     reader = RunReader(run)
-    reader.index._db.execute("DROP TABLE records")
+    reader.index._database.connection.execute("DROP TABLE records")
     third = begin_session(run)
     finish_trials(third, "t4")
     reader.refresh()
@@ -176,7 +176,9 @@ def test_a_reader_begins_with_the_index_of_the_run(run, monkeypatch):
     own = own_index(run)
     own.unlink()
     read = []
-    monkeypatch.setattr("holdfast.journal.index.builder.Index._read", lambda *arguments: read.append(arguments))
+    monkeypatch.setattr(
+        "holdfast.journal.index.builder.IndexBuilder._read_frames", lambda *arguments: read.append(arguments)
+    )
     answers(run)
     assert own.exists()
     assert len(read) <= 1
@@ -433,22 +435,22 @@ def test_two_readers_that_refresh_at_once_disturb_neither(run, monkeypatch):
     first, second = RunReader(run), RunReader(run)
     path = own_index(run)
     file = path.stat().st_ino
-    first.index._db.execute("BEGIN IMMEDIATE")
-    assert second.index._path not in (None, path)
+    first.index._database.connection.execute("BEGIN IMMEDIATE")
+    assert second.index._database.path not in (None, path)
     second.refresh()
     assert second.index.note == ""
     assert list(second.finished()) == ["t1", "t2", "t3"]
-    first.index._db.execute("COMMIT")
+    first.index._database.connection.execute("COMMIT")
     assert path.stat().st_ino == file
     first.refresh()
     assert list(first.finished()) == ["t1", "t2", "t3"]
     assert first.index.note == ""
-    private = second.index._path
+    private = second.index._database.path
     second.close()
     assert not private.parent.exists()
     first.close()
     third = RunReader(run)
-    assert third.index._path == path
+    assert third.index._database.path == path
     third.close()
 
 
@@ -457,14 +459,14 @@ def test_recovery_22_a_full_disk_for_the_index_costs_no_answer(run, tmp_path, mo
     reader = RunReader(run, index=tmp_path / "index.sqlite")
     third = begin_session(run)
     finish_trials(third, "t4")
-    real = type(reader.index)._insert
+    real = type(reader.index._builder)._insert
 
     def full(self, rows):
-        if self._path is not None:
+        if self._database.path is not None:
             raise sqlite3.OperationalError("database or disk is full")
         real(self, rows)
 
-    monkeypatch.setattr(type(reader.index), "_insert", full)
+    monkeypatch.setattr(type(reader.index._builder), "_insert", full)
     reader.refresh()
     assert "disk is full" in reader.index.note
     assert list(reader.finished()) == ["t1", "t2", "t3", "t4"]

@@ -14,7 +14,8 @@ import pytest
 
 from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
 from holdfast.errors import StorageFailure
-from holdfast.journal import DamageKind, Index
+from holdfast.journal import DamageKind
+from holdfast.journal.index.builder import IndexBuilder
 from holdfast.journal.index.database import copy_index, has_its_sum
 from holdfast.run import RunReader
 from holdfast.run.core.layout import reader_cache
@@ -98,7 +99,7 @@ def test_the_index_of_a_killed_session_is_believed(tmp_path):
 
 KILLED_WHILE_WRITING = """
 import os, signal, sys
-from holdfast.journal.index.builder import Index
+from holdfast.journal.index.builder import IndexBuilder
 def killed(self):
     # What was changed is in the file, and what undoes it beside it.
     self._db.execute("PRAGMA cache_size = 1")
@@ -108,7 +109,7 @@ def killed(self):
         self._db.execute("INSERT INTO spill VALUES (?)", ("x" * 2000,))
     self._db.execute("DELETE FROM records")
     os.kill(os.getpid(), signal.SIGKILL)
-Index._know_open = killed
+IndexBuilder._know_open = killed
 from pathlib import Path
 from holdfast.run.core.reader import RunReader
 RunReader(Path(sys.argv[1]), index=Path(sys.argv[1]) / "index.sqlite")
@@ -211,7 +212,7 @@ def test_a_segment_that_is_exchanged_while_it_is_read_is_read_again(run, tmp_pat
     """The index is bound to the file that it has read, not to the one that has taken its name meanwhile."""
     path = segment_paths(run)[0]
     data = path.read_bytes()
-    real = Index._read
+    real = IndexBuilder._read_frames
 
     def exchanging(self, number, scan):
         real(self, number, scan)
@@ -220,7 +221,7 @@ def test_a_segment_that_is_exchanged_while_it_is_read_is_read_again(run, tmp_pat
             other.write_bytes(bytes([data[300] ^ 1]).join((data[:300], data[301:])))
             other.replace(path)
 
-    monkeypatch.setattr(Index, "_read", exchanging)
+    monkeypatch.setattr(IndexBuilder, "_read_frames", exchanging)
     told(run, tmp_path / "beside")
     monkeypatch.undo()
     assert told(run, tmp_path / "beside") == told(run, tmp_path / "anew")
@@ -230,7 +231,7 @@ def test_an_index_that_breaks_between_two_questions_is_told_in_a_sentence(run):
     """The next reader builds it anew."""
     expected, path = told(run), own_index(run)
     with contextlib.closing(RunReader(run)) as reader:
-        reader.index._db.execute("PRAGMA cache_size = 0")
+        reader.index._database.connection.execute("PRAGMA cache_size = 0")
         path.write_bytes(path.read_bytes()[:8192] + b"\xff" * (path.stat().st_size - 8192))
         with pytest.raises(StorageFailure, match="broke while it was in use"):
             list(reader.finished())

@@ -84,7 +84,7 @@ def test_a_trial_whose_end_is_lost_is_open_again(tmp_path, loss):
 @pytest.mark.parametrize("size", [1, 2, 3, 10])
 def test_finished_keys_come_in_pages_of_any_size(tmp_path, monkeypatch, size):
     """Every key once and sorted, also one of several lines, and none at all."""
-    monkeypatch.setattr("holdfast.journal.index.queries._PAGE_KEYS", size)
+    monkeypatch.setattr("holdfast.journal.index.index._PAGE_KEYS", size)
     session = begin_run(tmp_path / "run")
     keys = ["b", "a\nb", "", "a", "c\n", "\n", "aa", "\u00e4"]
     finish_trials(session, *keys)

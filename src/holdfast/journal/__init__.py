@@ -5,9 +5,9 @@ language models.
 from holdfast.journal.blobs import BLOB_BYTES, BlobStore
 from holdfast.journal.damage import Damage, DamageKind
 from holdfast.journal.frame import FORMAT, RecordId
-from holdfast.journal.index.builder import Index, IndexEntry
-from holdfast.journal.index.database import Closing
-from holdfast.journal.index.queries import IndexRow
+from holdfast.journal.index.builder import IndexEntry
+from holdfast.journal.index.database import ClosingRule
+from holdfast.journal.index.index import Index, IndexRow
 from holdfast.journal.reader import Journal, SegmentFile
 from holdfast.journal.segment import SegmentId, SegmentPin
 from holdfast.journal.segment_state import SegmentState, cross_check, state_of
@@ -17,7 +17,7 @@ __all__ = [
     "BLOB_BYTES",
     "FORMAT",
     "BlobStore",
-    "Closing",
+    "ClosingRule",
     "Damage",
     "DamageKind",
     "Index",

@@ -53,7 +53,7 @@ class Seen:
         return True
 
 
-class Walk:
+class SegmentWalk:
     """Every segment of a journal once, while its writer may go on.
 
     The newest come first: whatever a segment says of earlier ones is then true when those are read. A footer may still

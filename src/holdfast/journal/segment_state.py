@@ -37,7 +37,7 @@ class SegmentState(NamedTuple):
     def pin(self) -> SegmentPin:
         return SegmentPin(*self.ident, self.frames, self.last_digest.hex(), self.sealed)
 
-    def joined(self, after: SegmentState) -> SegmentState:
+    def followed_by(self, after: SegmentState) -> SegmentState:
         """The state of a segment that was read in two parts, of which this is the first."""
         return after._replace(
             frames=self.frames + after.frames,

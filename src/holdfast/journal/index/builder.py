@@ -1,9 +1,7 @@
-"""The index: which records a run holds and where, so that nobody has to read them all to find one.
+"""Building an index from the journal, and keeping it true.
 
-It is a fold over the journal kept in SQLite, and nothing but a cache: it may be deleted, cut or come from another run
-at any time, and is then built again with the same answers. Its rows count only while the bytes they were read from
-are unchanged: every `refresh` hashes all indexed bytes again (without decompressing them), reads what is new, and
-throws away and reads again whatever does not match.
+Its rows count only while the bytes they were read from are unchanged: every `refresh` hashes all indexed bytes again
+(without decompressing them), reads what is new, and throws away and reads again whatever does not match.
 
 The index knows nothing of what records mean. `classify` tells it, for one encoded record, the kind, the key it
 belongs to, and a flag and a few bytes of the caller's own to keep beside the place.
@@ -14,16 +12,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from holdfast.journal.damage import Damage
 from holdfast.journal.frame import COPY, Frame
-from holdfast.journal.index.database import Closing
-from holdfast.journal.index.queries import STATE, Answers, damage_decoder, state_from
-from holdfast.journal.reader import Journal, SegmentFile, Walk, hash_parts
+from holdfast.journal.index.database import STATE_COLUMNS, ClosingRule, IndexDatabase, state_from_row
+from holdfast.journal.reader import Journal, SegmentFile, SegmentWalk, hash_parts
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.journal.segment_state import SegmentState, state_of
@@ -32,10 +28,11 @@ from holdfast.storage import crashpoints
 _BATCH_ROWS = 20_000
 _OPEN = "SELECT DISTINCT key FROM records WHERE key != '' EXCEPT SELECT key FROM records WHERE kind = ? AND flag = ?"
 _damage_encoder = msgspec.json.Encoder()
+damage_decoder = msgspec.json.Decoder(list[Damage])
 
 
-class _Known(NamedTuple):
-    """What the index already holds of a segment."""
+class _IndexedSegment(NamedTuple):
+    """How much of a segment the index already holds."""
 
     number: int
     length: int
@@ -59,29 +56,24 @@ class IndexEntry(NamedTuple):
     data: bytes | None
 
 
-class Doubtful(NamedTuple):
-    """The last whole frame of an unsealed segment: written, perhaps never synced, and not yet written again."""
-
-    segment: SegmentFile
-    frame: Frame
-    keys: list[str]
-
-
 Classify = Callable[[bytes], IndexEntry | None]
 _Place = tuple[str, int, int, int, int]
 _Values = tuple[object, ...]
 
 
-class Index(Answers):
-    """The index of one run. Not for use from two threads at once."""
+class IndexBuilder:
+    """Writes the rows of one index."""
 
-    def __init__(self, journal: Journal, classify: Classify, path: Path | None, closing: Closing) -> None:
-        """Opens the index at `path`, or begins a new one there; None keeps it in a temporary file of this process."""
-        super().__init__(path, journal.run, closing)
-        self._journal, self._classify, self._closing = journal, classify, closing
+    def __init__(self, database: IndexDatabase, journal: Journal, classify: Classify, closing: ClosingRule) -> None:
+        self._database, self._journal, self._classify, self._closing = database, journal, classify, closing
         self._is_open_known = True
         self._hashed: dict[SegmentId, int] = {}
         """How many bytes of each segment this object has found as they were indexed."""
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        # Not kept: the database has another connection after it was begun anew.
+        return self._database.connection
 
     def refresh(self, *, settle: bool = True, again: bool = True) -> None:
         """Brings the rows up to the journal as it is now; reads only what is new, and anew what has changed.
@@ -94,21 +86,20 @@ class Index(Answers):
             self._refresh(settle=settle)
         except sqlite3.DatabaseError as error:
             # Whatever is wrong with a cache, the journal has the answer.
-            self._begin_anew(error)
+            self._database.begin_anew(error)
             try:
                 self._refresh(settle=settle)
             except sqlite3.DatabaseError as once_more:
                 # The disk is full, say: a new index fits there no better than the old.
-                self._path = None
-                self._begin_anew(once_more)
+                self._database.begin_anew(once_more, in_temporary_file=True)
                 self._refresh(settle=settle)
-        self._vouch()
+        self._database.vouch()
 
     def _refresh(self, *, settle: bool) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         # Commits, or takes back all of it.
         with self._db:
-            walk = Walk(self._journal)
+            walk = SegmentWalk(self._journal)
             for segment in walk:
                 self._refresh_segment(segment, walk, settle=settle)
             self._note_gone(walk.found)
@@ -157,8 +148,8 @@ class Index(Answers):
         keys = {*msgspec.json.decode(before), *(place[0] for place in places)}
         self._db.execute("UPDATE segments SET missed = ? WHERE id = ?", (msgspec.json.encode(sorted(keys)), number))
 
-    def _refresh_segment(self, segment: SegmentFile, walk: Walk, *, settle: bool) -> None:
-        known = self._known(segment.ident)
+    def _refresh_segment(self, segment: SegmentFile, walk: SegmentWalk, *, settle: bool) -> None:
+        known = self._indexed_segment(segment.ident)
         number, start, next_seq = known.number, known.read_to, known.next_seq
         size, unchanged = self._compare(segment, known)
         if unchanged and size == known.length and known.named_sealed == segment.named_sealed:
@@ -176,11 +167,18 @@ class Index(Answers):
             self._note_missed(number, dropped - self._places(number))
 
     def _take(
-        self, segment: SegmentFile, walk: Walk, known: _Known, *, start: int, next_seq: int, settle: bool
+        self,
+        segment: SegmentFile,
+        walk: SegmentWalk,
+        known: _IndexedSegment,
+        *,
+        start: int,
+        next_seq: int,
+        settle: bool,
     ) -> bool:
         """Reads a segment from `start`; False if that does not go with what is known of the bytes before it."""
         with self._journal.scan(segment, start=start, next_seq=next_seq, settle=settle) as scan:
-            self._read(known.number, scan)
+            self._read_frames(known.number, scan)
             # Of the very file that was read: another may have taken its name by now.
             before, hash_ = hash_parts(scan.file, min(known.length, scan.size) if start else 0, scan.size)
         if start and scan.size >= known.length and before != known.hash:
@@ -188,7 +186,7 @@ class Index(Answers):
         walk.follow(segment, scan)
         return self._save(known.number, segment, scan, hash_, start=start)
 
-    def _compare(self, segment: SegmentFile, known: _Known) -> tuple[int, bool]:
+    def _compare(self, segment: SegmentFile, known: _IndexedSegment) -> tuple[int, bool]:
         """The size of a segment's file, and whether the bytes that were indexed are as they were."""
         was_hashed = known.length > 0 and self._hashed.get(segment.ident) == known.length
         size, hash_ = self._journal.hash_prefix(segment, 0 if was_hashed else known.length)
@@ -197,7 +195,7 @@ class Index(Answers):
             self._hashed[segment.ident] = known.length
         return size, unchanged
 
-    def _known(self, ident: SegmentId) -> _Known:
+    def _indexed_segment(self, ident: SegmentId) -> _IndexedSegment:
         query = (
             "SELECT id, length, hash, read_to, named_sealed, sealed, lost, last_seq + 1 FROM segments"
             " WHERE (session, writer, number) = (?, ?, ?)"
@@ -205,11 +203,11 @@ class Index(Answers):
         if row := self._db.execute(query, ident).fetchone():
             number, length, hash_, read_to, named_sealed, sealed, lost, next_seq = row
             flags = bool(named_sealed), bool(sealed), bool(lost)
-            return _Known(number, length, hash_, read_to, *flags, next_seq if read_to else 0)
+            return _IndexedSegment(number, length, hash_, read_to, *flags, next_seq if read_to else 0)
         cursor = self._db.execute("INSERT INTO segments (session, writer, number) VALUES (?, ?, ?)", ident)
-        return _Known(cursor.lastrowid or 0, 0, b"", 0, False, False, False, 0)
+        return _IndexedSegment(cursor.lastrowid or 0, 0, b"", 0, False, False, False, 0)
 
-    def _read(self, number: int, scan: SegmentScan) -> None:
+    def _read_frames(self, number: int, scan: SegmentScan) -> None:
         rows: list[_Values] = []
         for frame in scan.frames():
             rows += self._rows(number, frame, scan.lines(frame))
@@ -261,10 +259,10 @@ class Index(Answers):
         state = state_of(segment, scan)
         damage = list(scan.damage)
         if start:
-            before, old_damage = self._state(number)
+            before, old_damage = self._saved_state(number)
             # What lay behind the bytes that were indexed has just been read again.
             damage = [item for item in old_damage if item.offset < start] + damage
-            state = before.joined(state)
+            state = before.followed_by(state)
             if scan.footer is not None and (state.frames, state.first_seq) != (
                 scan.footer.frames,
                 scan.footer.first_seq,
@@ -281,35 +279,10 @@ class Index(Answers):
         )
         return True
 
-    def _state(self, number: int) -> tuple[SegmentState, list[Damage]]:
-        row = self._db.execute(f"SELECT {STATE}, damage FROM segments WHERE id = ?", (number,)).fetchone()  # noqa: S608
-        return state_from(row), damage_decoder.decode(row[13])
-
-    def doubtful(self) -> list[Doubtful]:
-        """The frames that an executing session must write again before it may count them."""
-        files = {segment.ident: segment for segment in self._journal.segments()}
-        query = (
-            "SELECT session, writer, number, last_offset, last_origin FROM segments"
-            " WHERE NOT gone AND NOT sealed AND last_offset IS NOT NULL ORDER BY session, writer, number"
-        )
-        found: list[Doubtful] = []
-        for *ident, offset, origin in list(self._ask(query)):
-            key = tuple(int(part) for part in origin.split(","))
-            if self._is_copied(key, ident[0]):
-                continue
-            segment = files[SegmentId(*ident)]
-            if frame := self._journal.read_frame(segment, offset):
-                found.append(Doubtful(segment, frame, self._frame_keys(frame)))
-        return found
-
-    def _is_copied(self, origin: tuple[int, ...], session: int) -> bool:
-        query = "SELECT 1 FROM copies WHERE (session, writer, seq) = (?, ?, ?) AND by_session > ?"
-        return next(self._ask(query, (*origin, session)), None) is not None
-
-    def _frame_keys(self, frame: Frame) -> list[str]:
-        entries = (self._classify(line) for line in self._journal.records(frame))
-        return [entry.key for entry in entries if entry and entry.key]
+    def _saved_state(self, number: int) -> tuple[SegmentState, list[Damage]]:
+        row = self._db.execute(f"SELECT {STATE_COLUMNS}, damage FROM segments WHERE id = ?", (number,)).fetchone()  # noqa: S608
+        return state_from_row(row), damage_decoder.decode(row[13])
 
 
-def _closes(row: _Values, closing: Closing) -> bool:
+def _closes(row: _Values, closing: ClosingRule) -> bool:
     return row[0] == closing.kind and row[8] == closing.flag

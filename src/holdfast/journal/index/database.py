@@ -11,10 +11,14 @@ import contextlib
 import os
 import shutil
 import sqlite3
+from collections.abc import Iterable, Iterator
 from hashlib import file_digest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from holdfast.errors import StorageFailure
+from holdfast.journal.segment import SegmentId
+from holdfast.journal.segment_state import SegmentState
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 INDEX = "index.sqlite"
@@ -37,20 +41,26 @@ CREATE TABLE copies (session INTEGER, writer INTEGER, seq INTEGER, by_session IN
   PRIMARY KEY (session, writer, seq, segment)) WITHOUT ROWID;
 CREATE TABLE open (key TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+STATE_COLUMNS = (
+    "session, writer, number, where_, named_sealed, sealed, successor,"
+    " frames, records, first_seq, last_seq, last_digest, lost"
+)
+"""The columns of `segments` that `state_from_row` makes a segment's state of."""
 
 
-class Closing(NamedTuple):
-    """The kind and flag of the records that close their key: whatever has one is no longer open."""
+class ClosingRule(NamedTuple):
+    """Which records close their key, by kind and flag: a key that has one is no longer open."""
 
     kind: str
     flag: int
 
 
-class IndexFile:
-    """The file, open."""
+class IndexDatabase:
+    """The file, open: what `connection` gives is sound, of this run and of this version."""
 
-    def __init__(self, path: Path | None, run: bytes, closing: Closing) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, run: bytes, closing: ClosingRule) -> None:
+        self.path = path
+        """None while the index is in a temporary file of this process."""
         self._about = {
             "run": run.hex(),
             "schema": str(_SCHEMA_VERSION),
@@ -61,16 +71,31 @@ class IndexFile:
         """Why the index was built anew, if it was."""
         self.failures = ToleratedFailures()
         self._changes = 0
-        self._db = self._open()
+        self.connection = self._open()
+        """Another one after `begin_anew`."""
 
     def close(self) -> None:
         """Closes the index; doing so again does nothing."""
         if not self._is_closed:
             self._is_closed = True
-            self._db.close()
+            self.connection.close()
+
+    def query(self, query: str, values: Iterable[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows that the tables give.
+
+        Raises:
+            StorageFailure: the file was spoilt since it was opened; whoever opens it next builds it anew.
+        """
+        try:
+            yield from self.connection.execute(query, tuple(values))
+        except sqlite3.DatabaseError as error:
+            raise StorageFailure(
+                f"The index {self.path or 'in a temporary file'} broke while it was in use: {error}.",
+                hint="The journal is intact; do it again, and the index is built anew.",
+            ) from error
 
     def _open(self) -> sqlite3.Connection:
-        existed = self._path is not None and self._path.exists()
+        existed = self.path is not None and self.path.exists()
         try:
             db = self._connect()
             if not self._is_ours(db):
@@ -87,7 +112,7 @@ class IndexFile:
         return self._begin()
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._path or "", isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(self.path or "", isolation_level=None, check_same_thread=False)
         db.execute("PRAGMA cache_size = -16000")
         db.execute("PRAGMA cell_size_check = ON")
         return db
@@ -103,7 +128,7 @@ class IndexFile:
         db.execute("BEGIN")
         db.execute("SELECT 1 FROM sqlite_master").fetchone()
         try:
-            return self._path is not None and has_its_sum(self._path)
+            return self.path is not None and has_its_sum(self.path)
         finally:
             db.execute("ROLLBACK")
 
@@ -114,12 +139,12 @@ class IndexFile:
         except (sqlite3.Error, OSError) as error:
             self.note = f"it cannot be written ({error})"
             self.failures.note(INDEX, str(error))
-            self._path = None
+            self.path = None
             return self._create()
 
     def _create(self) -> sqlite3.Connection:
-        if self._path is not None:
-            for name in (self._path, _journal_path(self._path), sum_path(self._path)):
+        if self.path is not None:
+            for name in (self.path, _journal_path(self.path), sum_path(self.path)):
                 name.unlink(missing_ok=True)
         db = self._connect()
         db.executescript("BEGIN;" + _SCHEMA)
@@ -127,29 +152,40 @@ class IndexFile:
         db.execute("COMMIT")
         return db
 
-    def _vouch(self) -> None:
+    def vouch(self) -> None:
         """Writes the hash of the file beside it, where something was changed: without it nobody believes the file."""
-        if self._path is None or self._db.total_changes == self._changes:
+        if self.path is None or self.connection.total_changes == self._changes:
             return
-        self._changes = self._db.total_changes
+        self._changes = self.connection.total_changes
         try:
-            sum_path(self._path).write_bytes(_hash_file(self._path))
+            sum_path(self.path).write_bytes(_file_hash(self.path))
         except OSError as error:
             self.failures.note(INDEX, error)
 
-    def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
-        self._db.close()
+    def begin_anew(self, error: sqlite3.DatabaseError, *, in_temporary_file: bool = False) -> None:
+        """Puts an empty index in the place of one that an error has made useless."""
+        self.connection.close()
+        if in_temporary_file:
+            self.path = None
         self._leave_to_others(error)
         self.note = f"it could not be used ({error})"
         if isinstance(error, sqlite3.OperationalError):
             # Not what was in the file is wrong, but the disk it is on.
             self.failures.note(INDEX, str(error))
-        self._db, self._changes = self._begin(), 0
+        self.connection, self._changes = self._begin(), 0
 
     def _leave_to_others(self, error: sqlite3.DatabaseError) -> None:
         """Another reader may be at work on the file, or have put its own in its place; it must not lose that."""
-        if _is_busy(error) or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
-            self._path = None
+        if _is_in_use(error) or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
+            self.path = None
+
+
+def state_from_row(row: tuple[object, ...]) -> SegmentState:
+    """The state of a segment, given its STATE_COLUMNS."""
+    values = list(row[3:13])
+    for place in (1, 2, 3, 9):
+        values[place] = bool(values[place])
+    return SegmentState(SegmentId(*row[:3]), *values)  # type: ignore[arg-type]
 
 
 def sum_path(path: Path) -> Path:
@@ -162,7 +198,7 @@ def _journal_path(path: Path) -> Path:
     return path.with_name(path.name + "-journal")
 
 
-def _hash_file(path: Path) -> bytes:
+def _file_hash(path: Path) -> bytes:
     with path.open("rb") as stream:
         return file_digest(stream, "sha256").digest()
 
@@ -170,29 +206,29 @@ def _hash_file(path: Path) -> bytes:
 def has_its_sum(path: Path) -> bool:
     """Whether an index is byte for byte as it was left."""
     try:
-        return sum_path(path).read_bytes() == _hash_file(path)
+        return sum_path(path).read_bytes() == _file_hash(path)
     except OSError:
         return False
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def _is_in_use(error: sqlite3.Error) -> bool:
     """Whether another is writing to the file; the lower bits of a code say what kind of error it is."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
-def extent(path: Path) -> int:
+def indexed_bytes(path: Path) -> int:
     """How many bytes of a journal the index at `path` knows; 0 if nothing can be learned from it.
 
     Raises:
         sqlite3.OperationalError: another is writing to it.
     """
     try:
-        with contextlib.closing(_read_only(path)) as db:
+        with contextlib.closing(_connect_read_only(path)) as db:
             (schema,) = db.execute("SELECT value FROM about WHERE name = 'schema'").fetchone() or ("",)
             total = db.execute("SELECT coalesce(sum(length), 0) FROM segments").fetchone()[0]
             return int(total) if schema == str(_SCHEMA_VERSION) else 0
     except sqlite3.Error as error:
-        if _is_busy(error):
+        if _is_in_use(error):
             raise
         return 0
 
@@ -205,7 +241,7 @@ def copy_index(source: Path, target: Path) -> None:
         sqlite3.Error: there is no index at `source`.
     """
     temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
-    with contextlib.closing(_read_only(source)) as db:
+    with contextlib.closing(_connect_read_only(source)) as db:
         # Nobody writes to the file as long as somebody reads from it.
         db.execute("BEGIN")
         db.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -220,5 +256,5 @@ def copy_index(source: Path, target: Path) -> None:
         shutil.copyfile(sum_path(source), sum_path(target))
 
 
-def _read_only(path: Path) -> sqlite3.Connection:
+def _connect_read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)

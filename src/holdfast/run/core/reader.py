@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.journal import BlobStore, Closing, Damage, Index, IndexRow, Journal, RecordId, SegmentPin
+from holdfast.journal import BlobStore, ClosingRule, Damage, Index, IndexRow, Journal, RecordId, SegmentPin
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_state import never_brought
 from holdfast.run.core.codec import citation, cited_blob, classify, decode
@@ -24,7 +24,7 @@ from holdfast.run.core.records import KEPT, AnyRecord, SessionEndRecord, Session
 from holdfast.run.core.run_id import find_run_id, refuse_newer
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
-_FINISHED = Closing("trial", KEPT)
+_FINISHED = ClosingRule("trial", KEPT)
 _PIECE_BYTES = 1 << 20
 
 

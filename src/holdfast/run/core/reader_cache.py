@@ -16,7 +16,7 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from holdfast.journal.index.database import copy_index, extent, has_its_sum, sum_path
+from holdfast.journal.index.database import copy_index, has_its_sum, indexed_bytes, sum_path
 from holdfast.run.core.layout import Layout, reader_cache
 
 
@@ -77,6 +77,6 @@ def take_further(layout: Layout, run: bytes) -> None:
 def _take_further(index: Path, other: Path) -> None:
     """Replaces an index by one that knows more, and nothing by whatever there is; either is checked when it is used."""
     with contextlib.suppress(OSError, sqlite3.Error):
-        known = extent(index)
-        if extent(other) > known and (not known or has_its_sum(other)):
+        known = indexed_bytes(index)
+        if indexed_bytes(other) > known and (not known or has_its_sum(other)):
             copy_index(other, index)

@@ -1,31 +1,27 @@
-"""What an index can be asked: which segments, records and keys a run holds, and what is wrong with its journal.
+"""The index: which records a run holds and where, so that nobody has to read them all to find one.
 
-The answers are those of the last refresh. Each record counts once, wherever it was written again, and everything
-comes in the order of the run.
+It is a fold over the journal kept in SQLite, and nothing but a cache: it may be deleted, cut or come from another run
+at any time, and is then built again with the same answers. The answers are those of the last refresh. Each record
+counts once, wherever it was written again, and everything comes in the order of the run.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from holdfast.errors import StorageFailure
 from holdfast.journal.damage import Damage
-from holdfast.journal.frame import RecordId
-from holdfast.journal.index.database import IndexFile
+from holdfast.journal.frame import Frame, RecordId
+from holdfast.journal.index.builder import Classify, IndexBuilder, damage_decoder
+from holdfast.journal.index.database import STATE_COLUMNS, ClosingRule, IndexDatabase, state_from_row
+from holdfast.journal.reader import Journal, SegmentFile
 from holdfast.journal.segment import SegmentId, SegmentPin
 from holdfast.journal.segment_state import SegmentState, cross_check
 
 _PAGE_KEYS = 10_000
-STATE = (
-    "session, writer, number, where_, named_sealed, sealed, successor,"
-    " frames, records, first_seq, last_seq, last_digest, lost"
-)
-"""The columns that `state_from` makes a segment's state of."""
-damage_decoder = msgspec.json.Decoder(list[Damage])
 
 
 class IndexRow(NamedTuple):
@@ -40,29 +36,45 @@ class IndexRow(NamedTuple):
     data: bytes | None
 
 
-class Answers(IndexFile):
-    """An index, to be asked."""
+class DoubtfulFrame(NamedTuple):
+    """The last whole frame of an unsealed segment: written, perhaps never synced, and not yet written again."""
 
-    def _ask(self, query: str, values: Iterable[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """What the tables say.
+    segment: SegmentFile
+    frame: Frame
+    keys: list[str]
 
-        Raises:
-            StorageFailure: the file was spoilt since it was opened; whoever opens it next builds it anew.
+
+class Index:
+    """The index of one run. Not for use from two threads at once."""
+
+    def __init__(self, journal: Journal, classify: Classify, path: Path | None, closing: ClosingRule) -> None:
+        """Opens the index at `path`, or begins a new one there; None keeps it in a temporary file of this process."""
+        self._journal, self._classify = journal, classify
+        self._database = IndexDatabase(path, journal.run, closing)
+        self._builder = IndexBuilder(self._database, journal, classify, closing)
+        self.failures = self._database.failures
+
+    @property
+    def note(self) -> str:
+        """Why the index was built anew, if it was."""
+        return self._database.note
+
+    def refresh(self, *, settle: bool = True, again: bool = True) -> None:
+        """Brings the answers up to the journal as it is now.
+
+        With `settle`, what is counted is synced first. Without `again`, bytes that were found unchanged before are not
+        looked at another time.
         """
-        try:
-            yield from self._db.execute(query, tuple(values))
-        except sqlite3.DatabaseError as error:
-            raise StorageFailure(
-                f"The index {self._path or 'in a temporary file'} broke while it was in use: {error}.",
-                hint="The journal is intact; do it again, and the index is built anew.",
-            ) from error
+        self._builder.refresh(settle=settle, again=again)
 
-    # Asking.
+    def close(self) -> None:
+        """Closes the index; doing so again does nothing."""
+        self._database.close()
 
     def states(self) -> list[SegmentState]:
         """Every segment that is there, in order."""
-        query = f"SELECT {STATE} FROM segments WHERE NOT gone ORDER BY session, writer, number"  # noqa: S608
-        return [state_from(row) for row in self._ask(query)]
+        query = f"SELECT {STATE_COLUMNS} FROM segments WHERE NOT gone ORDER BY session, writer, number"  # noqa: S608
+        return [state_from_row(row) for row in self._database.query(query)]
 
     def gone(self) -> list[SegmentPin]:
         """Segments that were indexed once and are there no more.
@@ -73,12 +85,14 @@ class Answers(IndexFile):
             "SELECT session, writer, number, frames, lower(hex(last_digest)), sealed FROM segments"
             " WHERE gone AND (frames OR lost)"
         )
-        return [SegmentPin._make((*row[:5], bool(row[5]))) for row in self._ask(query)]
+        return [SegmentPin._make((*row[:5], bool(row[5]))) for row in self._database.query(query)]
 
     def damage(self, pins: Iterable[SegmentPin], lost: Iterable[SegmentId] = ()) -> list[Damage]:
         """Everything that is wrong with the journal, given the pins and the losses that its records hold."""
         found: list[Damage] = []
-        for (blob,) in self._ask("SELECT damage FROM segments WHERE NOT gone ORDER BY session, writer, number"):
+        for (blob,) in self._database.query(
+            "SELECT damage FROM segments WHERE NOT gone ORDER BY session, writer, number"
+        ):
             found += damage_decoder.decode(blob)
         return self.name_missed(found + cross_check(self.states(), [*pins, *self.gone()], lost))
 
@@ -86,7 +100,7 @@ class Answers(IndexFile):
         """The same findings; one that names no key names those whose records were there at an earlier look."""
         query = "SELECT session, writer, number, missed FROM segments WHERE missed != '[]'"
         missed: dict[str, tuple[str, ...]] = {}
-        for *ident, keys in self._ask(query):
+        for *ident, keys in self._database.query(query):
             for sealed in (True, False):
                 missed[f"journal/{SegmentId(*ident).filename(sealed=sealed)}"] = tuple(msgspec.json.decode(keys))
         return [
@@ -98,7 +112,7 @@ class Answers(IndexFile):
 
     def newer_format(self) -> int:
         """The newest format met that this version cannot read; 0 if it can read all."""
-        return int(next(self._ask("SELECT coalesce(max(newer_format), 0) FROM segments"))[0])
+        return int(next(self._database.query("SELECT coalesce(max(newer_format), 0) FROM segments"))[0])
 
     def rows(self, kind: str, key: str | None = None) -> Iterator[IndexRow]:
         """The records of a kind (and key) in the order of the run; each record once, wherever it was written again."""
@@ -110,7 +124,7 @@ class Answers(IndexFile):
             f" FROM records r JOIN segments s ON s.id = r.segment WHERE {where} ORDER BY {order}"
         )
         last: RecordId | None = None
-        for row in self._ask(query, values):
+        for row in self._database.query(query, values):
             ident = RecordId(*row[2:6])
             if ident != last:
                 yield IndexRow(row[0], row[1], ident, SegmentId(*row[6:9]), *row[9:])
@@ -128,26 +142,26 @@ class Answers(IndexFile):
         values = (kind, flag, last, _PAGE_KEYS)
         # One long text is handed over far sooner than many short ones.
         joined = f"SELECT count(*), group_concat(key, char(10)) FROM ({keys})"  # noqa: S608
-        count, text = next(self._ask(joined, values))
+        count, text = next(self._database.query(joined, values))
         page: list[str] = text.split("\n") if count else []
         # A key may be anything, also a text of several lines.
-        return page if len(page) == count else [key for (key,) in self._ask(keys, values)]
+        return page if len(page) == count else [key for (key,) in self._database.query(keys, values)]
 
     def count_keys(self, kind: str, flag: int) -> int:
         """How many keys have a record of this kind with this flag."""
         query = "SELECT count(DISTINCT key) FROM records WHERE kind = ? AND flag = ?"
-        return int(next(self._ask(query, (kind, flag)))[0])
+        return int(next(self._database.query(query, (kind, flag)))[0])
 
     def open_keys(self) -> Iterator[str]:
         """The keys that have records, but none that closes them."""
-        return (key for (key,) in self._ask("SELECT key FROM open"))
+        return (key for (key,) in self._database.query("SELECT key FROM open"))
 
     def counts(self) -> dict[str, int]:
         """How many records of each kind, each counted once."""
         query = (
             "SELECT kind, count(*) FROM (SELECT DISTINCT kind, session, writer, seq, idx FROM records) GROUP BY kind"
         )
-        return dict(self._ask(query))
+        return dict(self._database.query(query))
 
     def counts_by_session(self, kind: str, flag: int) -> dict[int, int]:
         """How many records of this kind and flag each session wrote first."""
@@ -155,12 +169,29 @@ class Answers(IndexFile):
             "SELECT session, count(*) FROM (SELECT DISTINCT session, writer, seq, idx FROM records"
             " WHERE kind = ? AND flag = ?) GROUP BY session"
         )
-        return dict(self._ask(query, (kind, flag)))
+        return dict(self._database.query(query, (kind, flag)))
 
+    def doubtful(self) -> list[DoubtfulFrame]:
+        """The frames that an executing session must write again before it may count them."""
+        files = {segment.ident: segment for segment in self._journal.segments()}
+        query = (
+            "SELECT session, writer, number, last_offset, last_origin FROM segments"
+            " WHERE NOT gone AND NOT sealed AND last_offset IS NOT NULL ORDER BY session, writer, number"
+        )
+        found: list[DoubtfulFrame] = []
+        for *ident, offset, origin in list(self._database.query(query)):
+            key = tuple(int(part) for part in origin.split(","))
+            if self._is_copied(key, ident[0]):
+                continue
+            segment = files[SegmentId(*ident)]
+            if frame := self._journal.read_frame(segment, offset):
+                found.append(DoubtfulFrame(segment, frame, self._frame_keys(frame)))
+        return found
 
-def state_from(row: tuple[object, ...]) -> SegmentState:
-    """The state of a segment, given its columns."""
-    values = list(row[3:13])
-    for place in (1, 2, 3, 9):
-        values[place] = bool(values[place])
-    return SegmentState(SegmentId(*row[:3]), *values)  # type: ignore[arg-type]
+    def _is_copied(self, origin: tuple[int, ...], session: int) -> bool:
+        query = "SELECT 1 FROM copies WHERE (session, writer, seq) = (?, ?, ?) AND by_session > ?"
+        return next(self._database.query(query, (*origin, session)), None) is not None
+
+    def _frame_keys(self, frame: Frame) -> list[str]:
+        entries = (self._classify(line) for line in self._journal.records(frame))
+        return [entry.key for entry in entries if entry and entry.key]
