@@ -6,11 +6,11 @@ A blob is durable before the record that cites it is handed to the journal; the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+from collections.abc import Iterable
 from pathlib import Path
 
 from holdfast.journal.damage import Damage, DamageKind
+from holdfast.journal.digest import content_digest, file_parts, new_content_digest
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
 
@@ -34,7 +34,7 @@ class BlobStore:
         Raises:
             OSError: it could not be stored.
         """
-        digest = blake2b(data, digest_size=16).hexdigest()
+        digest = content_digest(data)
         if self.check(digest, len(data)) is not None:
             self._store([data], digest)
         # Also where it was there already: whoever put it there may have died before its name was durable.
@@ -47,12 +47,12 @@ class BlobStore:
         Raises:
             OSError: it could not be read or stored.
         """
-        digest, size = blake2b(digest_size=16), 0
-        for part in _parts(path):
+        digest, size = new_content_digest(), 0
+        for part in file_parts(path):
             digest.update(part)
             size += len(part)
         if self.check(digest.hexdigest(), size) is not None:
-            self._store(_parts(path), digest.hexdigest())
+            self._store(file_parts(path), digest.hexdigest())
         self._fs.sync_directory(self._directory)
         return digest.hexdigest(), size
 
@@ -77,7 +77,7 @@ class BlobStore:
         except OSError:
             return Damage(DamageKind.MISSING, where, "a record cites it, and it is not there")
         try:
-            found = blake2b(digest_size=16)
+            found = new_content_digest()
             offset = 0
             while part := file.read_at(offset, _CHUNK):
                 found.update(part)
@@ -89,17 +89,3 @@ class BlobStore:
         if offset != size or found.hexdigest() != digest:
             return Damage(DamageKind.CHANGED, where, f"its content is not what was stored ({offset} of {size} bytes)")
         return None
-
-
-def file_digest(path: Path) -> str:
-    """The digest under which the content of a file is stored, as it stands now."""
-    digest = blake2b(digest_size=16)
-    for part in _parts(path):
-        digest.update(part)
-    return digest.hexdigest()
-
-
-def _parts(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as stream:
-        while part := stream.read(_CHUNK):
-            yield part

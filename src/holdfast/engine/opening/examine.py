@@ -20,7 +20,7 @@ from holdfast.engine.planning.earlier_runs import comparable_code, with_present_
 from holdfast.engine.planning.prepare import FreshInputs, SavedInputs, build, input_name
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.errors import ConfigurationError, ResumeAborted
-from holdfast.journal.blobs import file_digest
+from holdfast.journal.digest import file_digest
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import TaskCode

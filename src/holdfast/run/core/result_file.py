@@ -11,13 +11,13 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from holdfast.errors import UsageError
+from holdfast.journal.digest import content_digest
 from holdfast.run.core.codec import encode
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Status, TrialRecord
@@ -26,7 +26,7 @@ from holdfast.storage.filesystem import FileSystem, write_atomically
 RESULT = "result.json"
 RESULT_BYTES = 8 << 20
 """A larger file is no result: whatever lies there, reading it takes bounded memory."""
-_CHECKSUM, _CHUNK = "checksum", 1 << 20
+_CHECKSUM = "checksum"
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -63,7 +63,7 @@ def encode_result(trial: TrialRecord) -> bytes:
     content = msgspec.json.decode(encode(trial))
     # Told also where there are none: a file without a word on scores has lost them.
     content.setdefault("scores", {})
-    data = msgspec.json.encode({**content, _CHECKSUM: _digest(_canonical(content))})
+    data = msgspec.json.encode({**content, _CHECKSUM: content_digest(_canonical(content))})
     pretty = msgspec.json.format(data, indent=2) + b"\n"
     if len(pretty) > RESULT_BYTES:
         raise UsageError(f"The result of the trial {trial.trial} is larger than {RESULT_BYTES} bytes.")
@@ -78,10 +78,6 @@ def _directory_name(key: str) -> str:
 
 def _canonical(content: dict[str, Any]) -> bytes:
     return msgspec.json.encode(content, order="sorted")
-
-
-def _digest(data: bytes) -> str:
-    return blake2b(data, digest_size=16).hexdigest()
 
 
 def read_result(path: Path) -> TrialRecord | ResultFileFault:
@@ -102,7 +98,7 @@ class Result(NamedTuple):
 def _load(path: Path) -> Result | ResultFileFault:
     try:
         data = _read(path)
-        return Result(path, _trial(_content(data), path.parent.name), _digest(data))
+        return Result(path, _trial(_content(data), path.parent.name), content_digest(data))
     except _FaultyError as error:
         return ResultFileFault(where_of(path), str(error))
     except OSError as error:
@@ -147,7 +143,7 @@ def _trial(content: dict[str, Any], directory: str) -> TrialRecord:
     if checksum is None:
         raise _FaultyError("it has no checksum")
     canonical = _canonical(content)
-    if checksum != _digest(canonical):
+    if checksum != content_digest(canonical):
         raise _FaultyError("its checksum does not fit its content")
     _check_verdict(content)
     try:
@@ -181,16 +177,3 @@ def results(layout: Layout) -> Iterator[Result | ResultFileFault]:
         # Told apart only now: most directories have one, and looking first would cost as much as reading.
         if isinstance(found, Result) or os.path.lexists(path):
             yield found
-
-
-def file_digest(path: Path) -> str:
-    """The digest under which a record cites a file of a trial.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    digest = blake2b(digest_size=16)
-    with path.open("rb") as stream:
-        while part := stream.read(_CHUNK):
-            digest.update(part)
-    return digest.hexdigest()

@@ -14,10 +14,11 @@ from typing import Protocol
 import msgspec
 
 from holdfast.journal import Damage, DamageKind, RecordId
+from holdfast.journal.digest import file_digest
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import ARTIFACT, AnyRecord, SessionRecord, Status
-from holdfast.run.core.result_file import ResultFileFault, file_digest, results, where_of
+from holdfast.run.core.result_file import ResultFileFault, results, where_of
 from holdfast.run.fold.attempt_ends import Standing
 from holdfast.run.fold.record_facts import Facts
 from holdfast.run.repair.planner import UNKNOWN
