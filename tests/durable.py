@@ -11,7 +11,7 @@ import msgspec
 import zstandard
 
 from holdfast.journal import Damage, Journal, SegmentFile
-from holdfast.journal.frame import FOOTER, HEADER_SIZE, decode_header, digest_of, encode_header
+from holdfast.journal.frame import FOOTER, HEADER_SIZE, decode_header, encode_header, payload_digest
 from holdfast.journal.segment import parse_name
 from holdfast.run import RunReader, RunSession, Verification, create_run, open_session, session_record, verify_run
 from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord, TrialRecord
@@ -160,7 +160,7 @@ def finished_of(records: list) -> list[str]:
 def reframed(data: bytes, piece: Piece, payload: bytes, **fields) -> bytes:
     """A frame in the place of `piece`, sound in itself, with another payload and other fields in its header."""
     header = decode_header(data, piece.start)
-    return encode_header(header._replace(stored=len(payload), digest=digest_of(payload), **fields)) + payload
+    return encode_header(header._replace(stored=len(payload), digest=payload_digest(payload), **fields)) + payload
 
 
 def compressed(*lines: bytes) -> bytes:

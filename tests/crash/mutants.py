@@ -22,7 +22,8 @@ from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.session import create as create_module
 from holdfast.run.session import open as opening_module
 from holdfast.storage.filesystem import AppendFile, FileSystem, RealFileSystem
-from holdfast.testing.recording_filesystem import FileNode, RecordingFileSystem, _RecordingAppendFile
+from holdfast.testing import FileNode, RecordingFileSystem
+from holdfast.testing.recording_filesystem import _RecordingAppendFile
 
 
 class Patch(Protocol):
@@ -281,9 +282,9 @@ def trusting_reader(patch: Patch) -> None:
     """A frame counts if its header checks out, whatever its payload is."""
 
     def checked(self: SegmentScan, header: Any, offset: int) -> Frame | None:
-        if header.run != self._run or header[3:6] != self._ident or offset + header.size > self._window.size:
+        if header.run != self._run or header[3:6] != self._ident or offset + header.size > self._buffer.size:
             return None
-        return Frame(header, offset, self._window.at(offset + HEADER_SIZE, header.stored))
+        return Frame(header, offset, self._buffer.at(offset + HEADER_SIZE, header.stored))
 
     patch.setattr(SegmentScan, "_checked", checked)
 
@@ -295,12 +296,12 @@ def silent_reader(patch: Patch) -> None:
 
 def halting_reader(patch: Patch) -> None:
     """Reading ends at the first bytes that are no frame."""
-    patch.setattr(SegmentScan, "_find_header", lambda self, _: self._window.size)
+    patch.setattr(SegmentScan, "_find_header", lambda self, _: self._buffer.size)
 
 
 def repeating_reader(patch: Patch) -> None:
     """A frame that was written again is given twice."""
-    patch.setattr(directory_module.Seen, "add", lambda *_: True)
+    patch.setattr(directory_module.SeenFrames, "add", lambda *_: True)
 
 
 def unpinned(patch: Patch) -> None:

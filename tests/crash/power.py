@@ -21,13 +21,13 @@ from holdfast.journal import SegmentId
 from holdfast.journal.frame import HEADER_SIZE, decode_header
 from holdfast.journal.segment import parse_name
 from holdfast.storage.filesystem import FileSystem, RealFileSystem
-from holdfast.testing.recording_filesystem import (
+from holdfast.testing import (
+    CrashState,
     DirectoryNode,
     FileNode,
     RecordingFileSystem,
-    Tree,
-    any_crash_state,
     crash_states,
+    random_crash_state,
 )
 
 RUN = Path("runs/capitals")
@@ -104,14 +104,14 @@ class PowerLoss:
                 self.examined += 1
                 self._examine(tree, account, durable)
 
-    def _choose(self) -> list[Tree]:
+    def _choose(self) -> list[CrashState]:
         few = list(islice(crash_states(self.recording.tree), self._per_moment + 1))
         if len(few) <= self._per_moment:
             return few
-        drawn = [any_crash_state(self.recording.tree, self._chance) for _ in range(self._per_moment - 1)]
+        drawn = [random_crash_state(self.recording.tree, self._chance) for _ in range(self._per_moment - 1)]
         return [few[0], *drawn]
 
-    def _examine(self, tree: Tree, account: Account, durable: dict[SegmentId, int]) -> None:
+    def _examine(self, tree: CrashState, account: Account, durable: dict[SegmentId, int]) -> None:
         place = self._states / f"{self.examined:06}"
         try:
             _materialise(tree, place)
@@ -167,7 +167,7 @@ def _tail(path: Path) -> tuple[int, int]:
     return last, len(data)
 
 
-def _materialise(tree: Tree, place: Path) -> None:
+def _materialise(tree: CrashState, place: Path) -> None:
     place.mkdir(parents=True)
     for name, content in sorted(tree.items()):
         if content is None:
@@ -176,7 +176,7 @@ def _materialise(tree: Tree, place: Path) -> None:
             (place / name).write_bytes(content)
 
 
-def _digest(tree: Tree) -> bytes:
+def _digest(tree: CrashState) -> bytes:
     found = blake2b(digest_size=16)
     for name, content in sorted(tree.items()):
         found.update(f"{name}\0{'dir' if content is None else len(content)}\0".encode())

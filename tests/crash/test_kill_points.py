@@ -28,7 +28,7 @@ def arrivals(tmp_path_factory):
     count: Counter[str] = Counter()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(crashpoints, "reach", lambda name: count.update([name]))
-        patch.setattr(crashpoints, "armed", lambda name: name == "frame.half-written")
+        patch.setattr(crashpoints, "is_armed", lambda name: name == "frame.half-written")
         patch.setattr(codec, "BLOB_BYTES", codec.BLOB_BYTES)
         patch.setattr(workload, "tell", lambda *_: None)
         assert workload.main([str(tmp_path_factory.mktemp("points") / "undisturbed"), *KEYS]) == 0

@@ -18,7 +18,7 @@ from holdfast.run.core import codec
 from holdfast.run.core.codec import encode
 from holdfast.run.core.records import NoteRecord
 from holdfast.storage.filesystem import RealFileSystem
-from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
+from holdfast.testing import FaultyFileSystem, InjectedFault
 
 SEED = 20261104
 

@@ -15,7 +15,7 @@ from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal import Journal, JournalWriter
 from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.storage import RealFileSystem, crashpoints
-from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
+from holdfast.testing import FaultyFileSystem, InjectedFault
 
 
 @pytest.fixture
@@ -562,7 +562,7 @@ def test_a_crash_ordered_in_the_middle_of_a_frame_leaves_half_of_it(journal, mon
     writer.queue.commit(b"whole")
     before = next(journal.iterdir()).stat().st_size
     seen = []
-    monkeypatch.setattr(crashpoints, "_armed", crashpoints._Armed("frame.half-written"))
+    monkeypatch.setattr(crashpoints, "_armed", crashpoints._ArmedCrash("frame.half-written"))
     monkeypatch.setattr(crashpoints.os, "kill", lambda *_: seen.append(next(journal.iterdir()).stat().st_size))
     writer.queue.commit(b"halved")
     assert before < seen[0] < next(journal.iterdir()).stat().st_size

@@ -32,8 +32,8 @@ from holdfast.journal.frame import (
     Header,
     Origin,
     decode_header,
-    digest_of,
     encode_header,
+    payload_digest,
 )
 from holdfast.journal.segment import SegmentId, parse_name
 from holdfast.run import RunReader
@@ -128,7 +128,7 @@ def test_a_decompression_bomb_is_refused_in_bounded_memory(tmp_path, kind, claim
         kind=kind,
         stored=len(payload),
         raw=size if claim == "true" else 1000,
-        digest=digest_of(payload),
+        digest=payload_digest(payload),
     )
     add_segment(root, frame + payload)
     tests = str((__import__("pathlib").Path(__file__)).parent.parent)
@@ -190,7 +190,7 @@ def test_a_line_that_is_no_record_is_passed_over(tmp_path, no_cache, line):
     """A sound frame with lines that are no records harms nothing: neither the index nor verify fails on it."""
     root = crashed_run(tmp_path / "run", "t1")
     payload = compressed(line)
-    frame = header(run_id(root), stored=len(payload), raw=len(line) + 1, digest=digest_of(payload))
+    frame = header(run_id(root), stored=len(payload), raw=len(line) + 1, digest=payload_digest(payload))
     add_segment(root, frame + payload)
     now = read_run(root)
     assert now.finished == ["t1"]
@@ -202,7 +202,9 @@ def test_a_frame_of_an_unknown_kind_is_damage_and_no_newer_format(tmp_path, no_c
     """A kind that this format does not have is reported; the run is not said to need another version."""
     root = crashed_run(tmp_path / "run", "t1")
     payload = compressed(b"{}")
-    add_segment(root, header(run_id(root), kind=9, stored=len(payload), raw=3, digest=digest_of(payload)) + payload)
+    add_segment(
+        root, header(run_id(root), kind=9, stored=len(payload), raw=3, digest=payload_digest(payload)) + payload
+    )
     now = read_run(root)
     assert [item.kind for item in now.losses] == [DamageKind.UNREADABLE]
     assert "no known kind (9)" in now.losses[0].detail

@@ -32,7 +32,7 @@ from holdfast.run import RunReader, verify_run
 from holdfast.run.core.layout import reader_cache
 from holdfast.run.core.records import Status, TrialRecord
 from holdfast.storage import RealFileSystem
-from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
+from holdfast.testing import FaultyFileSystem, InjectedFault
 
 
 def own_index(root):

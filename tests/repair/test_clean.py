@@ -24,7 +24,7 @@ from holdfast.run.core import codec
 from holdfast.run.core.codec import decode, encode
 from holdfast.run.core.records import CallRecord, ScoreRecord, SessionEndRecord, Status, StepRecord, TrialRecord
 from holdfast.storage import RealFileSystem, crashpoints
-from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
+from holdfast.testing import FaultyFileSystem, InjectedFault
 
 BLOB_BYTES = 1000
 POINTS = [point for point in crashpoints.MAINTENANCE if point.startswith("clean.")]
@@ -265,7 +265,7 @@ def test_a_filesystem_that_cannot_exchange_directories_is_refused(tmp_path, monk
     def unsupported(*_):
         raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(clean, "exchange", unsupported)
+    monkeypatch.setattr(clean, "exchange_directories", unsupported)
     with pytest.raises(UsageError, match="cannot exchange two directories in one step; nothing was deleted"):
         clean_steps(root)
     assert snapshot(root / "journal") == old

@@ -26,7 +26,7 @@ from holdfast.run.core import result_file
 from holdfast.run.core.records import Failure, Status
 from holdfast.run.repair.repair import repair_run
 from holdfast.storage import RealFileSystem
-from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
+from holdfast.testing import FaultyFileSystem, InjectedFault
 
 
 def by_task(result):

@@ -26,8 +26,8 @@ from holdfast.run.core.result_file import (
     write_result,
 )
 from holdfast.storage import RealFileSystem
-from holdfast.testing.faulty_filesystem import FaultyFileSystem
-from holdfast.testing.faulty_filesystem import InjectedFault as DiskFault
+from holdfast.testing import FaultyFileSystem
+from holdfast.testing import InjectedFault as DiskFault
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

@@ -16,7 +16,7 @@ from holdfast.run import RunReader, create_run
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.records import NoteRecord, Status, StepRecord, TrialRecord
 from holdfast.storage import RealFileSystem, take_lease
-from holdfast.testing.faulty_filesystem import OPERATIONS, FaultyFileSystem, InjectedFault
+from holdfast.testing import FILESYSTEM_OPERATIONS, FaultyFileSystem, InjectedFault
 
 
 def test_a_new_run_holds_its_session_and_its_inputs(tmp_path):
@@ -112,7 +112,7 @@ def test_a_run_has_no_name_while_its_session_is_being_synced(tmp_path):
     assert read_run(tmp_path / "run").finished == []
 
 
-@pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - {"remove", "read", "settle"}))
+@pytest.mark.parametrize("operation", sorted(set(FILESYSTEM_OPERATIONS) - {"remove", "read", "settle"}))
 def test_whatever_fails_during_creation_leaves_nothing_or_a_run(tmp_path, operation):
     """Each operation in turn fails once: nothing under the run's name, or a run that opens; the next creation works."""
     for nth in range(1, 60):

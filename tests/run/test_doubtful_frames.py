@@ -25,7 +25,7 @@ from holdfast.run import RunReader
 from holdfast.run.core.codec import encode
 from holdfast.run.core.records import Status, TrialRecord
 from holdfast.storage import RealFileSystem
-from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
+from holdfast.testing import FaultyFileSystem, InjectedFault
 
 
 def drop_last_frame(path):

@@ -25,7 +25,7 @@ from holdfast.journal import BLOB_BYTES
 from holdfast.run import RunReader, find_run, open_session
 from holdfast.run.core.records import NoteRecord, Status, StepRecord, TrialRecord
 from holdfast.storage import RealFileSystem
-from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
+from holdfast.testing import FaultyFileSystem, InjectedFault
 
 
 def notes_of(root):

@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.errors import RunHeld
 from holdfast.storage import RealFileSystem, take_lease
 from holdfast.storage.leases.local import find_holder
-from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
+from holdfast.testing import FaultyFileSystem, InjectedFault
 
 warnings.simplefilter("ignore")
 

@@ -14,13 +14,15 @@ import pytest
 
 from holdfast.storage import RealFileSystem, crashpoints, write_atomically
 from holdfast.storage.filesystem import read_bytes, sync_name
-from holdfast.testing.faulty_filesystem import OPERATIONS, FaultyFileSystem, InjectedFault
-from holdfast.testing.recording_filesystem import (
+from holdfast.testing import (
+    FILESYSTEM_OPERATIONS,
+    FaultyFileSystem,
     FileNode,
+    InjectedFault,
     RecordingFileSystem,
-    any_crash_state,
     crash_states,
     file_states,
+    random_crash_state,
     torn_forms,
 )
 
@@ -149,7 +151,7 @@ def test_a_name_is_synced_unless_its_directory_is_not_ours(tmp_path):
         sync_name(FaultyFileSystem(RealFileSystem(), [InjectedFault("sync_directory", 1, errno.EIO)]), tmp_path / "x")
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", FILESYSTEM_OPERATIONS)
 def test_a_fault_strikes_the_nth_call_on_its_paths_and_no_other(tmp_path, operation):
     """Counted per fault, on paths that contain its word."""
     fs = FaultyFileSystem(RealFileSystem(), [InjectedFault(operation, 2, errno.EIO, "struck")])
@@ -330,7 +332,7 @@ def test_a_state_chosen_by_chance_is_one_of_all(recorded, tmp_path):
     file.write(b"de")
     everything = states(recorded)
     chance = random.Random(seed)
-    found = {tuple(sorted(any_crash_state(recorded.tree, chance).items())) for _ in range(200)}
+    found = {tuple(sorted(random_crash_state(recorded.tree, chance).items())) for _ in range(200)}
     assert found <= everything
     assert len(found) > 5
     file.close()
@@ -371,17 +373,17 @@ def test_a_crash_point_kills_at_the_ordered_arrival(order, arrivals):
 def test_a_crash_point_that_does_not_exist_is_refused(monkeypatch):
     """A misspelt order is told at once, with the points there are."""
     with pytest.raises(ValueError, match=r"no crash point; points are: .*frame\.synced"):
-        crashpoints._Armed("frame.sunk")
+        crashpoints._ArmedCrash("frame.sunk")
 
 
 def test_crash_points_do_nothing_unless_ordered(monkeypatch):
     """In an ordinary process, and at any point but the ordered one."""
     crashpoints.reach("frame.synced")
-    assert not crashpoints.armed("frame.synced")
+    assert not crashpoints.is_armed("frame.synced")
     killed = []
-    monkeypatch.setattr(crashpoints, "_armed", crashpoints._Armed("frame.synced:2"))
+    monkeypatch.setattr(crashpoints, "_armed", crashpoints._ArmedCrash("frame.synced:2"))
     monkeypatch.setattr(crashpoints.os, "kill", lambda *arguments: killed.append(arguments))
-    assert crashpoints.armed("frame.synced") and not crashpoints.armed("frame.written")
+    assert crashpoints.is_armed("frame.synced") and not crashpoints.is_armed("frame.written")
     crashpoints.reach("frame.written")
     crashpoints.reach("frame.synced")
     assert killed == []

@@ -16,9 +16,9 @@ import pytest
 
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.storage import RealFileSystem, take_lease
-from holdfast.storage.leases.holder import Holder, decode_holder, is_alive, start_ticks, this_process
+from holdfast.storage.leases.holder import LeaseHolder, decode_holder, is_alive, start_ticks, this_process
 from holdfast.storage.leases.local import find_holder
-from holdfast.testing.faulty_filesystem import FaultyFileSystem, InjectedFault
+from holdfast.testing import FaultyFileSystem, InjectedFault
 
 PROGRAM = str(Path(__file__).with_name("holder_process.py"))
 LONG = 1000.0
@@ -344,8 +344,8 @@ def test_a_lease_goes_with_a_directory_that_is_renamed(tmp_path, monkeypatch):
 def test_a_taker_that_comes_late_does_not_take_over_from_a_successor(tmp_path, monkeypatch):
     """A taker that judged an older generation finds a newer one, and withdraws its own."""
     (tmp_path / "lease-3").write_bytes(b"{}\n1 \n")
-    monkeypatch.setattr("holdfast.storage.leases.local._newest", sequence(1, 3, 3))
-    monkeypatch.setattr("holdfast.storage.leases.local._released", lambda *_: True)
+    monkeypatch.setattr("holdfast.storage.leases.local._newest_generation", sequence(1, 3, 3))
+    monkeypatch.setattr("holdfast.storage.leases.local._is_released", lambda *_: True)
     with pytest.warns(RuntimeWarning), pytest.raises(RunHeld):
         take_lease(without_locks(), tmp_path)
     assert [path.name for path in tmp_path.glob("lease-*")] == ["lease-3"]
@@ -354,8 +354,8 @@ def test_a_taker_that_comes_late_does_not_take_over_from_a_successor(tmp_path, m
 def test_a_taker_that_loses_the_race_names_the_winner(tmp_path, monkeypatch):
     """The file of the next generation is there already."""
     (tmp_path / "lease-2").write_bytes(msgspec.json.encode(this_process()) + b"\n1 \n")
-    monkeypatch.setattr("holdfast.storage.leases.local._newest", sequence(1, 2))
-    monkeypatch.setattr("holdfast.storage.leases.local._released", lambda *_: True)
+    monkeypatch.setattr("holdfast.storage.leases.local._newest_generation", sequence(1, 2))
+    monkeypatch.setattr("holdfast.storage.leases.local._is_released", lambda *_: True)
     with pytest.warns(RuntimeWarning), pytest.raises(RunHeld, match=f"process {os.getpid()}"):
         take_lease(without_locks(), tmp_path)
 
@@ -404,4 +404,4 @@ def test_where_the_kernel_tells_nothing_nobody_is_said_to_be_alive_or_dead(monke
 def test_a_holder_survives_its_file():
     """What is written of a holder is read back."""
     assert decode_holder(msgspec.json.encode(HERE) + b"\n17 \n") == HERE
-    assert isinstance(HERE, Holder)
+    assert isinstance(HERE, LeaseHolder)

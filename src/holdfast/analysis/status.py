@@ -21,9 +21,9 @@ from holdfast.run.fold.missing_scores import lacking_scores
 from holdfast.run.fold.remaining import owed_and_why, reasons
 from holdfast.run.remote.upload_lag import Lag, read_lag
 from holdfast.run.remote.uploader import spool_root
-from holdfast.storage.leases.holder import Holder
+from holdfast.storage.leases.holder import LeaseHolder
 from holdfast.storage.leases.local import find_holder
-from holdfast.storage.leases.remote import Published, find_remote_holder
+from holdfast.storage.leases.remote import PublishedLease, find_published_lease
 from holdfast.storage.object_store import ObjectStore
 from holdfast.storage.tolerated_failures import ToleratedFailure
 
@@ -62,7 +62,7 @@ class RemoteStatus(msgspec.Struct, frozen=True):
     url: str
     lag: Lag
     """How far the store was behind when the process that executes the run here last looked."""
-    published: Published | None = None
+    published: PublishedLease | None = None
     """What the holder of the run last told with its heartbeat."""
 
 
@@ -125,13 +125,13 @@ def _remote(reader: RunReader) -> RemoteStatus | None:
     if not reader.url:
         return None
     try:
-        published = find_remote_holder(ObjectStore(reader.url))
+        published = find_published_lease(ObjectStore(reader.url))
     except HoldfastError:
         published = None
     return RemoteStatus(reader.url, read_lag(spool_root(reader.url)) or Lag(), published)
 
 
-def _holder(reader: RunReader, remote: RemoteStatus | None) -> Holder | None:
+def _holder(reader: RunReader, remote: RemoteStatus | None) -> LeaseHolder | None:
     """Who executes the run: known for certain on this machine, and as told by its heartbeat elsewhere."""
     root = spool_root(remote.url) if remote else reader.layout.root
     holder = find_holder(reader.fs, root) if root.is_dir() else None
@@ -140,7 +140,7 @@ def _holder(reader: RunReader, remote: RemoteStatus | None) -> Holder | None:
     return holder
 
 
-def _state(holder: Holder | None, kept: int, planned: int) -> str:
+def _state(holder: LeaseHolder | None, kept: int, planned: int) -> str:
     if planned and kept >= planned:
         return "complete"
     return "running" if holder else "incomplete"
@@ -164,7 +164,7 @@ def _spent(reader: RunReader) -> tuple[Usage, float, int, int]:
     return usage, math.fsum(costs), kept, failed + (bool(last) and not last_kept)
 
 
-def _sessions(reader: RunReader, holder: Holder | None) -> list[SessionStatus]:
+def _sessions(reader: RunReader, holder: LeaseHolder | None) -> list[SessionStatus]:
     calls = reader.index.counts_by_session("call", 0)
     replies = reader.index.counts_by_session("step", BY_MODEL)
     finished = reader.index.counts_by_session("trial", KEPT)

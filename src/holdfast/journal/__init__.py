@@ -10,7 +10,7 @@ from holdfast.journal.index.database import ClosingRule
 from holdfast.journal.index.index import Index, IndexRow
 from holdfast.journal.reader import Journal, SegmentFile
 from holdfast.journal.segment import SegmentId, SegmentPin
-from holdfast.journal.segment_state import SegmentState, cross_check, state_of
+from holdfast.journal.segment_state import SegmentState, cross_check, scanned_state
 from holdfast.journal.writer import JournalWriter
 
 __all__ = [
@@ -31,5 +31,5 @@ __all__ = [
     "SegmentPin",
     "SegmentState",
     "cross_check",
-    "state_of",
+    "scanned_state",
 ]

@@ -53,10 +53,10 @@ class Damage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         place = f"{self.where} at byte {self.offset}" if self.offset or self.length else self.where
-        return f"{self.kind.value}: {place}: {self.detail}{_concerned(self.keys)}"
+        return f"{self.kind.value}: {place}: {self.detail}{_concerned_trials_text(self.keys)}"
 
 
-def _concerned(keys: tuple[str, ...]) -> str:
+def _concerned_trials_text(keys: tuple[str, ...]) -> str:
     if not keys:
         return ""
     shown = ", ".join(keys[:3])

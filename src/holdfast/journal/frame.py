@@ -77,7 +77,7 @@ class Header(NamedTuple):
 NO_ORIGIN = Origin(0, 0, 0)
 
 
-def digest_of(payload: bytes | memoryview) -> bytes:
+def payload_digest(payload: bytes | memoryview) -> bytes:
     """The digest that a header holds of its payload."""
     return blake2b(payload, digest_size=DIGEST_SIZE).digest()
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from holdfast.storage.filesystem import ReadFile
 
-WINDOW_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 20
 
 
-class Window:
+class ReadBuffer:
     """The first `size` bytes of a file."""
 
     def __init__(self, file: ReadFile, size: int) -> None:
@@ -24,7 +24,7 @@ class Window:
         begin = offset - self._start
         if begin < 0 or begin + size > len(self._data):
             self._start, begin = offset, 0
-            self._data = self._read(offset, min(max(size, WINDOW_BYTES), self.size - offset))
+            self._data = self._read(offset, min(max(size, BUFFER_BYTES), self.size - offset))
         return self._data[begin : begin + size]
 
     def _read(self, offset: int, size: int) -> bytes:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import zstandard
 
 from holdfast.journal.damage import Damage
-from holdfast.journal.frame import HEADER_SIZE, Frame, Origin, RecordId, decode_header, digest_of
-from holdfast.journal.segment import SegmentId, parse_name, where_of
+from holdfast.journal.frame import HEADER_SIZE, Frame, Origin, RecordId, decode_header, payload_digest
+from holdfast.journal.segment import SegmentId, parse_name, segment_location
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.storage.filesystem import FileSystem, ReadFile
 
@@ -32,10 +32,10 @@ class SegmentFile(NamedTuple):
 
     @property
     def where(self) -> str:
-        return where_of(self.path)
+        return segment_location(self.path)
 
 
-class Seen:
+class SeenFrames:
     """Frames that were met, as ranges of sequence numbers: a few numbers for each writer of a session."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Journal:
 
         With `heads`, only the records that begin with one of them.
         """
-        seen = Seen()
+        seen = SeenFrames()
         for segment in self.segments():
             with self.scan(segment, settle=True) as scan:
                 for frame in scan.frames():
@@ -159,7 +159,7 @@ class Journal:
             return None
         finally:
             file.close()
-        return Frame(header, offset, payload) if digest_of(payload) == header.digest else None
+        return Frame(header, offset, payload) if payload_digest(payload) == header.digest else None
 
     def hash_prefix(self, segment: SegmentFile, length: int) -> tuple[int, bytes]:
         """The size of a segment's file, and the hash of its first `length` bytes."""

@@ -31,8 +31,8 @@ from holdfast.journal.frame import (
     NO_ORIGIN,
     Header,
     Origin,
-    digest_of,
     encode_header,
+    payload_digest,
 )
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
@@ -70,7 +70,7 @@ class SegmentPin(NamedTuple):
     sealed: bool
 
 
-def where_of(path: Path) -> str:
+def segment_location(path: Path) -> str:
     """How a segment's file is named in messages: relative to its run."""
     return f"{path.parent.name}/{path.name}"
 
@@ -146,7 +146,7 @@ class SegmentWriter:
         return self._append(COPY, payload, header.raw, header.records, origin, keys)
 
     def _append(self, kind: int, payload: bytes, raw: int, records: int, origin: Origin, keys: Sequence[str]) -> int:
-        seq, digest = self.next_seq, digest_of(payload)
+        seq, digest = self.next_seq, payload_digest(payload)
         self._write(self._header(kind, records, len(payload), raw, digest, origin) + payload)
         for key in dict.fromkeys(keys):
             self._keys.setdefault(key, []).append(len(self._offsets))
@@ -164,7 +164,7 @@ class SegmentWriter:
 
     def _write(self, frame: bytes) -> None:
         crashpoints.reach("frame.before-write")
-        if crashpoints.armed("frame.half-written"):
+        if crashpoints.is_armed("frame.half-written"):
             half = len(frame) // 2
             self._file.write(frame[:half])
             crashpoints.reach("frame.half-written")
@@ -187,7 +187,7 @@ class SegmentWriter:
         )
         raw = msgspec.json.encode(footer)
         payload = self._compressor.compress(raw)
-        head = self._header(FOOTER, self._records, len(payload), len(raw), digest_of(payload), NO_ORIGIN)
+        head = self._header(FOOTER, self._records, len(payload), len(raw), payload_digest(payload), NO_ORIGIN)
         self._file.write(head + payload)
         self._file.sync()
         crashpoints.reach("segment.footer-synced")

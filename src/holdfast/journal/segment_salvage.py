@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.journal.segment import SegmentId, where_of
+from holdfast.journal.segment import SegmentId, segment_location
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.storage.filesystem import FileSystem
 
@@ -20,7 +20,7 @@ class _Piece(NamedTuple):
     size: int
 
 
-class Copy:
+class SegmentCopy:
     """What is sound in one copy of a segment."""
 
     def __init__(self, fs: FileSystem, path: Path, run: bytes, ident: SegmentId) -> None:
@@ -28,7 +28,7 @@ class Copy:
         self.footer: _Piece | None = None
         file = fs.open(path)
         try:
-            scan = SegmentScan(file, run, ident, where_of(path))
+            scan = SegmentScan(file, run, ident, segment_location(path))
             for frame in scan.frames():
                 self.frames[frame.header.seq] = _Piece(path, frame.offset, frame.header.size)
             if scan.footer is not None:
@@ -37,25 +37,25 @@ class Copy:
         finally:
             file.close()
 
-    def lacks(self, other: Copy) -> bool:
+    def lacks(self, other: SegmentCopy) -> bool:
         """Whether the other copy has anything that this one has not."""
         return bool(other.frames.keys() - self.frames.keys()) or (self.footer is None and other.footer is not None)
 
 
-def splice(fs: FileSystem, copies: list[Copy], target: Path) -> None:
+def merge_copies(fs: FileSystem, copies: list[SegmentCopy], target: Path) -> None:
     """Writes every sound frame of the copies, in order, and a footer if one has it, to a new file, and syncs it."""
     frames = {seq: piece for copy in reversed(copies) for seq, piece in copy.frames.items()}
     footers = [copy.footer for copy in copies if copy.footer is not None]
     file = fs.create(target)
     try:
         for piece in [*(frames[seq] for seq in sorted(frames)), *footers[:1]]:
-            file.write(_read(fs, piece))
+            file.write(_read_piece(fs, piece))
         file.sync()
     finally:
         file.close()
 
 
-def _read(fs: FileSystem, piece: _Piece) -> bytes:
+def _read_piece(fs: FileSystem, piece: _Piece) -> bytes:
     file = fs.open(piece.path)
     try:
         return file.read_at(piece.offset, piece.size)

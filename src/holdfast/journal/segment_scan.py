@@ -29,10 +29,10 @@ from holdfast.journal.frame import (
     Header,
     RecordLine,
     decode_header,
-    digest_of,
     may_begin_header,
+    payload_digest,
 )
-from holdfast.journal.read_buffer import WINDOW_BYTES, Window
+from holdfast.journal.read_buffer import BUFFER_BYTES, ReadBuffer
 from holdfast.journal.segment import Footer, SegmentId
 from holdfast.storage.filesystem import ReadFile
 
@@ -55,7 +55,7 @@ class SegmentScan:
         size: int | None = None,
     ) -> None:
         self.file = file
-        self._window = Window(file, file.size() if size is None else size)
+        self._buffer = ReadBuffer(file, file.size() if size is None else size)
         self._run, self._ident, self._where = run, ident, where
         self._next_seq = next_seq
         self.end = start
@@ -79,13 +79,13 @@ class SegmentScan:
     @property
     def size(self) -> int:
         """How many bytes of the file this scan considers."""
-        return self._window.size
+        return self._buffer.size
 
     def frames(self) -> Iterator[Frame]:
         """Every whole data frame from the start; finds damage on the way and cross-checks the footer at the end."""
-        window, offset = self._window, self.end
-        while offset < window.size:
-            header = decode_header(window.at(offset, HEADER_SIZE))
+        buffer, offset = self._buffer, self.end
+        while offset < buffer.size:
+            header = decode_header(buffer.at(offset, HEADER_SIZE))
             frame = self._checked(header, offset) if header is not None else None
             if frame is None:
                 offset = self._resynchronise(offset, header)
@@ -106,9 +106,9 @@ class SegmentScan:
 
         An early look: it finds nothing that reading the frames would not, and may miss some where bytes are missing.
         """
-        window, offset, newest = self._window, self.end, 0
-        while offset < window.size:
-            header = decode_header(window.at(offset, HEADER_SIZE))
+        buffer, offset, newest = self._buffer, self.end, 0
+        while offset < buffer.size:
+            header = decode_header(buffer.at(offset, HEADER_SIZE))
             if header is None or not self._is_ours(header):
                 offset = self._find_header(offset + 1)
             elif header.kind == FOOTER and header.format <= FORMAT:
@@ -139,10 +139,10 @@ class SegmentScan:
 
     def _checked(self, header: Header, offset: int) -> Frame | None:
         """The frame if it is sound and ours."""
-        if header.run != self._run or header[3:6] != self._ident or offset + header.size > self._window.size:
+        if header.run != self._run or header[3:6] != self._ident or offset + header.size > self._buffer.size:
             return None
-        payload = self._window.at(offset + HEADER_SIZE, header.stored)
-        if len(payload) != header.stored or digest_of(payload) != header.digest:
+        payload = self._buffer.at(offset + HEADER_SIZE, header.stored)
+        if len(payload) != header.stored or payload_digest(payload) != header.digest:
             return None
         return Frame(header, offset, payload)
 
@@ -187,7 +187,7 @@ class SegmentScan:
         length = found - offset
         if header is not None and not self._is_ours(header):
             self._report(DamageKind.FOREIGN, offset, length, f"frames of {_origin_text(header, self._run)}")
-        elif found == self._window.size and self._is_cut_off(header, offset):
+        elif found == self._buffer.size and self._is_cut_off(header, offset):
             self._report(DamageKind.TORN, offset, length, f"{length} bytes of a frame that was never acknowledged")
         else:
             self._report(DamageKind.UNREADABLE, offset, length, f"{length} bytes are not as they were written")
@@ -198,27 +198,27 @@ class SegmentScan:
 
     def _is_cut_off(self, header: Header | None, offset: int) -> bool:
         if header is not None:
-            return offset + header.size > self._window.size
-        return may_begin_header(self._window.at(offset, HEADER_SIZE))
+            return offset + header.size > self._buffer.size
+        return may_begin_header(self._buffer.at(offset, HEADER_SIZE))
 
     def _find_header(self, offset: int) -> int:
         """The place of the next sound header of this segment, or the end."""
-        window = self._window
-        while offset < window.size:
-            data = window.at(offset, WINDOW_BYTES)
+        buffer = self._buffer
+        while offset < buffer.size:
+            data = buffer.at(offset, BUFFER_BYTES)
             hit = data.find(MAGIC)
             while hit >= 0:
                 whole = hit + HEADER_SIZE <= len(data)
-                header = decode_header(data, hit) if whole else decode_header(window.at(offset + hit, HEADER_SIZE))
+                header = decode_header(data, hit) if whole else decode_header(buffer.at(offset + hit, HEADER_SIZE))
                 if header is not None and self._is_ours(header):
                     return offset + hit
                 hit = data.find(MAGIC, hit + 1)
-            # A magic may straddle two windows.
+            # A magic may straddle two reads.
             offset += max(len(data) - len(MAGIC) + 1, 1)
-        return window.size
+        return buffer.size
 
     def _check_nothing_follows(self, offset: int) -> None:
-        if extra := self._window.size - offset:
+        if extra := self._buffer.size - offset:
             self._report(DamageKind.UNREADABLE, offset, extra, f"{extra} bytes follow the footer")
 
     def _lose(self, first: int, last: int, offset: int) -> None:
@@ -227,7 +227,9 @@ class SegmentScan:
         if previous and previous.kind is DamageKind.UNREADABLE and previous.offset + previous.length == offset:
             self.damage[-1] = msgspec.structs.replace(previous, lost=(first, last))
         else:
-            self.damage.append(Damage(DamageKind.GAP, self._where, _missing(first, last), offset, lost=(first, last)))
+            self.damage.append(
+                Damage(DamageKind.GAP, self._where, _missing_frames_text(first, last), offset, lost=(first, last))
+            )
 
     def _check_footer(self) -> None:
         """Compares what was read with what the footer says, and names whom the lost frames concerned."""
@@ -248,7 +250,7 @@ class SegmentScan:
             if first and first.kind is DamageKind.UNREADABLE and first.offset == 0:
                 self.damage[0] = msgspec.structs.replace(first, lost=lost)
             else:
-                self.damage.insert(0, Damage(DamageKind.GAP, self._where, _missing(*lost), lost=lost))
+                self.damage.insert(0, Damage(DamageKind.GAP, self._where, _missing_frames_text(*lost), lost=lost))
         if not self.damage and (self.frame_count, self._chain.hexdigest()) != (footer.frames, footer.chain):
             self._report(
                 DamageKind.COUNT,
@@ -261,7 +263,7 @@ class SegmentScan:
         self.damage.append(Damage(kind, self._where, detail, offset, length))
 
 
-def _missing(first: int, last: int) -> str:
+def _missing_frames_text(first: int, last: int) -> str:
     return f"frame {first} is missing" if first == last else f"frames {first} to {last} are missing"
 
 

@@ -49,7 +49,7 @@ class SegmentState(NamedTuple):
         )
 
 
-def state_of(segment: SegmentFile, scan: SegmentScan) -> SegmentState:
+def scanned_state(segment: SegmentFile, scan: SegmentScan) -> SegmentState:
     """The result of a finished scan."""
     return SegmentState(
         segment.ident,
@@ -66,7 +66,7 @@ def state_of(segment: SegmentFile, scan: SegmentScan) -> SegmentState:
     )
 
 
-def never_brought(states: Iterable[SegmentState], pins: Iterable[SegmentPin]) -> list[SegmentId]:
+def unseen_successors(states: Iterable[SegmentState], pins: Iterable[SegmentPin]) -> list[SegmentId]:
     """The segments that only the footer before them vouches for: the newest of a writer that was killed with them."""
     known = {state.ident: state for state in states}
     pinned = {SegmentId(*pin[:3]) for pin in pins}
@@ -92,7 +92,7 @@ def cross_check(
             missing.setdefault(ident, f"a later record saw {pin.frames} frames in it")
     for ident in lost:
         missing.pop(SegmentId(*ident), None)
-    damage += [_missing(ident, reason, known) for ident, reason in sorted(missing.items())]
+    damage += [_missing_segment(ident, reason, known) for ident, reason in sorted(missing.items())]
     damage += _sequence_gaps(known.values())
     return list(dict.fromkeys(damage))
 
@@ -101,7 +101,7 @@ def _truncated(state: SegmentState) -> Damage:
     return Damage(DamageKind.TRUNCATED, state.where, "it was sealed, and its footer is gone")
 
 
-def _missing(ident: SegmentId, reason: str, known: dict[SegmentId, SegmentState]) -> Damage:
+def _missing_segment(ident: SegmentId, reason: str, known: dict[SegmentId, SegmentState]) -> Damage:
     lost = _frames_between(ident, known)
     frames = f" with frames {lost[0]} to {lost[1]}" if lost[0] else ""
     where = f"journal/{ident.filename(sealed=True)}"

@@ -53,7 +53,7 @@ MAINTENANCE = (
 """Points that only the verbs `repair`, `clean` and `recover` come to."""
 
 
-class _Armed:
+class _ArmedCrash:
     """One point, and how many arrivals are still let through."""
 
     def __init__(self, order: str) -> None:
@@ -73,10 +73,10 @@ class _Armed:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-_armed = _Armed(os.environ["HOLDFAST_CRASH_AT"]) if os.environ.get("HOLDFAST_CRASH_AT") else None
+_armed = _ArmedCrash(os.environ["HOLDFAST_CRASH_AT"]) if os.environ.get("HOLDFAST_CRASH_AT") else None
 
 
-def armed(name: str) -> bool:
+def is_armed(name: str) -> bool:
     """Whether a crash is ordered at `name`; a writer then splits what it otherwise does in one call."""
     return _armed is not None and _armed.name == name
 

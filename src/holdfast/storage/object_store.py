@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
-from holdfast.storage.object_store_errors import reason, way_out
+from holdfast.storage.object_store_errors import failure_hint, failure_reason
 
 SCHEMES = ("s3", "gs", "az", "abfs", "azure")
 _CHUNK = 1 << 20
@@ -31,7 +31,7 @@ class StoredObject(NamedTuple):
     """When it was stored, by the store's clock, in seconds since the epoch."""
 
 
-class RemoteFile:
+class ObjectReadFile:
     """An object as a file to read from: only the bytes that are asked for are fetched.
 
     Reading raises StorageFailure where the store fails.
@@ -81,26 +81,23 @@ class ObjectStore:
         try:
             return self._obstore.store.from_url(self.url, client_options=client, retry_config=retry)
         except (self._obstore.exceptions.BaseError, ValueError) as error:
-            raise ConfigurationError(f"{self.url} cannot be opened: {reason(error)}.") from error
+            raise ConfigurationError(f"{self.url} cannot be opened: {failure_reason(error)}.") from error
 
     @contextlib.contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _as_storage_failure(self, what: str) -> Iterator[None]:
         """Turns what the store's library raises into a StorageFailure with one sentence."""
         try:
             yield
         except FileNotFoundError:
             raise
         except (self._obstore.exceptions.BaseError, OSError) as error:
-            raise StorageFailure(f"{self.url} failed to {what}: {reason(error)}.", hint=way_out(error)) from error
-
-    def put(self, key: str, data: bytes) -> str:
-        """Stores an object, whatever was there; its tag."""
-        with self._told(f"store {key}"):
-            return str(self._obstore.put(self._store, key, data)["e_tag"] or "")
+            raise StorageFailure(
+                f"{self.url} failed to {what}: {failure_reason(error)}.", hint=failure_hint(error)
+            ) from error
 
     def put_file(self, key: str, path: Path) -> None:
         """Stores a file as it is, in parts where it is large."""
-        with self._told(f"store {key}"):
+        with self._as_storage_failure(f"store {key}"):
             self._obstore.put(self._store, key, path)
 
     def put_segment(self, key: str, path: Path) -> None:
@@ -129,7 +126,7 @@ class ObjectStore:
 
     def _put_if(self, key: str, data: bytes, mode: Any) -> str | None:
         exceptions = self._obstore.exceptions
-        with self._told(f"store {key}"):
+        with self._as_storage_failure(f"store {key}"):
             try:
                 return str(self._obstore.put(self._store, key, data, mode=mode, use_multipart=False)["e_tag"] or "")
             except (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError):
@@ -144,7 +141,7 @@ class ObjectStore:
 
     def get(self, key: str) -> tuple[bytes, str] | None:
         """A small object and its tag, or None if it is not there."""
-        with self._told(f"read {key}"):
+        with self._as_storage_failure(f"read {key}"):
             try:
                 found = self._obstore.get(self._store, key)
             except FileNotFoundError:
@@ -159,7 +156,7 @@ class ObjectStore:
         """So many bytes of an object; none if it is not there."""
         if not size:
             return b""
-        with self._told(f"read {key}"):
+        with self._as_storage_failure(f"read {key}"):
             try:
                 return bytes(self._obstore.get_range(self._store, key, start=start, length=size))
             except FileNotFoundError:
@@ -182,12 +179,12 @@ class ObjectStore:
         return size
 
     def _parts(self, key: str) -> Iterator[Any]:
-        with self._told(f"read {key}"):
+        with self._as_storage_failure(f"read {key}"):
             yield from self._obstore.get(self._store, key).stream(min_chunk_size=_CHUNK)
 
     def holds(self, key: str, path: Path) -> bool:
         """Whether an object is, byte for byte, the file."""
-        with self._told(f"read {key}"), path.open("rb") as file:
+        with self._as_storage_failure(f"read {key}"), path.open("rb") as file:
             try:
                 found = self._obstore.get(self._store, key)
             except FileNotFoundError:
@@ -196,12 +193,12 @@ class ObjectStore:
 
     def list(self, prefix: str = "") -> list[StoredObject]:
         """Every object below a prefix, sorted by key."""
-        with self._told("list its objects"):
+        with self._as_storage_failure("list its objects"):
             found = [entry for page in self._obstore.list(self._store, prefix or None) for entry in page]
-        return sorted(map(_entry, found))
+        return sorted(map(_stored_object, found))
 
     def delete(self, key: str) -> None:
-        with self._told(f"delete {key}"), contextlib.suppress(FileNotFoundError):
+        with self._as_storage_failure(f"delete {key}"), contextlib.suppress(FileNotFoundError):
             self._obstore.delete(self._store, key)
 
     def probe(self) -> None:
@@ -227,7 +224,7 @@ class ObjectStore:
             )
 
 
-def _entry(found: Any) -> StoredObject:
+def _stored_object(found: Any) -> StoredObject:
     return StoredObject(found["path"], found["size"], str(found["e_tag"] or ""), found["last_modified"].timestamp())
 
 

@@ -1,4 +1,4 @@
-"""What a store's library says when something fails, as one sentence for a person, and the way out.
+"""What a store's library reports when something fails, as one sentence for a person, and a hint that helps.
 
 The library's own text names the request, its retries and the first line of a page of XML; whoever reads it wants to
 know what the store answered, and what to set.
@@ -19,21 +19,21 @@ _METADATA = "169.254.169.254"
 """Where a machine in a cloud asks for keys if none are set."""
 
 
-def reason(error: BaseException) -> str:
+def failure_reason(error: BaseException) -> str:
     """What went wrong, in a few words."""
     text = str(error)
     request = _REQUEST.search(text)
     if request is None:
-        return _short(text) or type(error).__name__
+        return _shortened(text) or type(error).__name__
     answer = _ANSWER.search(request["answer"])
     if answer is None:
-        return f"{_short(request['answer'])} ({request['url']})"
+        return f"{_shortened(request['answer'])} ({request['url']})"
     code = _CODE.search(request["answer"])
-    told = f", {code['code']}" if code else ""
-    return f"{answer['status'].strip()}{told} ({request['url']})"
+    name = f", {code['code']}" if code else ""
+    return f"{answer['status'].strip()}{name} ({request['url']})"
 
 
-def way_out(error: BaseException) -> str:
+def failure_hint(error: BaseException) -> str:
     """What may help; in any case that nothing here is lost."""
     text = str(error)
     if _METADATA in text or re.search(r"status code: 40[13]\b", text):
@@ -43,5 +43,5 @@ def way_out(error: BaseException) -> str:
     return f"{_ADDRESS} {_INTACT}" if "error sending request" in text else _INTACT
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     return text.split("\n", 1)[0].strip()[:_LONGEST]

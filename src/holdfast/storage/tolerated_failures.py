@@ -56,6 +56,6 @@ class ToleratedFailures:
             return list(self._found.values())
 
 
-def joined(parts: Iterable[ToleratedFailures]) -> list[ToleratedFailure]:
+def merge_failures(parts: Iterable[ToleratedFailures]) -> list[ToleratedFailure]:
     """The failures of several parts, by name; each name belongs to one part."""
     return sorted((failure for part in parts for failure in part.all()), key=lambda failure: failure.what)

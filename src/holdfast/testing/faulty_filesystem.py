@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from holdfast.storage.filesystem import AppendFile, FileSystem, ReadFile
 
-OPERATIONS = (
+FILESYSTEM_OPERATIONS = (
     "create",
     "write",
     "sync",
@@ -43,8 +43,10 @@ class FaultyFileSystem:
 
     def __init__(self, inner: FileSystem, faults: list[InjectedFault]) -> None:
         for fault in faults:
-            if fault.operation not in OPERATIONS:
-                raise ValueError(f"no operation {fault.operation!r}; operations are: {', '.join(OPERATIONS)}")
+            if fault.operation not in FILESYSTEM_OPERATIONS:
+                raise ValueError(
+                    f"no operation {fault.operation!r}; operations are: {', '.join(FILESYSTEM_OPERATIONS)}"
+                )
         self._inner = inner
         self._faults = faults
         self._counts: Counter[InjectedFault] = Counter()

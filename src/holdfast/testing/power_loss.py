@@ -13,7 +13,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-Tree = dict[str, bytes | None]
+CrashState = dict[str, bytes | None]
 """A state of the disk: relative path → content, None for a directory."""
 _Form = TypeVar("_Form")
 
@@ -74,7 +74,7 @@ def torn_forms(data: bytes) -> list[bytes | None]:
     return [None, *(data[:cut] for cut in cuts), *zeroed, data]
 
 
-def _content(node: FileNode, forms: Sequence[bytes | None]) -> bytes:
+def _surviving_content(node: FileNode, forms: Sequence[bytes | None]) -> bytes:
     """The durable bytes and what is left of each later write; one may survive another before it, over zeros."""
     content, gap = node.durable, 0
     for write, form in zip(node.pending, forms, strict=True):
@@ -89,7 +89,7 @@ def _content(node: FileNode, forms: Sequence[bytes | None]) -> bytes:
 def file_states(node: FileNode) -> list[bytes]:
     """Every content a file may have after a power loss."""
     choices = itertools.product(*(torn_forms(write) for write in node.pending))
-    return list(dict.fromkeys(_content(node, forms) for forms in choices))
+    return list(dict.fromkeys(_surviving_content(node, forms) for forms in choices))
 
 
 def _change_forms(change: dict[str, Node | None]) -> list[dict[str, Node | None]]:
@@ -105,7 +105,7 @@ def _entries(node: DirectoryNode, forms: Sequence[dict[str, Node | None]]) -> di
     return entries
 
 
-def crash_states(node: Node, at: str = "") -> Iterator[Tree]:
+def crash_states(node: Node, at: str = "") -> Iterator[CrashState]:
     """Every state of the disk below `node` that a power loss at this moment may leave."""
     if isinstance(node, FileNode):
         for content in file_states(node):
@@ -120,21 +120,21 @@ def crash_states(node: Node, at: str = "") -> Iterator[Tree]:
             yield _tree(at, zip(names.values(), combination, strict=True))
 
 
-def any_crash_state(node: Node, chance: random.Random, at: str = "") -> Tree:
+def random_crash_state(node: Node, chance: random.Random, at: str = "") -> CrashState:
     """One of the states that `crash_states` gives, chosen by chance."""
 
     def pick(forms: Sequence[_Form]) -> _Form:
         return chance.choice(forms)
 
     if isinstance(node, FileNode):
-        return {at: _content(node, [pick(torn_forms(write)) for write in node.pending])}
+        return {at: _surviving_content(node, [pick(torn_forms(write)) for write in node.pending])}
     entries = _entries(node, [pick(_change_forms(change)) for change in node.pending])
-    chosen = {id(child): any_crash_state(child, chance) for child in entries.values()}
+    chosen = {id(child): random_crash_state(child, chance) for child in entries.values()}
     return _tree(at, (([name], chosen[id(child)]) for name, child in entries.items()))
 
 
-def _tree(at: str, children: Iterable[tuple[list[str], Tree]]) -> Tree:
-    tree: Tree = {at: None} if at else {}
+def _tree(at: str, children: Iterable[tuple[list[str], CrashState]]) -> CrashState:
+    tree: CrashState = {at: None} if at else {}
     for names, below in children:
         for name in names:
             place = f"{at}/{name}".lstrip("/")

@@ -1,4 +1,4 @@
-"""A FileSystem that remembers what was done, so that every state a power loss may leave behind can be told.
+"""A FileSystem that remembers what was done, so that every state a power loss may leave behind can be computed.
 
 `crash_states(fs.tree)` gives them for the present moment. Locks and their file leave no trace in the model.
 """
@@ -10,31 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.storage.filesystem import AppendFile, FileSystem, ReadFile
-from holdfast.testing.power_loss import (
-    DirectoryNode,
-    FileNode,
-    Node,
-    Tree,
-    any_crash_state,
-    crash_states,
-    file_states,
-    torn_forms,
-)
-
-__all__ = [
-    "DirectoryNode",
-    "FileNode",
-    "Node",
-    "RecordingFileSystem",
-    "Tree",
-    "any_crash_state",
-    "crash_states",
-    "file_states",
-    "torn_forms",
-]
+from holdfast.testing.power_loss import DirectoryNode, FileNode, Node
 
 
-def _look_away() -> None:
+def _watch_nothing() -> None:
     pass
 
 
@@ -50,7 +29,7 @@ class RecordingFileSystem:
         self._lock = threading.RLock()
         self.tree = DirectoryNode()
         self.operations = 0
-        self.watch: Callable[[], None] = _look_away
+        self.watch: Callable[[], None] = _watch_nothing
 
     def _node(self, path: Path) -> Node:
         node: Node = self.tree
@@ -152,7 +131,7 @@ class _RecordingAppendFile:
 
     def sync(self) -> None:
         with self._lock:
-            _sync(self._inner, self._node)
+            _sync_node(self._inner, self._node)
             self._fs.did()
 
     def close(self) -> None:
@@ -171,14 +150,14 @@ class _RecordingReadFile:
 
     def sync(self) -> None:
         with self._lock:
-            _sync(self._inner, self._node)
+            _sync_node(self._inner, self._node)
             self._fs.did()
 
     def close(self) -> None:
         self._inner.close()
 
 
-def _sync(file: AppendFile | ReadFile, node: FileNode) -> None:
+def _sync_node(file: AppendFile | ReadFile, node: FileNode) -> None:
     try:
         file.sync()
     except OSError:

@@ -12,7 +12,7 @@ from holdfast.engine.opening.examine import Examiner, ResumePlan
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.reader import RunReader
 from holdfast.spec import EvalSpec
-from holdfast.storage.leases.local import find_holder, held
+from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.tasks import Task
 
 
@@ -31,7 +31,7 @@ def examine_beside_session(
             return Examiner(reader, offered, tasks).examine()
         except ResumeAborted:
             if (holder := find_holder(reader.fs, reader.layout.root)) is not None:
-                raise held(reader.layout.root, holder) from None
+                raise run_held(reader.layout.root, holder) from None
             reader.refresh()
             if len(reader.sessions) == count:
                 raise

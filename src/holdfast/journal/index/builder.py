@@ -22,7 +22,7 @@ from holdfast.journal.index.database import STATE_COLUMNS, ClosingRule, IndexDat
 from holdfast.journal.reader import Journal, SegmentFile, SegmentWalk, hash_parts
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_scan import SegmentScan
-from holdfast.journal.segment_state import SegmentState, state_of
+from holdfast.journal.segment_state import SegmentState, scanned_state
 from holdfast.storage import crashpoints
 
 _BATCH_ROWS = 20_000
@@ -256,7 +256,7 @@ class IndexBuilder:
 
     def _save(self, number: int, segment: SegmentFile, scan: SegmentScan, hash_: bytes, *, start: int) -> bool:
         """Notes what was read; False, and nothing is noted, if a footer counts other frames than were found."""
-        state = state_of(segment, scan)
+        state = scanned_state(segment, scan)
         damage = list(scan.damage)
         if start:
             before, old_damage = self._saved_state(number)

@@ -8,11 +8,11 @@ that cannot be written, in a temporary file of this process. Why is kept in `not
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,7 +200,7 @@ def _journal_path(path: Path) -> Path:
 
 def _file_hash(path: Path) -> bytes:
     with path.open("rb") as stream:
-        return file_digest(stream, "sha256").digest()
+        return hashlib.file_digest(stream, "sha256").digest()
 
 
 def has_its_sum(path: Path) -> bool:

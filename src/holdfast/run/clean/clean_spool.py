@@ -20,8 +20,8 @@ from holdfast.run.remote.run_objects import WANTED
 from holdfast.run.remote.upload_lag import LAG
 from holdfast.run.remote.uploader import newest_session
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
-from holdfast.storage.leases.local import find_holder, held
-from holdfast.storage.leases.remote import RemoteLease, find_remote_holder
+from holdfast.storage.leases.local import find_holder, run_held
+from holdfast.storage.leases.remote import RemoteLease, find_published_lease
 from holdfast.storage.object_store import ObjectStore
 
 _FILES = {"config.yaml", "serving.yaml"}
@@ -78,8 +78,8 @@ def empty_spool(url: str, root: Path, *, dry_run: bool = False) -> Emptied:
 
 def _refuse_if_held(store: ObjectStore, root: Path) -> None:
     if root.is_dir() and (holder := find_holder(RealFileSystem(), root)):
-        raise held(root, holder)
-    published = find_remote_holder(store)
+        raise run_held(root, holder)
+    published = find_published_lease(store)
     if published is not None and published.is_current():
         raise RunHeld(f"The run {store.url} is being executed by {published.holder}.", hint="Wait for it, or stop it.")
 

@@ -25,9 +25,9 @@ from holdfast.run.core.run_id import check_openable, find_run_id
 from holdfast.run.fold.missing_scores import lacking_scores
 from holdfast.run.verify.verify import verify_run
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
-from holdfast.storage.exchange import UNSUPPORTED, exchange
+from holdfast.storage.directory_exchange import EXCHANGE_UNSUPPORTED, exchange_directories
 from holdfast.storage.filesystem import FileSystem
-from holdfast.storage.leases.local import find_holder, held
+from holdfast.storage.leases.local import find_holder, run_held
 
 _BUILDING = ".journal.cleaning-"
 _BLOB = re.compile(r"[0-9a-f]{32}|\..*\.tmp")
@@ -91,7 +91,7 @@ def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = No
     check_openable(root, fs)
     if dry_run:
         if holder := find_holder(fs, root):
-            raise held(root, holder)
+            raise run_held(root, holder)
         return _survey(root, fs)[0]
     lease = take_lease(fs, root)
     try:
@@ -204,9 +204,9 @@ def _build(old: Journal, new: Journal, drop: _Transcripts) -> int:
 
 def _exchange(building: Path, journal: Path) -> None:
     try:
-        exchange(building, journal)
+        exchange_directories(building, journal)
     except OSError as error:
-        if error.errno not in UNSUPPORTED:
+        if error.errno not in EXCHANGE_UNSUPPORTED:
             raise
         raise UsageError(
             f"The filesystem of {journal} cannot exchange two directories in one step; nothing was deleted.",

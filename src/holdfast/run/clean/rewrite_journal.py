@@ -14,8 +14,17 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import RunDamaged
-from holdfast.journal import Damage, Journal, SegmentFile, SegmentId, SegmentPin, SegmentState, cross_check, state_of
-from holdfast.journal.reader import Seen
+from holdfast.journal import (
+    Damage,
+    Journal,
+    SegmentFile,
+    SegmentId,
+    SegmentPin,
+    SegmentState,
+    cross_check,
+    scanned_state,
+)
+from holdfast.journal.reader import SeenFrames
 from holdfast.journal.segment import SegmentWriter
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.codec import classify, decode
@@ -32,7 +41,7 @@ class Rewriter:
 
     def __init__(self, journal: Journal, directory: Path, drop: Drop) -> None:
         self._journal, self._directory, self._drop = journal, directory, drop
-        self._seen = Seen()
+        self._seen = SeenFrames()
         self._pins: dict[SegmentId, SegmentPin] = {}
         self._next_seq: dict[tuple[int, int], int] = {}
 
@@ -123,7 +132,7 @@ def _read(journal: Journal, states: list[SegmentState], damage: list[Damage]) ->
         with journal.scan(segment) as scan:
             for frame in scan.frames():
                 yield from scan.lines(frame)
-        states.append(state_of(segment, scan))
+        states.append(scanned_state(segment, scan))
         damage += scan.damage
 
 

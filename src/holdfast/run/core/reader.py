@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from holdfast.journal import BlobStore, ClosingRule, Damage, Index, IndexRow, Journal, RecordId, SegmentPin
 from holdfast.journal.segment import SegmentId
-from holdfast.journal.segment_state import never_brought
+from holdfast.journal.segment_state import unseen_successors
 from holdfast.run.core.codec import citation, cited_blob, classify, decode
 from holdfast.run.core.consistency_notes import notes_of
 from holdfast.run.core.layout import Layout
@@ -179,7 +179,7 @@ class RunReader:
         if not self.layout.recovered.exists():
             return []
         pins = [*self.pins(), *self.index.gone()]
-        return [ident for ident in never_brought(self.index.states(), pins) if ident not in self.lost()]
+        return [ident for ident in unseen_successors(self.index.states(), pins) if ident not in self.lost()]
 
     @property
     def place(self) -> str:

@@ -18,11 +18,11 @@ from holdfast.journal import (
     SegmentPin,
     SegmentState,
     cross_check,
-    state_of,
+    scanned_state,
 )
 from holdfast.journal.frame import Frame, RecordId
 from holdfast.journal.segment_scan import SegmentScan
-from holdfast.journal.segment_state import never_brought
+from holdfast.journal.segment_state import unseen_successors
 from holdfast.run.core.codec import cited_blob, classify, decode
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import KEPT, SessionEndRecord, SessionRecord
@@ -59,7 +59,7 @@ class Survey:
         for frame in scan.frames():
             self._pick(scan, frame, finished, lines)
         with self._lock:
-            self._states[segment.ident], self._damage[segment.ident] = state_of(segment, scan), scan.damage
+            self._states[segment.ident], self._damage[segment.ident] = scanned_state(segment, scan), scan.damage
             self._newer = max(self._newer, scan.newer_format)
             self._lines |= lines
             self._db.executemany("INSERT OR IGNORE INTO finished VALUES (?)", sorted(finished))
@@ -124,4 +124,4 @@ class Survey:
         ]
 
     def _never_brought(self, pins: list[SegmentPin]) -> list[SegmentId]:
-        return never_brought(self._states.values(), pins) if self.layout.recovered.exists() else []
+        return unseen_successors(self._states.values(), pins) if self.layout.recovered.exists() else []

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from holdfast.errors import StorageFailure
 from holdfast.journal import SegmentFile, SegmentId
-from holdfast.journal.segment import parse_name, where_of
-from holdfast.journal.segment_salvage import Copy, splice
+from holdfast.journal.segment import parse_name, segment_location
+from holdfast.journal.segment_salvage import SegmentCopy, merge_copies
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.run_id import ids_in
@@ -149,7 +149,7 @@ class _Bringing:
         parsed = parse_name(target.name)
         if parsed is None or not entry.key.startswith("journal/") or not target.exists():
             return False
-        own = Copy(self._fs, target, self._run, parsed[0])
+        own = SegmentCopy(self._fs, target, self._run, parsed[0])
         return bool(own.damage) or (parsed[1] and own.footer is None)
 
     def _take(self, entry: StoredObject, fetched: Path | None, brought: DownloadedRun) -> DownloadedRun:
@@ -168,7 +168,7 @@ class _Bringing:
 
     def _take_segment(self, temporary: Path, target: Path, warnings: list[str]) -> bool:
         """Looks at a fetched segment; whether it is worth having."""
-        parsed, runs, where = parse_name(target.name), ids_in(self._fs, temporary), where_of(target)
+        parsed, runs, where = parse_name(target.name), ids_in(self._fs, temporary), segment_location(target)
         if parsed and not parsed[1] and not runs:
             # As a session leaves it that ended before its last segment held a whole header; nothing of it is lost.
             return not target.exists()
@@ -200,10 +200,10 @@ class _Bringing:
 
     def _join(self, temporary: Path, target: Path, ident: SegmentId) -> bool:
         """Puts what is sound here and there together; whether that is more than was here."""
-        here, there = (Copy(self._fs, path, self._run, ident) for path in (target, temporary))
+        here, there = (SegmentCopy(self._fs, path, self._run, ident) for path in (target, temporary))
         if not here.lacks(there):
             return False
         both = temporary.with_suffix(".both")
-        splice(self._fs, [here, there], both)
+        merge_copies(self._fs, [here, there], both)
         both.replace(temporary)
         return True

@@ -19,8 +19,8 @@ from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import SessionEndRecord, SessionRecord
 from holdfast.run.remote.run_objects import id_in_store
-from holdfast.storage.leases.remote import Published, find_remote_holder
-from holdfast.storage.object_store import ObjectStore, RemoteFile, StoredObject
+from holdfast.storage.leases.remote import PublishedLease, find_published_lease
+from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
 _TAIL, _LARGE_TAIL = 64 << 10, 4 << 20
 """How many of a segment's last bytes are read to find its last frame, and how many at most if it does not fit there."""
@@ -48,7 +48,7 @@ def peek_run(store: ObjectStore, segments: list[StoredObject]) -> RunPeek:
         StorageFailure: the store does not answer.
     """
     looking = _Looking(store, segments)
-    published = find_remote_holder(store)
+    published = find_published_lease(store)
     age = max(time.time() - max(entry.at for entry in segments), 0.0)
     if published is not None and published.is_current():
         return RunPeek("running", published.finished, published.planned, age)
@@ -70,7 +70,7 @@ def _ended(end: SessionEndRecord, present: set[SegmentId], age: float) -> RunPee
     return RunPeek("complete" if is_complete else "incomplete", end.finished, end.planned, age)
 
 
-def _told(published: Published) -> str:
+def _told(published: PublishedLease) -> str:
     late = f", with {published.behind} segments not uploaded" if published.behind else ""
     return f"The count is what its machine last told{late}."
 
@@ -113,4 +113,4 @@ class _Looking:
         return None
 
     def _scan(self, ident: SegmentId, entry: StoredObject, *, start: int = 0) -> SegmentScan:
-        return SegmentScan(RemoteFile(self._store, entry), self._run, ident, entry.key, start=start)
+        return SegmentScan(ObjectReadFile(self._store, entry), self._run, ident, entry.key, start=start)

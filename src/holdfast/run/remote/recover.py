@@ -29,7 +29,7 @@ from holdfast.run.remote.uploader import spool_root
 from holdfast.run.session.create import make_directories, refuse_existing
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, write_atomically
-from holdfast.storage.leases.remote import find_remote_holder
+from holdfast.storage.leases.remote import find_published_lease
 from holdfast.storage.object_store import ObjectStore, StoredObject
 
 
@@ -156,7 +156,7 @@ def _give_name(fs: FileSystem, building: Path, root: Path) -> None:
 
 
 def _told(store: ObjectStore, root: Path, brought: DownloadedRun, survey: Survey) -> Recovered:
-    published = find_remote_holder(store)
+    published = find_published_lease(store)
     return Recovered(
         run=str(root),
         url=store.url,

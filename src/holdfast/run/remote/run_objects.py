@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast.errors import NotARun
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.run_id import ids_at
-from holdfast.storage.object_store import ObjectStore, RemoteFile, StoredObject
+from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
 WANTED = ("journal/", "inputs/", "blobs/", "artifacts/")
 _FILES = ("config.yaml", "serving.yaml")
@@ -40,7 +40,7 @@ def id_in_store(store: ObjectStore, entries: list[StoredObject]) -> bytes:
         StorageFailure: the store does not answer.
     """
     for entry in entries:
-        if entry.key.startswith("journal/") and (found := ids_at(partial(RemoteFile(store, entry).read_at, 0))):
+        if entry.key.startswith("journal/") and (found := ids_at(partial(ObjectReadFile(store, entry).read_at, 0))):
             return found[0]
     raise NotARun(f"Nothing legible is in the journal at {store.url}.", hint="Its segments are damaged at their start.")
 

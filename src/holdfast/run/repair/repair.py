@@ -44,7 +44,7 @@ from holdfast.run.session.open import open_session
 from holdfast.run.session.session import RunSession
 from holdfast.storage import RealFileSystem, take_lease
 from holdfast.storage.filesystem import FileSystem
-from holdfast.storage.leases.local import find_holder, held
+from holdfast.storage.leases.local import find_holder, run_held
 
 _TOGETHER = 1000
 _TRIAL = b'"type":"trial"'
@@ -110,7 +110,7 @@ class _Work:
         except NotARun as error:
             return self._without_journal(error)
         if holder := find_holder(self.fs, self.layout.root):
-            raise held(self.layout.root, holder)
+            raise run_held(self.layout.root, holder)
         return self._with_journal()
 
     # A run whose journal is there.

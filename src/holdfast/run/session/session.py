@@ -23,8 +23,8 @@ from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import FAILURE, FAILURES, NoteRecord, Record, SessionEndRecord, SessionRecord
 from holdfast.run.remote.uploader import Uploader
 from holdfast.storage import Lease
-from holdfast.storage.leases.remote import BothLeases, RemoteLease
-from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, joined
+from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
+from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, merge_failures
 
 _LEASE_SECONDS = 0.2
 
@@ -63,7 +63,7 @@ class RunSession:
 
     def failures(self) -> list[ToleratedFailure]:
         """What has failed in this session and stopped nothing."""
-        return joined(self._sources)
+        return merge_failures(self._sources)
 
     @property
     def number(self) -> int:
@@ -106,7 +106,7 @@ class RunSession:
 
     def go_remote(self, lease: RemoteLease, uploader: Uploader, *, counts_when_up: bool) -> None:
         """From now on the run is also in a store: under its lease, and uploaded as it grows."""
-        self._lease = BothLeases(self._lease, lease)
+        self._lease = LocalAndRemoteLease(self._lease, lease)
         self.uploader, self.counts_when_up = uploader, counts_when_up
         lease.progress = lambda: (self.finished_now(), self.session.planned)
         lease.behind = lambda: uploader.lag.segments

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.journal import Damage, DamageKind, SegmentId, SegmentPin, SegmentState, cross_check, state_of
-from holdfast.journal.reader import Seen, SegmentWalk
+from holdfast.journal import Damage, DamageKind, SegmentId, SegmentPin, SegmentState, cross_check, scanned_state
+from holdfast.journal.reader import SeenFrames, SegmentWalk
 from holdfast.run.core.codec import Envelope, citation, decode
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import AnyRecord, SessionEndRecord, SessionRecord, TrialRecord
@@ -140,7 +140,7 @@ def verify_run(reader: RunReader, deep: Deep | None = None) -> Verification:
 
 def _read_all(reader: RunReader, count: _Count, deep: Deep | None) -> tuple[list[SegmentState], list[Damage]]:
     """Counts every record once; what the segments were found to hold, and what is wrong within them, in order."""
-    seen, walk = Seen(), SegmentWalk(reader.journal)
+    seen, walk = SeenFrames(), SegmentWalk(reader.journal)
     states: list[SegmentState] = []
     found: dict[SegmentId, list[Damage]] = {}
     for segment in walk:
@@ -153,7 +153,7 @@ def _read_all(reader: RunReader, count: _Count, deep: Deep | None) -> tuple[list
                         deep.take(record, frame.record_id(place))
         walk.follow(segment, scan)
         found[segment.ident] = scan.damage
-        states.append(state_of(segment, scan))
+        states.append(scanned_state(segment, scan))
     count.sort()
     return states, [item for ident in sorted(found) for item in found[ident]]
 

@@ -1,4 +1,4 @@
-"""Who holds a run: enough to name the process, and to tell whether it still lives where that can be told.
+"""The holder of a lease: enough to name the process, and to find out whether it still runs where that is possible.
 
 A process id alone proves nothing: it is used again after a restart, and means another process in another
 container. So the start time, the boot and the process-id namespace stand beside it.
@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 
-class Holder(msgspec.Struct, frozen=True):
+class LeaseHolder(msgspec.Struct, frozen=True):
     """One process, named so that it cannot be confused with another."""
 
     host: str
@@ -31,7 +31,7 @@ class Holder(msgspec.Struct, frozen=True):
         return f"process {self.pid} on {self.host} since {self.since}"
 
 
-def _first_line(path: str) -> str:
+def _read_kernel_file(path: str) -> str:
     with contextlib.suppress(OSError):
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     return ""
@@ -45,7 +45,7 @@ def _pid_namespace() -> str:
 
 def start_ticks(pid: int) -> int:
     """When the process with this id started, in clock ticks since boot; 0 where there is none."""
-    stat = _first_line(f"/proc/{pid}/stat")
+    stat = _read_kernel_file(f"/proc/{pid}/stat")
     fields = stat.rpartition(")")[2].split()
     # A zombie has ended, though its entry is still there.
     if len(fields) < 20 or fields[0] == "Z":
@@ -53,11 +53,11 @@ def start_ticks(pid: int) -> int:
     return int(fields[19])
 
 
-def this_process() -> Holder:
+def this_process() -> LeaseHolder:
     """The holder that this process would be."""
-    return Holder(
+    return LeaseHolder(
         host=socket.gethostname(),
-        boot=_first_line("/proc/sys/kernel/random/boot_id"),
+        boot=_read_kernel_file("/proc/sys/kernel/random/boot_id"),
         namespace=_pid_namespace(),
         pid=os.getpid(),
         started=start_ticks(os.getpid()),
@@ -65,7 +65,7 @@ def this_process() -> Holder:
     )
 
 
-def is_alive(holder: Holder) -> bool | None:
+def is_alive(holder: LeaseHolder) -> bool | None:
     """Whether the holder still runs; None where this process cannot tell (another host or container)."""
     here = this_process()
     # A host's name says nothing: two machines may share it. A boot and a namespace are one kernel's, and one /proc.
@@ -74,9 +74,9 @@ def is_alive(holder: Holder) -> bool | None:
     return start_ticks(holder.pid) == holder.started != 0
 
 
-def decode_holder(data: bytes) -> Holder | None:
+def decode_holder(data: bytes) -> LeaseHolder | None:
     """The holder written in a lease file, or None if nothing legible is."""
     try:
-        return msgspec.json.decode(data.split(b"\n", 1)[0], type=Holder)
+        return msgspec.json.decode(data.split(b"\n", 1)[0], type=LeaseHolder)
     except msgspec.MsgspecError:
         return None

@@ -26,7 +26,7 @@ import msgspec
 
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.storage.filesystem import FileSystem
-from holdfast.storage.leases.holder import Holder, decode_holder, is_alive, this_process
+from holdfast.storage.leases.holder import LeaseHolder, decode_holder, is_alive, this_process
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
@@ -50,7 +50,9 @@ class Lease(Protocol):
     def release(self) -> None: ...
 
 
-class _LockLease:
+class _FileLockLease:
+    """A lease that is the kernel's lock on the file `lease`."""
+
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.failures = ToleratedFailures()
@@ -99,10 +101,10 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
 
 def _take_lock(fs: FileSystem, run: Path) -> Lease:
     path = run / "lease"
-    holder: Holder | None = None
+    holder: LeaseHolder | None = None
     for attempt in range(_ATTEMPTS):
         if (fd := fs.lock(path)) is not None:
-            return _LockLease(fd)
+            return _FileLockLease(fd)
         # A reader that only looks who holds the run takes the lock for an instant, and writes no name; a name that
         # stands there then is a dead holder's.
         holder = decode_holder(path.read_bytes())
@@ -110,26 +112,26 @@ def _take_lock(fs: FileSystem, run: Path) -> Lease:
         if alive or (alive is None and attempt >= _ATTEMPTS_FAR):
             break
         time.sleep(_PAUSE_SECONDS)
-    raise held(run, holder)
+    raise run_held(run, holder)
 
 
-def held(run: Path, holder: Holder | None) -> RunHeld:
+def run_held(run: Path, holder: LeaseHolder | None) -> RunHeld:
     """The error that says who executes the run."""
     who = str(holder) if holder else "another process"
     return RunHeld(f"The run {run} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
 
 
-def find_holder(fs: FileSystem, run: Path) -> Holder | None:
+def find_holder(fs: FileSystem, run: Path) -> LeaseHolder | None:
     """Who executes the run at this moment, or None; for display only."""
     path = run / "lease"
-    if not path.exists() and not _newest(run):
+    if not path.exists() and not _newest_generation(run):
         return None
     try:
         fd = fs.lock(path)
     except OSError:
-        current = _newest(run)
-        holder = decode_holder(_read(run, current)) if current else None
-        return holder if holder and is_alive(holder) is not False and not _released(run, current) else None
+        current = _newest_generation(run)
+        holder = decode_holder(_read_generation(run, current)) if current else None
+        return holder if holder and is_alive(holder) is not False and not _is_released(run, current) else None
     if fd is None:
         return decode_holder(path.read_bytes())
     os.close(fd)
@@ -141,26 +143,28 @@ def _generations(run: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdigit())
 
 
-def _newest(run: Path) -> int:
+def _newest_generation(run: Path) -> int:
     return max(_generations(run), default=0)
 
 
-def _file(run: Path, generation: int) -> Path:
+def _generation_path(run: Path, generation: int) -> Path:
     return run / f"lease-{generation}"
 
 
-def _read(run: Path, generation: int) -> bytes:
+def _read_generation(run: Path, generation: int) -> bytes:
     try:
-        return _file(run, generation).read_bytes()
+        return _generation_path(run, generation).read_bytes()
     except FileNotFoundError:
         return b""
 
 
-def _released(run: Path, generation: int) -> bool:
-    return _read(run, generation).endswith(b"released\n")
+def _is_released(run: Path, generation: int) -> bool:
+    return _read_generation(run, generation).endswith(b"released\n")
 
 
 class _HeartbeatLease:
+    """A lease without locks: a file of this generation, rewritten every few seconds."""
+
     def __init__(self, run: Path, generation: int, fd: int, lifetime_seconds: float) -> None:
         self._run, self._generation, self._fd = run, generation, fd
         self._lifetime_seconds = lifetime_seconds
@@ -179,7 +183,7 @@ class _HeartbeatLease:
         self._beats += 1
         try:
             os.pwrite(self._fd, self._line + f"{self._beats} {word}\n".encode(), 0)
-            newest = _newest(self._run)
+            newest = _newest_generation(self._run)
         except OSError as error:
             self.failures.note(_LEASE, error)
             return
@@ -219,40 +223,40 @@ def _take_without_locks(run: Path, lifetime_seconds: float) -> Lease:
         RuntimeWarning,
         stacklevel=3,
     )
-    current = _newest(run)
-    if current and not _released(run, current):
+    current = _newest_generation(run)
+    if current and not _is_released(run, current):
         _refuse_if_alive(run, current, lifetime_seconds)
     try:
-        fd = os.open(_file(run, current + 1), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fd = os.open(_generation_path(run, current + 1), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     except FileExistsError:
-        raise held(run, _named_holder(run, current + 1)) from None
-    if _newest(run) != current + 1:
+        raise run_held(run, _named_holder(run, current + 1)) from None
+    if _newest_generation(run) != current + 1:
         os.close(fd)
-        _file(run, current + 1).unlink(missing_ok=True)
-        raise held(run, _named_holder(run, _newest(run)))
+        _generation_path(run, current + 1).unlink(missing_ok=True)
+        raise run_held(run, _named_holder(run, _newest_generation(run)))
     for generation in _generations(run)[:-1]:
-        _file(run, generation).unlink(missing_ok=True)
+        _generation_path(run, generation).unlink(missing_ok=True)
     return _HeartbeatLease(run, current + 1, fd, lifetime_seconds)
 
 
-def _named_holder(run: Path, generation: int) -> Holder | None:
+def _named_holder(run: Path, generation: int) -> LeaseHolder | None:
     """Who has just created a lease file; its name follows in an instant."""
     for _ in range(_ATTEMPTS_FAR):
-        if holder := decode_holder(_read(run, generation)):
+        if holder := decode_holder(_read_generation(run, generation)):
             return holder
         time.sleep(_PAUSE_SECONDS)
     return None
 
 
 def _refuse_if_alive(run: Path, generation: int, lifetime_seconds: float) -> None:
-    before = _read(run, generation)
+    before = _read_generation(run, generation)
     holder = decode_holder(before)
     alive = is_alive(holder) if holder else None
     if alive:
-        raise held(run, holder)
+        raise run_held(run, holder)
     if alive is None:
         deadline = time.monotonic() + lifetime_seconds
         while time.monotonic() < deadline:
             time.sleep(min(_PAUSE_SECONDS, lifetime_seconds))
-            if _read(run, generation) != before:
-                raise held(run, holder or _named_holder(run, generation))
+            if _read_generation(run, generation) != before:
+                raise run_held(run, holder or _named_holder(run, generation))

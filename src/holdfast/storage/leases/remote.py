@@ -19,13 +19,12 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import ConfigurationError, RunHeld, StorageFailure
-from holdfast.storage.leases.holder import Holder, is_alive, this_process
-from holdfast.storage.leases.local import Lease
+from holdfast.storage.leases.holder import LeaseHolder, is_alive, this_process
+from holdfast.storage.leases.local import LIFETIME_SECONDS, Lease
 from holdfast.storage.object_store import ObjectStore
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
-KEY = "lease.json"
-LIFETIME_SECONDS = 30.0
+LEASE_KEY = "lease.json"
 
 
 def lifetime_seconds() -> float:
@@ -44,10 +43,10 @@ def lifetime_seconds() -> float:
     return seconds
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishedLease(msgspec.Struct, frozen=True):
     """What the lease object says."""
 
-    holder: Holder
+    holder: LeaseHolder
     beat: int
     finished: int
     planned: int
@@ -101,39 +100,39 @@ class RemoteLease:
         self._thread.start()
 
     def _take(self) -> str:
-        found = self._store.get(KEY)
+        found = self._store.get(LEASE_KEY)
         if found is None:
-            tag = self._store.put_new(KEY, self._content())
+            tag = self._store.put_new(LEASE_KEY, self._content())
         else:
-            published = read_published(found[0])
+            published = decode_published_lease(found[0])
             if published is not None:
                 self.session = max(self.session, published.session + 1)
             if published is not None and not published.released:
                 self._wait_for_silence(published, found[1])
-            tag = self._store.put_over(KEY, self._content(), found[1])
+            tag = self._store.put_over(LEASE_KEY, self._content(), found[1])
         if tag is None:
-            now = self._store.get(KEY)
-            raise _held(self._store, read_published(now[0]) if now else None)
+            now = self._store.get(LEASE_KEY)
+            raise _remote_run_held(self._store, decode_published_lease(now[0]) if now else None)
         return tag
 
-    def _wait_for_silence(self, published: Published, tag: str) -> None:
+    def _wait_for_silence(self, published: PublishedLease, tag: str) -> None:
         """Returns once the holder is known to be dead, or has not moved for a lifetime."""
         if is_alive(published.holder) is False:
             return
         deadline = time.monotonic() + self._lifetime
         while time.monotonic() < deadline:
             time.sleep(min(self._lifetime / 10, 1.0))
-            now = self._store.get(KEY)
+            now = self._store.get(LEASE_KEY)
             if now is None or now[1] != tag:
-                raise _held(self._store, published)
+                raise _remote_run_held(self._store, published)
 
     def _content(self, *, released: bool = False) -> bytes:
         self._beat += 1
         at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
-        told = Published(
+        published = PublishedLease(
             self._holder, self._beat, *self.progress(), at, released, session=self.session, behind=self.behind()
         )
-        return msgspec.json.encode(told)
+        return msgspec.json.encode(published)
 
     def is_held(self) -> bool:
         """Whether this process may begin and acknowledge work now."""
@@ -153,9 +152,9 @@ class RemoteLease:
                 return
             begun = time.monotonic()
             try:
-                tag = self._store.put_over(KEY, self._content(), self._tag)
+                tag = self._store.put_over(LEASE_KEY, self._content(), self._tag)
             except StorageFailure as failure:
-                self.failures.note(KEY, failure.message)
+                self.failures.note(LEASE_KEY, failure.message)
                 return
             if tag is None:
                 # An answer may have been lost on its way: then the object is ours all the same.
@@ -165,10 +164,10 @@ class RemoteLease:
 
     def _is_ours(self) -> bool:
         try:
-            found = self._store.get(KEY)
+            found = self._store.get(LEASE_KEY)
         except StorageFailure:
             return True
-        published = read_published(found[0]) if found else None
+        published = decode_published_lease(found[0]) if found else None
         if found is None or published is None or published.holder != self._holder:
             return False
         self._tag = found[1]
@@ -182,33 +181,33 @@ class RemoteLease:
         with self._lock:
             if not self.lost:
                 try:
-                    self._store.put_over(KEY, self._content(released=True), self._tag)
+                    self._store.put_over(LEASE_KEY, self._content(released=True), self._tag)
                 except StorageFailure:
                     # Then it runs out by itself.
                     return
 
 
-def read_published(data: bytes) -> Published | None:
+def decode_published_lease(data: bytes) -> PublishedLease | None:
     """What a lease object says, or None if it is not legible."""
     try:
-        return msgspec.json.decode(data, type=Published)
+        return msgspec.json.decode(data, type=PublishedLease)
     except msgspec.MsgspecError:
         return None
 
 
-def find_remote_holder(store: ObjectStore) -> Published | None:
-    """Who last published a lease, released or not; for display only."""
-    found = store.get(KEY)
-    return read_published(found[0]) if found else None
+def find_published_lease(store: ObjectStore) -> PublishedLease | None:
+    """The lease as its last holder published it, released or not; for display only."""
+    found = store.get(LEASE_KEY)
+    return decode_published_lease(found[0]) if found else None
 
 
-def _held(store: ObjectStore, published: Published | None) -> RunHeld:
+def _remote_run_held(store: ObjectStore, published: PublishedLease | None) -> RunHeld:
     who = str(published.holder) if published else "another process"
     return RunHeld(f"The run {store.url} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
 
 
-class BothLeases:
-    """A run in a store is held here and there."""
+class LocalAndRemoteLease:
+    """The lease of a run in a store: held only while both its directory and its object are."""
 
     def __init__(self, here: Lease, there: RemoteLease) -> None:
         self._here, self._there = here, there

@@ -13,11 +13,11 @@ from pathlib import Path
 
 _HERE = -100
 _EXCHANGE = 2
-UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV})
+EXCHANGE_UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV})
 """What a filesystem, or a system, says that cannot do it."""
 
 
-def exchange(one: Path, other: Path) -> None:
+def exchange_directories(one: Path, other: Path) -> None:
     """Gives each of two paths what the other has; durable once their directories are synced.
 
     Raises:
