@@ -57,7 +57,7 @@ class _Without:
 
 def no_sync(patch: Patch) -> None:
     """Frames are written and acknowledged, and never synced."""
-    patch.setattr(SegmentWriter, "_write", lambda self, frame: self._file.write(frame))
+    patch.setattr(SegmentWriter, "_write_synced", lambda self, frame: self._file.write(frame))
 
 
 def early_acknowledgement(patch: Patch) -> None:
@@ -65,11 +65,11 @@ def early_acknowledgement(patch: Patch) -> None:
 
     def write(self: JournalWriter, batch: list[Any]) -> None:
         if self._segment.bytes >= self._segment_bytes:
-            self._roll()
+            self._roll_segment()
         self.queue.acknowledge(batch, Origin(self._session, self._writer, self._segment.next_seq))
         self._segment.append([item.line for item in batch], [item.key for item in batch if item.key])
 
-    patch.setattr(JournalWriter, "_write", write)
+    patch.setattr(JournalWriter, "_write_batch", write)
 
 
 def forgiven_sync(patch: Patch) -> None:
@@ -80,12 +80,12 @@ def forgiven_sync(patch: Patch) -> None:
         with contextlib.suppress(OSError):
             self._file.sync()
 
-    patch.setattr(SegmentWriter, "_write", write)
+    patch.setattr(SegmentWriter, "_write_synced", write)
 
 
 def buffered(patch: Patch) -> None:
     """Frames after the first gather in the process, and reach the file when the segment is sealed."""
-    seal, write_through = SegmentWriter.seal, SegmentWriter._write
+    seal, write_through = SegmentWriter.seal, SegmentWriter._write_synced
 
     def write(self: SegmentWriter, frame: bytes) -> None:
         if self.frames:
@@ -97,7 +97,7 @@ def buffered(patch: Patch) -> None:
         self._file.write(b"".join(self.__dict__.pop("held", [])))
         seal(self, successor=successor)
 
-    patch.setattr(SegmentWriter, "_write", write)
+    patch.setattr(SegmentWriter, "_write_synced", write)
     patch.setattr(SegmentWriter, "seal", write_and_seal)
 
 
@@ -134,7 +134,7 @@ class _Reopening(_Without):
         recording = gated.inner
         while not isinstance(recording, RecordingFileSystem):
             recording = recording.inner
-        node = recording._node(path)
+        node = recording._node_at(path)
         assert isinstance(gated, GatedFileSystem) and isinstance(node, FileNode)
         return GatedAppendFile(_RecordingAppendFile(recording, recording._lock, node, _Appended(path)), gated, path)
 
@@ -173,7 +173,7 @@ def vouching_early(patch: Patch) -> None:
         following = old.ident._replace(number=old.ident.number + 1)
         self._segment = SegmentWriter(self._fs, self._directory, self._run, following, old.next_seq)
 
-    patch.setattr(JournalWriter, "_roll", roll)
+    patch.setattr(JournalWriter, "_roll_segment", roll)
 
 
 def unsynced_footer(patch: Patch) -> None:
@@ -286,7 +286,7 @@ def trusting_reader(patch: Patch) -> None:
             return None
         return Frame(header, offset, self._buffer.at(offset + HEADER_SIZE, header.stored))
 
-    patch.setattr(SegmentScan, "_checked", checked)
+    patch.setattr(SegmentScan, "_sound_frame", checked)
 
 
 def silent_reader(patch: Patch) -> None:

@@ -314,7 +314,7 @@ def test_a_file_is_no_directory(recorded, tmp_path):
     """The model refuses what the disk would."""
     put(recorded, tmp_path / "f", b"x")
     with pytest.raises(NotADirectoryError):
-        recorded._node(tmp_path / "f" / "g")
+        recorded._node_at(tmp_path / "f" / "g")
     with pytest.raises(NotADirectoryError):
         recorded._directory(tmp_path / "f")
     with pytest.raises(OSError, match="Not a directory"):

@@ -149,7 +149,7 @@ class CommitQueue:
                 return []
             if not self._pending:
                 return None
-            count = _fitting(self._pending)
+            count = _count_for_frame(self._pending)
             batch, self._pending = self._pending[:count], self._pending[count:]
             self._pending_bytes -= sum(len(record.line) for record in batch)
             self._room.notify_all()
@@ -220,7 +220,7 @@ class CommitQueue:
             wanted.set()
 
 
-def _fitting(records: list[QueuedRecord]) -> int:
+def _count_for_frame(records: list[QueuedRecord]) -> int:
     """How many records, at least one, make up a frame."""
     size = 0
     for count, record in enumerate(records):

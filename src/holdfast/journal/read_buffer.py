@@ -24,10 +24,10 @@ class ReadBuffer:
         begin = offset - self._start
         if begin < 0 or begin + size > len(self._data):
             self._start, begin = offset, 0
-            self._data = self._read(offset, min(max(size, BUFFER_BYTES), self.size - offset))
+            self._data = self._read_file(offset, min(max(size, BUFFER_BYTES), self.size - offset))
         return self._data[begin : begin + size]
 
-    def _read(self, offset: int, size: int) -> bytes:
+    def _read_file(self, offset: int, size: int) -> bytes:
         parts: list[bytes] = []
         while size > 0:
             try:

@@ -147,7 +147,7 @@ class SegmentWriter:
 
     def _append(self, kind: int, payload: bytes, raw: int, records: int, origin: Origin, keys: Sequence[str]) -> int:
         seq, digest = self.next_seq, payload_digest(payload)
-        self._write(self._header(kind, records, len(payload), raw, digest, origin) + payload)
+        self._write_synced(self._encoded_header(kind, records, len(payload), raw, digest, origin) + payload)
         for key in dict.fromkeys(keys):
             self._keys.setdefault(key, []).append(len(self._offsets))
         self._offsets.append(self.bytes)
@@ -157,12 +157,12 @@ class SegmentWriter:
         self.next_seq, self.last_digest = seq + 1, digest
         return seq
 
-    def _header(self, kind: int, records: int, stored: int, raw: int, digest: bytes, origin: Origin) -> bytes:
+    def _encoded_header(self, kind: int, records: int, stored: int, raw: int, digest: bytes, origin: Origin) -> bytes:
         return encode_header(
             Header(FORMAT, kind, self._run, *self.ident, records, self.next_seq, stored, raw, digest, origin)
         )
 
-    def _write(self, frame: bytes) -> None:
+    def _write_synced(self, frame: bytes) -> None:
         crashpoints.reach("frame.before-write")
         if crashpoints.is_armed("frame.half-written"):
             half = len(frame) // 2
@@ -187,7 +187,7 @@ class SegmentWriter:
         )
         raw = msgspec.json.encode(footer)
         payload = self._compressor.compress(raw)
-        head = self._header(FOOTER, self._records, len(payload), len(raw), payload_digest(payload), NO_ORIGIN)
+        head = self._encoded_header(FOOTER, self._records, len(payload), len(raw), payload_digest(payload), NO_ORIGIN)
         self._file.write(head + payload)
         self._file.sync()
         crashpoints.reach("segment.footer-synced")

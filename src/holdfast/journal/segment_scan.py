@@ -86,7 +86,7 @@ class SegmentScan:
         buffer, offset = self._buffer, self.end
         while offset < buffer.size:
             header = decode_header(buffer.at(offset, HEADER_SIZE))
-            frame = self._checked(header, offset) if header is not None else None
+            frame = self._sound_frame(header, offset) if header is not None else None
             if frame is None:
                 offset = self._resynchronise(offset, header)
             elif frame.header.kind == FOOTER and frame.header.format <= FORMAT:
@@ -97,7 +97,7 @@ class SegmentScan:
                 break
             else:
                 offset += frame.header.size
-                if self._take(frame, offset):
+                if self._accept(frame, offset):
                     yield frame
         self._check_footer()
 
@@ -109,7 +109,7 @@ class SegmentScan:
         buffer, offset, newest = self._buffer, self.end, 0
         while offset < buffer.size:
             header = decode_header(buffer.at(offset, HEADER_SIZE))
-            if header is None or not self._is_ours(header):
+            if header is None or not self._is_of_segment(header):
                 offset = self._find_header(offset + 1)
             elif header.kind == FOOTER and header.format <= FORMAT:
                 break
@@ -117,7 +117,7 @@ class SegmentScan:
                 offset += header.size
             else:
                 # As for any frame, what a header says counts only with its payload.
-                newest = max(newest, header.format if self._checked(header, offset) else 0)
+                newest = max(newest, header.format if self._sound_frame(header, offset) else 0)
                 offset = self._find_header(offset + HEADER_SIZE)
         return newest
 
@@ -137,7 +137,7 @@ class SegmentScan:
             self.damage.append(Damage(DamageKind.UNREADABLE, self._where, detail, frame.offset, header.size, lost))
         return records or []
 
-    def _checked(self, header: Header, offset: int) -> Frame | None:
+    def _sound_frame(self, header: Header, offset: int) -> Frame | None:
         """The frame if it is sound and ours."""
         if header.run != self._run or header[3:6] != self._ident or offset + header.size > self._buffer.size:
             return None
@@ -146,7 +146,7 @@ class SegmentScan:
             return None
         return Frame(header, offset, payload)
 
-    def _take(self, frame: Frame, end: int) -> bool:
+    def _accept(self, frame: Frame, end: int) -> bool:
         """Counts a sound frame; False for one that may not be read."""
         header = frame.header
         if header.format > FORMAT:
@@ -162,10 +162,10 @@ class SegmentScan:
             return False
         if self._next_seq and header.seq > self._next_seq:
             self._lose(self._next_seq, header.seq - 1, frame.offset)
-        self._count(frame, end)
+        self._count_frame(frame, end)
         return True
 
-    def _count(self, frame: Frame, end: int) -> None:
+    def _count_frame(self, frame: Frame, end: int) -> None:
         header = frame.header
         self.first_seq = self.first_seq or header.seq
         self.last_seq, self._next_seq = header.seq, header.seq + 1
@@ -183,9 +183,9 @@ class SegmentScan:
     def _resynchronise(self, offset: int, header: Header | None) -> int:
         """Reports the bytes from `offset` that are no frame of ours; where the next sound header stands."""
         # Only the header is passed over: bytes may be missing from the payload, and the next frame begin early.
-        found = self._find_header(offset + (HEADER_SIZE if header and self._is_ours(header) else 1))
+        found = self._find_header(offset + (HEADER_SIZE if header and self._is_of_segment(header) else 1))
         length = found - offset
-        if header is not None and not self._is_ours(header):
+        if header is not None and not self._is_of_segment(header):
             self._report(DamageKind.FOREIGN, offset, length, f"frames of {_origin_text(header, self._run)}")
         elif found == self._buffer.size and self._is_cut_off(header, offset):
             self._report(DamageKind.TORN, offset, length, f"{length} bytes of a frame that was never acknowledged")
@@ -193,7 +193,7 @@ class SegmentScan:
             self._report(DamageKind.UNREADABLE, offset, length, f"{length} bytes are not as they were written")
         return found
 
-    def _is_ours(self, header: Header) -> bool:
+    def _is_of_segment(self, header: Header) -> bool:
         return header.run == self._run and header[3:6] == self._ident
 
     def _is_cut_off(self, header: Header | None, offset: int) -> bool:
@@ -210,7 +210,7 @@ class SegmentScan:
             while hit >= 0:
                 whole = hit + HEADER_SIZE <= len(data)
                 header = decode_header(data, hit) if whole else decode_header(buffer.at(offset + hit, HEADER_SIZE))
-                if header is not None and self._is_ours(header):
+                if header is not None and self._is_of_segment(header):
                     return offset + hit
                 hit = data.find(MAGIC, hit + 1)
             # A magic may straddle two reads.

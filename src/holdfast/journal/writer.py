@@ -84,7 +84,7 @@ class JournalWriter:
         try:
             while (batch := self.queue.take()) is not None:
                 if batch:
-                    self._write(batch)
+                    self._write_batch(batch)
                 else:
                     self._roll_as_wanted()
             failure = None
@@ -96,16 +96,16 @@ class JournalWriter:
                 self.queue.fail(batch or [], failure)
             self.queue.end_roll()
 
-    def _write(self, batch: list[QueuedRecord]) -> None:
+    def _write_batch(self, batch: list[QueuedRecord]) -> None:
         if self._segment.bytes >= self._segment_bytes:
-            self._roll()
+            self._roll_segment()
         seq = self._segment.append([record.line for record in batch], [record.key for record in batch if record.key])
         self.queue.acknowledge(batch, Origin(self._session, self._writer, seq))
         crashpoints.reach("frame.acknowledged")
 
     # Segments.
 
-    def _roll(self) -> None:
+    def _roll_segment(self) -> None:
         """Begins the next segment, then seals the present one, whose footer may then vouch for its successor."""
         old = self._segment
         self._segment = SegmentWriter(self._fs, self._directory, self._run, old.ident.next, old.next_seq)
@@ -121,7 +121,7 @@ class JournalWriter:
 
     def _roll_as_wanted(self) -> None:
         if self._segment.frames:
-            self._roll()
+            self._roll_segment()
         self.queue.end_roll()
 
     def roll(self, seconds: float) -> None:
@@ -162,7 +162,7 @@ class JournalWriter:
         self._thread.join()
         try:
             if was_open and self.queue.failure is None:
-                self._finish(last)
+                self._seal_last(last)
         except OSError as error:
             failure = _write_failure(self._directory, error)
             self.queue.fail([], failure)
@@ -182,11 +182,11 @@ class JournalWriter:
             self._thread.join()
             self._segment.close()
 
-    def _finish(self, last: Callable[[list[SegmentPin]], bytes] | None) -> None:
+    def _seal_last(self, last: Callable[[list[SegmentPin]], bytes] | None) -> None:
         if last is not None:
             # One that was begun a moment ago, and has nothing in it yet, will do.
             if self._segment.frames:
-                self._roll()
+                self._roll_segment()
             crashpoints.reach("session.ending")
             self._segment.append([last(list(self._pins))], [])
         self._segment.seal(successor=False)

@@ -73,10 +73,10 @@ class ObjectStore:
             raise ConfigurationError(f"{url!r} is no URL of an object store.", hint=f"Use one of {', '.join(SCHEMES)}.")
         self.url = url.rstrip("/")
         self._obstore = _import_obstore()
-        self._store = self._open()
+        self._store = self._open_store()
 
-    def _open(self) -> Any:
-        retry = {"max_retries": 2, "retry_timeout": _seconds(10)}
+    def _open_store(self) -> Any:
+        retry = {"max_retries": 2, "retry_timeout": _timedelta(10)}
         client = {"timeout": "30s", "connect_timeout": "5s", "allow_http": True}
         try:
             return self._obstore.store.from_url(self.url, client_options=client, retry_config=retry)
@@ -240,7 +240,7 @@ def _import_obstore() -> Any:
     return obstore
 
 
-def _seconds(count: int) -> Any:
+def _timedelta(count: int) -> Any:
     from datetime import timedelta  # noqa: PLC0415 - only here
 
     return timedelta(seconds=count)

@@ -4,8 +4,8 @@
 - `RecordingFileSystem` remembers what was written and synced; `crash_states` and `random_crash_state` give what a power
   loss may leave of that.
 
-Both wrap another FileSystem, usually a `RealFileSystem` below a temporary directory. This module is public; no code that
-runs an evaluation imports it.
+Both wrap another FileSystem, usually a `RealFileSystem` below a temporary directory. This module is public; no code
+that runs an evaluation imports it.
 """
 
 from holdfast.storage.filesystem import RealFileSystem

@@ -31,7 +31,7 @@ class RecordingFileSystem:
         self.operations = 0
         self.watch: Callable[[], None] = _watch_nothing
 
-    def _node(self, path: Path) -> Node:
+    def _node_at(self, path: Path) -> Node:
         node: Node = self.tree
         for part in path.relative_to(self._root).parts:
             if not isinstance(node, DirectoryNode):
@@ -39,15 +39,15 @@ class RecordingFileSystem:
             node = node.entries[part]
         return node
 
-    def _find(self, path: Path) -> Node | None:
+    def _find_node(self, path: Path) -> Node | None:
         """The node at `path`; None for what lies outside the model."""
         try:
-            return self._node(path)
+            return self._node_at(path)
         except (KeyError, ValueError):
             return None
 
     def _directory(self, path: Path) -> DirectoryNode:
-        node = self._node(path)
+        node = self._node_at(path)
         if not isinstance(node, DirectoryNode):
             raise NotADirectoryError(str(path))
         return node
@@ -67,13 +67,13 @@ class RecordingFileSystem:
 
     def open(self, path: Path) -> ReadFile:
         with self._lock:
-            inner, node = self._inner.open(path), self._find(path)
+            inner, node = self._inner.open(path), self._find_node(path)
             return _RecordingReadFile(self, self._lock, node, inner) if isinstance(node, FileNode) else inner
 
     def rename(self, old: Path, new: Path) -> None:
         with self._lock:
             self._inner.rename(old, new)
-            node = self._node(old)
+            node = self._node_at(old)
             if old.parent != new.parent:
                 raise ValueError(f"a rename across directories is not atomic everywhere: {old} to {new}")
             self._directory(old.parent).change({old.name: None, new.name: node})
@@ -107,7 +107,7 @@ class RecordingFileSystem:
     def sync_directory(self, path: Path) -> None:
         with self._lock:
             self._inner.sync_directory(path)
-            if isinstance(node := self._find(path), DirectoryNode):
+            if isinstance(node := self._find_node(path), DirectoryNode):
                 node.sync()
             self.did()
 

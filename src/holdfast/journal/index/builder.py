@@ -160,13 +160,13 @@ class IndexBuilder:
         if known.length and (not unchanged or known.sealed or known.lost):
             dropped = self._drop_rows(number)
             start = next_seq = 0
-        if not self._take(segment, walk, known, start=start, next_seq=next_seq, settle=settle):
+        if not self._index_segment(segment, walk, known, start=start, next_seq=next_seq, settle=settle):
             dropped = self._drop_rows(number)
-            self._take(segment, walk, known, start=0, next_seq=0, settle=settle)
+            self._index_segment(segment, walk, known, start=0, next_seq=0, settle=settle)
         if dropped:
             self._note_missed(number, dropped - self._places(number))
 
-    def _take(
+    def _index_segment(
         self,
         segment: SegmentFile,
         walk: SegmentWalk,
@@ -210,7 +210,7 @@ class IndexBuilder:
     def _read_frames(self, number: int, scan: SegmentScan) -> None:
         rows: list[_Values] = []
         for frame in scan.frames():
-            rows += self._rows(number, frame, scan.lines(frame))
+            rows += self._record_rows(number, frame, scan.lines(frame))
             if frame.header.kind == COPY:
                 self._db.execute(
                     "INSERT OR REPLACE INTO copies VALUES (?,?,?,?,?)",
@@ -236,7 +236,7 @@ class IndexBuilder:
             [(key, *self._closing) for key in keys - closed],
         )
 
-    def _rows(self, number: int, frame: Frame, lines: list[bytes]) -> Iterator[_Values]:
+    def _record_rows(self, number: int, frame: Frame, lines: list[bytes]) -> Iterator[_Values]:
         session, writer, seq = frame.origin
         classify, offset = self._classify, frame.offset
         for place, line in enumerate(lines):

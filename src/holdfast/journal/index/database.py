@@ -71,7 +71,7 @@ class IndexDatabase:
         """Why the index was built anew, if it was."""
         self.failures = ToleratedFailures()
         self._changes = 0
-        self.connection = self._open()
+        self.connection = self._open_or_begin()
         """Another one after `begin_anew`."""
 
     def close(self) -> None:
@@ -94,11 +94,11 @@ class IndexDatabase:
                 hint="The journal is intact; do it again, and the index is built anew.",
             ) from error
 
-    def _open(self) -> sqlite3.Connection:
+    def _open_or_begin(self) -> sqlite3.Connection:
         existed = self.path is not None and self.path.exists()
         try:
             db = self._connect()
-            if not self._is_ours(db):
+            if not self._is_of_run(db):
                 self.note = "it belonged to another run or version" if existed else ""
             elif not self._is_as_left(db):
                 # Found now: no check of a database finds a changed key or flag, and every answer rests on those.
@@ -109,7 +109,7 @@ class IndexDatabase:
         except sqlite3.DatabaseError as error:
             self.note = f"it could not be read ({error})"
             self._leave_to_others(error)
-        return self._begin()
+        return self._begin_empty()
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path or "", isolation_level=None, check_same_thread=False)
@@ -117,7 +117,7 @@ class IndexDatabase:
         db.execute("PRAGMA cell_size_check = ON")
         return db
 
-    def _is_ours(self, db: sqlite3.Connection) -> bool:
+    def _is_of_run(self, db: sqlite3.Connection) -> bool:
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
             return False
         about = dict(db.execute("SELECT name, value FROM about"))
@@ -132,17 +132,17 @@ class IndexDatabase:
         finally:
             db.execute("ROLLBACK")
 
-    def _begin(self) -> sqlite3.Connection:
+    def _begin_empty(self) -> sqlite3.Connection:
         """An empty index; in a temporary file where its own place cannot be written."""
         try:
-            return self._create()
+            return self._create_tables()
         except (sqlite3.Error, OSError) as error:
             self.note = f"it cannot be written ({error})"
             self.failures.note(INDEX, str(error))
             self.path = None
-            return self._create()
+            return self._create_tables()
 
-    def _create(self) -> sqlite3.Connection:
+    def _create_tables(self) -> sqlite3.Connection:
         if self.path is not None:
             for name in (self.path, _journal_path(self.path), sum_path(self.path)):
                 name.unlink(missing_ok=True)
@@ -172,7 +172,7 @@ class IndexDatabase:
         if isinstance(error, sqlite3.OperationalError):
             # Not what was in the file is wrong, but the disk it is on.
             self.failures.note(INDEX, str(error))
-        self.connection, self._changes = self._begin(), 0
+        self.connection, self._changes = self._begin_empty(), 0
 
     def _leave_to_others(self, error: sqlite3.DatabaseError) -> None:
         """Another reader may be at work on the file, or have put its own in its place; it must not lose that."""

@@ -94,22 +94,22 @@ class RemoteLease:
         self.lost = False
         self.failures = ToleratedFailures()
         begun = time.monotonic()
-        self._tag = self._take()
+        self._tag = self._acquire()
         self._deadline = begun + self._lifetime
         self._thread = threading.Thread(target=self._keep_renewing, name="holdfast-lease", daemon=True)
         self._thread.start()
 
-    def _take(self) -> str:
+    def _acquire(self) -> str:
         found = self._store.get(LEASE_KEY)
         if found is None:
-            tag = self._store.put_new(LEASE_KEY, self._content())
+            tag = self._store.put_new(LEASE_KEY, self._encoded())
         else:
             published = decode_published_lease(found[0])
             if published is not None:
                 self.session = max(self.session, published.session + 1)
             if published is not None and not published.released:
                 self._wait_for_silence(published, found[1])
-            tag = self._store.put_over(LEASE_KEY, self._content(), found[1])
+            tag = self._store.put_over(LEASE_KEY, self._encoded(), found[1])
         if tag is None:
             now = self._store.get(LEASE_KEY)
             raise _remote_run_held(self._store, decode_published_lease(now[0]) if now else None)
@@ -126,7 +126,7 @@ class RemoteLease:
             if now is None or now[1] != tag:
                 raise _remote_run_held(self._store, published)
 
-    def _content(self, *, released: bool = False) -> bytes:
+    def _encoded(self, *, released: bool = False) -> bytes:
         self._beat += 1
         at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         published = PublishedLease(
@@ -152,17 +152,17 @@ class RemoteLease:
                 return
             begun = time.monotonic()
             try:
-                tag = self._store.put_over(LEASE_KEY, self._content(), self._tag)
+                tag = self._store.put_over(LEASE_KEY, self._encoded(), self._tag)
             except StorageFailure as failure:
                 self.failures.note(LEASE_KEY, failure.message)
                 return
             if tag is None:
                 # An answer may have been lost on its way: then the object is ours all the same.
-                self.lost = not self._is_ours()
+                self.lost = not self._is_own()
                 return
             self._tag, self._deadline = tag, begun + self._lifetime
 
-    def _is_ours(self) -> bool:
+    def _is_own(self) -> bool:
         try:
             found = self._store.get(LEASE_KEY)
         except StorageFailure:
@@ -181,7 +181,7 @@ class RemoteLease:
         with self._lock:
             if not self.lost:
                 try:
-                    self._store.put_over(LEASE_KEY, self._content(released=True), self._tag)
+                    self._store.put_over(LEASE_KEY, self._encoded(released=True), self._tag)
                 except StorageFailure:
                     # Then it runs out by itself.
                     return
