@@ -13,9 +13,9 @@ import threading
 import time
 from pathlib import Path
 
-from bench.object_store import BUCKET, KEYS, PATIENCE_SECONDS, ObjectStore, free_ports, tool
+from bench.object_store import BUCKET, KEYS, PATIENCE_SECONDS, StoreServer, free_ports, tool
 
-__all__ = ["BUCKET", "KEYS", "ObjectStore", "Proxy", "forgetful_store"]
+__all__ = ["BUCKET", "KEYS", "Proxy", "StoreServer", "forgetful_store"]
 
 
 @contextlib.contextmanager

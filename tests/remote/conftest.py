@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from object_store import BUCKET, KEYS, ObjectStore, Proxy
+from object_store import BUCKET, KEYS, Proxy, StoreServer
 from program_fixtures import holdfast, observed, server, server_process, zygote
 from remote_place import Place
 
@@ -19,7 +19,7 @@ __all__ = ["holdfast", "observed", "server", "server_process", "zygote"]
 def store(tmp_path_factory):
     """The server; started once."""
     directory = tmp_path_factory.mktemp("store")
-    started = ObjectStore(directory)
+    started = StoreServer(directory)
     yield started
     started.kill()
     shutil.rmtree(directory)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from evals import http_eval
-from object_store import BUCKET, KEYS, ObjectStore, Proxy
+from object_store import BUCKET, KEYS, Proxy, StoreServer
 from program import until
 from remote_place import Place
 
@@ -17,7 +17,7 @@ LEASE = "60"
 @pytest.fixture
 def own_store(tmp_path_factory, monkeypatch, tmp_path):
     """A server of this test's own, which it may kill."""
-    made = ObjectStore(tmp_path_factory.mktemp("own"))
+    made = StoreServer(tmp_path_factory.mktemp("own"))
     names = {**KEYS, "AWS_ENDPOINT_URL": made.endpoint, "HOLDFAST_SPOOL": str(tmp_path / "spool")}
     for name, value in names.items():
         monkeypatch.setenv(name, value)
