@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.floor import write_floor
 from bench.material import step_records
 from bench.measure import Figure, Setting, Target, cpu_of, median_of
-from holdfast.run import create_run
+from holdfast.run import SessionContents, create_run
 from holdfast.run.core.records import Record
 from holdfast.run.session.session import RunSession
 
@@ -38,7 +38,7 @@ async def _produce(session: RunSession, records: list[Record]) -> None:
 
 
 def _ours(place: Path, records: list[Record]) -> float:
-    session = create_run(place, name="bench", config={})
+    session = create_run(place, SessionContents(name="bench", config={}))
     try:
         return cpu_of(lambda: asyncio.run(_produce(session, records)))
     finally:

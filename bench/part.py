@@ -20,7 +20,7 @@ from bench.material import Prose, trial_records
 from bench.measure import cpu_of
 from bench.workload import segments, write_trials
 from holdfast.journal import SegmentPin
-from holdfast.run import RunReader, open_session, session_record
+from holdfast.run import RunReader, SessionContents, open_session, session_record
 from holdfast.run.core.records import SessionRecord
 
 
@@ -37,7 +37,7 @@ def resume(root: str) -> dict[str, float]:
     """Opens a run to execute it, up to the moment its session record is durable and the finished trials are known."""
 
     def make(reader: RunReader, number: int, pins: list[SegmentPin]) -> SessionRecord:
-        return session_record(reader.run.hex(), number, pins, name="bench", config={}, inputs={}, planned=0)
+        return session_record(reader.run.hex(), number, pins, SessionContents(name="bench", config={}))
 
     before = time.process_time()
     session = open_session(Path(root), make)

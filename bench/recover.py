@@ -19,7 +19,7 @@ from bench.measure import ROUNDS, Figure, Setting, Target, cpu_of_child, run_par
 from bench.object_store import BUCKET, KEYS, StoreServer
 from bench.workload import journal_bytes, segments, write_transcripts
 from holdfast.run.core.layout import Layout
-from holdfast.run.remote.upload_set import Uploads
+from holdfast.run.remote.upload_set import UploadSet
 from holdfast.storage.object_store import ObjectStore
 
 _Found = dict[str, float]
@@ -30,7 +30,7 @@ def measure(setting: Setting) -> list[Figure]:
     write_transcripts(made, setting.size(300_000_000, 30_000_000))
     megabytes = journal_bytes(made / "journal") / 1e6
     with _store(setting.directory / "store") as url:
-        Uploads(ObjectStore(url), Layout(made)).upload(everything=True)
+        UploadSet(ObjectStore(url), Layout(made)).upload(everything=True)
         found = [round_trip(url, setting.directory / "round") for _ in range(ROUNDS)]
     shutil.rmtree(made)
     return _figures(megabytes, {name: statistics.median(each[name] for each in found) for name in found[0]})

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from bench.material import Prose, step_record, transcript_records, trial_key, trial_records
-from holdfast.run import create_run
+from holdfast.run import SessionContents, create_run
 from holdfast.run.session.session import RunSession
 
 PRODUCERS = 64
@@ -42,7 +42,7 @@ def write_steps(root: Path, stored_bytes: int) -> None:
 def write_transcripts(root: Path, stored_bytes: int) -> int:
     """A run with finished trials of several long replies each, until its journal has grown so far; their number."""
     prose, count = Prose(), 0
-    session = create_run(root, name="bench", config={}, planned=1)
+    session = create_run(root, SessionContents(name="bench", config={}, planned=1))
     for number in _numbers_until(root / "journal", stored_bytes):
         for record in transcript_records(prose, number):
             session.append(record)
@@ -52,7 +52,7 @@ def write_transcripts(root: Path, stored_bytes: int) -> int:
 
 
 def _write(root: Path, produce: Callable[[RunSession], Awaitable[None]], finished: int) -> None:
-    session = create_run(root, name="bench", config={}, planned=finished)
+    session = create_run(root, SessionContents(name="bench", config={}, planned=finished))
 
     async def work() -> None:
         await asyncio.gather(*(produce(session) for _ in range(PRODUCERS)))

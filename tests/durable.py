@@ -13,7 +13,17 @@ import zstandard
 from holdfast.journal import Damage, Journal, SegmentFile
 from holdfast.journal.frame import FOOTER, HEADER_SIZE, decode_header, encode_header, payload_digest
 from holdfast.journal.segment import parse_name
-from holdfast.run import RunReader, RunSession, Verification, create_run, open_session, session_record, verify_run
+from holdfast.run import (
+    RunReader,
+    RunSession,
+    SessionContents,
+    Verification,
+    WriterOptions,
+    create_run,
+    open_session,
+    session_record,
+    verify_run,
+)
 from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.storage import RealFileSystem
 
@@ -36,20 +46,20 @@ class Read(NamedTuple):
     torn: list
 
 
-def begin_run(root: Path, *, planned: int = 0, **writer) -> RunSession:
+def begin_run(root: Path, *, planned: int = 0, fs=None, **writer) -> RunSession:
     """A run in its first session."""
-    return create_run(root, name="capitals", config={"seed": 1}, planned=planned, **writer)
+    contents = SessionContents(name="capitals", config={"seed": 1}, planned=planned)
+    return create_run(root, contents, fs=fs, writer=WriterOptions(**writer))
 
 
 def begin_session(root: Path, *, planned: int = 0, fs=None, **writer) -> RunSession:
     """A further session of a run."""
 
     def make(reader, number, pins):
-        return session_record(
-            reader.run.hex(), number, pins, name="capitals", config={"seed": 1}, inputs={}, planned=planned
-        )
+        contents = SessionContents(name="capitals", config={"seed": 1}, planned=planned)
+        return session_record(reader.run.hex(), number, pins, contents)
 
-    return open_session(root, make, fs, **writer)
+    return open_session(root, make, fs, writer=WriterOptions(**writer))
 
 
 def finish_trials(session: RunSession, *keys: str) -> None:

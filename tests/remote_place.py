@@ -44,7 +44,11 @@ class Place:
     def is_up_to_date(self) -> bool:
         """Whether everything that the spool's journal holds is in the store."""
         there = {key.rpartition("/")[2] for key in self.segments()}
-        local = [path for path in self.spool.glob("*/journal/*.zst") if path.stat().st_size]
+        try:
+            local = [path for path in self.spool.glob("*/journal/*.zst") if path.stat().st_size]
+        except FileNotFoundError:
+            # A segment has just been sealed, and has another name now.
+            return False
         return bool(local) and {path.name for path in local} <= there
 
     def lose_machine(self) -> None:

@@ -11,10 +11,10 @@ import signal
 import pytest
 
 from evals import fast_eval as fast
-from holdfast.run import create_run
+from holdfast.run import SessionContents, create_run
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Status, StepRecord, TrialRecord
-from holdfast.run.remote.upload_set import Uploads
+from holdfast.run.remote.upload_set import UploadSet
 from holdfast.storage.object_store import ObjectStore
 from program import until
 
@@ -44,7 +44,7 @@ def cut_short(holdfast, place, server, tmp_path):
 
 def upload(place, root, transcripts):
     """A run of one trial for each transcript, made here, uploaded, and deleted here."""
-    session = create_run(root, name="large", config={}, planned=len(transcripts))
+    session = create_run(root, SessionContents(name="large", config={}, planned=len(transcripts)))
     for number, size in enumerate(transcripts):
         noise = random.Random(number).randbytes(size * 3 // 4)
         text = base64.b64encode(noise).decode()
@@ -57,7 +57,7 @@ def upload(place, root, transcripts):
 
 def send_away(place, root):
     """Uploads a run and deletes it here; its size."""
-    Uploads(ObjectStore(place.url), Layout(root)).upload(everything=True)
+    UploadSet(ObjectStore(place.url), Layout(root)).upload(everything=True)
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     shutil.rmtree(root)
     return size

@@ -16,7 +16,7 @@ from holdfast import Score, Task, scorer
 from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import run_status
 from holdfast.models.message import Usage
-from holdfast.run import create_run
+from holdfast.run import SessionContents, create_run
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import PlanEntry, Status, TrialRecord
 
@@ -120,8 +120,8 @@ def test_a_report_reads_the_journal_and_changes_nothing(tmp_path):
 def written(root: Path, ends: list[TrialRecord], planned: int | None = None) -> RunReader:
     """A run with these ends on record, in this order."""
     count = len({end.trial for end in ends}) if planned is None else planned
-    fields = {"plan": [PlanEntry("t", "m", count, ["exact"])]}
-    session = create_run(root, name="made", config={}, planned=count, fields=fields)
+    plan = [PlanEntry("t", "m", count, ["exact"])]
+    session = create_run(root, SessionContents(name="made", config={}, planned=count, plan=plan))
     for end in ends:
         session.append(end)
     session.close("completed")

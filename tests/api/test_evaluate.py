@@ -33,7 +33,7 @@ from holdfast import (
     task,
 )
 from holdfast.analysis.status import run_status
-from holdfast.run import create_run
+from holdfast.run import SessionContents, create_run
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import StepRecord
 
@@ -375,7 +375,7 @@ def test_opening_what_is_no_run_is_told(tmp_path):
 
 def test_going_through_a_large_run_takes_little_memory(tmp_path):
     """Thirty megabytes of steps are read one at a time."""
-    session = create_run(tmp_path / "r", name="large", config={})
+    session = create_run(tmp_path / "r", SessionContents(name="large", config={}))
     for number in range(3000):
         step = StepRecord(
             trial=f"{number:020x}", attempt=1, step="generate:x#1", model="m", result={"text": os.urandom(5000).hex()}

@@ -18,7 +18,7 @@ from durable import (
     segment_paths,
 )
 from holdfast.journal import BLOB_BYTES
-from holdfast.run import create_run
+from holdfast.run import SessionContents, create_run
 from holdfast.run.core.records import AnswerRecord, Status, StepRecord, TrialRecord
 
 
@@ -42,9 +42,8 @@ def verify(capfdbinary):
 
 def make_full_run(root):
     """A run of two sessions with inputs, a blob and artifacts."""
-    session = create_run(
-        root, name="full", config={"seed": 1}, planned=3, inputs={"data.jsonl": b"one\n", "prompt": b"two"}
-    )
+    contents = SessionContents(name="full", config={"seed": 1}, planned=3)
+    session = create_run(root, contents, inputs={"data.jsonl": b"one\n", "prompt": b"two"})
     finish_trials(session, "t1")
     session.commit(StepRecord(trial="t2", attempt=1, step="big", result="x" * BLOB_BYTES))
     session.close("interrupted", 130, finished=1)

@@ -61,7 +61,7 @@ class Account:
         lines = [encode(record) for record in records]
         self.attempted.update(lines)
         queue, waiter = session._writer.queue, Future()
-        items = [QueuedRecord(session._line(record), getattr(record, "trial", ""), waiter) for record in records]
+        items = [QueuedRecord(session._encode_line(record), getattr(record, "trial", ""), waiter) for record in records]
         with queue._lock:
             for item in items[:-1]:
                 queue._try_put(item._replace(waiter=None))

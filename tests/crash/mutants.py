@@ -21,6 +21,7 @@ from holdfast.journal.segment import SegmentWriter, parse_name
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.session import create as create_module
 from holdfast.run.session import open as opening_module
+from holdfast.run.session import writer_options
 from holdfast.storage.filesystem import AppendFile, FileSystem, RealFileSystem
 from holdfast.testing import FileNode, RecordingFileSystem
 from holdfast.testing.recording_filesystem import _RecordingAppendFile
@@ -203,7 +204,7 @@ def late_session_record(patch: Patch) -> None:
         commit, held = writer.queue.commit, []
 
         def commit_late(line: bytes, key: str = "") -> RecordId:
-            if b'"type":"session",' in line:
+            if b'"type":"session",' in line and b'"number":1,' not in line:
                 held.append(line)
                 return RecordId(0, 0, 0, 0)
             ident = commit(line, key)
@@ -214,12 +215,12 @@ def late_session_record(patch: Patch) -> None:
         writer.queue.commit = commit_late
         return writer
 
-    patch.setattr(opening_module, "JournalWriter", open_late)
+    patch.setattr(writer_options, "JournalWriter", open_late)
 
 
 def unsettled_name(patch: Patch) -> None:
     """A session works in a run whose name the killed creator has not synced."""
-    patch.setattr(opening_module, "_settle_name", _do_nothing)
+    patch.setattr(opening_module, "_sync_run_name", _do_nothing)
 
 
 def unsynced_run(patch: Patch) -> None:

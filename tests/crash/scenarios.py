@@ -8,25 +8,34 @@ from pathlib import Path
 from account import Account
 
 from holdfast.errors import StorageFailure
-from holdfast.run import RunReader, RunSession, create_run, open_session, session_record
+from holdfast.run import (
+    RunReader,
+    RunSession,
+    SessionContents,
+    WriterOptions,
+    create_run,
+    open_session,
+    session_record,
+)
 from holdfast.storage.filesystem import FileSystem
 
-SEGMENT_BYTES = 700
+SMALL_SEGMENTS = WriterOptions(segment_bytes=700)
 """Small enough that a session of two trials begins a second segment."""
+CONTENTS = SessionContents(name="capitals", config={})
 INPUTS = {"capitals.jsonl": b'{"country": "France"}\n'}
 
 
 def create(fs: FileSystem, root: Path, account: Account) -> RunSession:
-    session = create_run(root, name="capitals", config={}, inputs=INPUTS, fs=fs, segment_bytes=SEGMENT_BYTES)
+    session = create_run(root, CONTENTS, inputs=INPUTS, fs=fs, writer=SMALL_SEGMENTS)
     return account.began(session)
 
 
 def resume(fs: FileSystem, root: Path, account: Account) -> RunSession:
     def make(reader: RunReader, number: int, pins):
         inputs = reader.sessions[0].inputs if reader.sessions else {}
-        return session_record(reader.run.hex(), number, pins, name="capitals", config={}, inputs=inputs, planned=0)
+        return session_record(reader.run.hex(), number, pins, CONTENTS.with_inputs(inputs))
 
-    return account.began(open_session(root, make, fs, segment_bytes=SEGMENT_BYTES))
+    return account.began(open_session(root, make, fs, writer=SMALL_SEGMENTS))
 
 
 def create_or_resume(fs: FileSystem, root: Path, account: Account) -> RunSession:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.journal import JournalWriter
-from holdfast.run import RunReader, RunSession, open_session
+from holdfast.run import RunReader, RunSession, WriterOptions, open_session
 from holdfast.run.core.codec import encode
 from holdfast.run.core.records import Status, TrialRecord
 from holdfast.storage.filesystem import RealFileSystem
@@ -46,7 +46,7 @@ def write(writer: JournalWriter, name: str, session: int) -> None:
 
 def open_writer(root: Path, number: int, session: int) -> tuple[JournalWriter, RunSession | None, int]:
     if not number:
-        opened = open_session(root, make_session, segment_bytes=SEGMENT_BYTES)
+        opened = open_session(root, make_session, writer=WriterOptions(segment_bytes=SEGMENT_BYTES))
         return opened._writer, opened, opened.number
     reader = RunReader(root)
     reader.close()

@@ -29,12 +29,22 @@ from truth import Truth
 from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import Damage, JournalWriter
 from holdfast.journal.segment import parse_name
-from holdfast.run import RunReader, RunSession, create_run, open_session, session_record, verify_run
+from holdfast.run import (
+    RunReader,
+    RunSession,
+    SessionContents,
+    WriterOptions,
+    create_run,
+    open_session,
+    session_record,
+    verify_run,
+)
 from holdfast.run.core.codec import encode
 from holdfast.run.core.records import Status, StepRecord, TrialRecord
 from holdfast.storage.filesystem import RealFileSystem
 
-SEGMENT_BYTES = 900
+SMALL_SEGMENTS = WriterOptions(segment_bytes=900)
+CONTENTS = SessionContents(name="m", config={})
 fractions = st.floats(0, 1, exclude_max=True)
 
 
@@ -67,7 +77,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     @initialize()
     def create(self) -> None:
-        self.session = create_run(self.root, name="m", config={}, fs=self.fs, segment_bytes=SEGMENT_BYTES)
+        self.session = create_run(self.root, CONTENTS, fs=self.fs, writer=SMALL_SEGMENTS)
         self.writers = 0
 
     def teardown(self) -> None:
@@ -166,10 +176,10 @@ class JournalMachine(RuleBasedStateMachine):
         self.truth.learn()
 
         def make(reader: RunReader, number: int, pins: list):
-            return session_record(reader.run.hex(), number, pins, name="m", config={}, inputs={}, planned=0)
+            return session_record(reader.run.hex(), number, pins, CONTENTS)
 
         try:
-            self.session = open_session(self.root, make, self.fs, segment_bytes=SEGMENT_BYTES)
+            self.session = open_session(self.root, make, self.fs, writer=SMALL_SEGMENTS)
         except NotARun:
             expect(not self.truth.holds_anything(), "a run that holds records cannot be opened")
         else:

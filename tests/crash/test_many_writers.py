@@ -14,7 +14,7 @@ import pytest
 from account import Broken, expect
 from programs import HERE, read, read_lines
 
-from holdfast.run import create_run
+from holdfast.run import SessionContents, create_run
 
 WRITERS = 8
 SEED = 20261107
@@ -71,7 +71,7 @@ def scribes():
 
 def new_run(directory: Path) -> Path:
     root = directory / "run"
-    create_run(root, name="w", config={}).abandon()
+    create_run(root, SessionContents(name="w", config={})).abandon()
     return root
 
 

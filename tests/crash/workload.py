@@ -21,11 +21,19 @@ import sys
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.run import RunReader, RunSession, create_run, open_session, session_record
+from holdfast.run import (
+    RunReader,
+    RunSession,
+    SessionContents,
+    WriterOptions,
+    create_run,
+    open_session,
+    session_record,
+)
 from holdfast.run.core import codec
 from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord, TrialRecord
 
-SEGMENT_BYTES = 1000
+SMALL_SEGMENTS = WriterOptions(segment_bytes=1000)
 BLOB_BYTES = 600
 
 
@@ -35,15 +43,16 @@ def tell(*words: object) -> None:
 
 def open_run(root: Path, planned: int) -> RunSession:
     if root.exists():
-        return open_session(root, make_session, segment_bytes=SEGMENT_BYTES)
+        return open_session(root, make_session, writer=SMALL_SEGMENTS)
     inputs = {"questions.jsonl": b'{"question": 1}\n'}
-    return create_run(root, name="w", config={}, inputs=inputs, planned=planned, segment_bytes=SEGMENT_BYTES)
+    contents = SessionContents(name="w", config={}, planned=planned)
+    return create_run(root, contents, inputs=inputs, writer=SMALL_SEGMENTS)
 
 
 def make_session(reader: RunReader, number: int, pins):
     first = reader.sessions[0]
-    fields = {"name": "w", "config": first.config, "inputs": first.inputs, "planned": first.planned}
-    return session_record(reader.run.hex(), number, pins, **fields)
+    contents = SessionContents(name="w", config=first.config, inputs=first.inputs, planned=first.planned)
+    return session_record(reader.run.hex(), number, pins, contents)
 
 
 def carry_out(session: RunSession, key: str, bulk: int) -> None:

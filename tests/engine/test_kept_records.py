@@ -13,6 +13,7 @@ from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter
 from holdfast.run import RunReader
 from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.session.store_copy import StoreCopy
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ class Store:
     def __init__(self) -> None:
         self.awaited: list[int] = []
 
-    def when_up(self, seq, _) -> None:
+    def when_uploaded(self, seq, _) -> None:
         self.awaited.append(seq)
 
     def stop(self) -> None:
@@ -119,7 +120,7 @@ def test_a_trial_that_was_cancelled_while_its_end_was_kept_counts_with_its_own_f
     """Under `durability: remote` it counts when the frame with its end is up, not when an earlier one is."""
     session = begin_run(tmp_path / "run")
     store = Store()
-    session.uploader, session.counts_when_up = store, True
+    session._store = StoreCopy(None, store, counts_when_uploaded=True)
     held = [True]
     session._lease.is_held = lambda: held[0]
 

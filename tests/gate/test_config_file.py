@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
 
 from durable import pieces, reframed, segment_paths
 from holdfast import ResumeAborted, Sample, Task, evaluate, exact, generate
-from holdfast.engine.opening.start import input_files, session_fields
+from holdfast.engine.opening.start import input_files, planned_contents
 from holdfast.engine.planning.prepare import FreshInputs, prepare
 from holdfast.run import create_run
 from holdfast.spec import load_eval, plain, resolve
@@ -227,14 +228,8 @@ def served(world, content: bytes | None) -> None:
     inputs = FreshInputs()
     prepared = prepare(spec, inputs)
     digest = sha256(content).hexdigest() if content is not None else ""
-    create_run(
-        world.run_dir,
-        name=spec.name,
-        config=plain(spec, explicit=True),
-        inputs=input_files(prepared, inputs.files),
-        planned=prepared.planned,
-        fields={**session_fields(prepared), "serving": digest},
-    ).abandon()
+    contents = replace(planned_contents(spec.name, plain(spec, explicit=True), prepared), serving=digest)
+    create_run(world.run_dir, contents, inputs=input_files(prepared, inputs.files)).abandon()
     inputs.close()
     if content is not None:
         (world.run_dir / "serving.yaml").write_bytes(content)

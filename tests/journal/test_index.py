@@ -29,7 +29,7 @@ from holdfast.journal import DamageKind
 from holdfast.journal.frame import HEADER_SIZE
 from holdfast.journal.reader import open_segment
 from holdfast.run import RunReader, verify_run
-from holdfast.run.core.layout import reader_cache
+from holdfast.run.core.layout import reader_index_path
 from holdfast.run.core.records import Status, TrialRecord
 from holdfast.storage import RealFileSystem
 from holdfast.testing import FaultyFileSystem, InjectedFault
@@ -37,7 +37,7 @@ from holdfast.testing import FaultyFileSystem, InjectedFault
 
 def own_index(root):
     """The index that readers of this run keep in their own cache."""
-    return reader_cache(root, RunReader(root).run)
+    return reader_index_path(root, RunReader(root).run)
 
 
 def answers(root, index=None):

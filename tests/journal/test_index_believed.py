@@ -18,7 +18,7 @@ from holdfast.journal import DamageKind
 from holdfast.journal.index.builder import IndexBuilder
 from holdfast.journal.index.database import copy_index, has_its_sum
 from holdfast.run import RunReader
-from holdfast.run.core.layout import reader_cache
+from holdfast.run.core.layout import reader_index_path
 from holdfast.run.core.records import Status, TrialRecord
 
 SEED = 20261117
@@ -27,7 +27,7 @@ SEED = 20261117
 def own_index(root: Path) -> Path:
     reader = RunReader(root)
     reader.close()
-    return reader_cache(root, reader.run)
+    return reader_index_path(root, reader.run)
 
 
 def told(root: Path, index: Path | None = None) -> tuple:

@@ -23,13 +23,13 @@ from pathlib import Path
 peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
 """
 RECORD = f"""{PEAK}
-from holdfast.run import create_run
-from holdfast.run.core.records import Step, Status, Trial
-session = create_run(Path(sys.argv[1]), name="long", config={{}}, planned=1)
+from holdfast.run import SessionContents, create_run
+from holdfast.run.core.records import Status, StepRecord, TrialRecord
+session = create_run(Path(sys.argv[1]), SessionContents(name="long", config={{}}, planned=1))
 text = {SENTENCE!r} * {COUNT}
 before = peak()
-session.append(Step(trial={KEY!r}, attempt=1, step="generate:x#1", name="generate", result={{"text": text}}))
-session.commit(Trial(trial={KEY!r}, attempt=1, status=Status.VALID, task="t", model="m", scores={{"s": 1.0}}))
+session.append(StepRecord(trial={KEY!r}, attempt=1, step="generate:x#1", name="generate", result={{"text": text}}))
+session.commit(TrialRecord(trial={KEY!r}, attempt=1, status=Status.VALID, task="t", model="m", scores={{"s": 1.0}}))
 session.close("completed", finished=1, planned=1)
 sys.stderr.write(str(peak() - before))
 """

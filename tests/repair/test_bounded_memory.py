@@ -13,7 +13,7 @@ from holdfast.run import RunReader, verify_run
 from holdfast.run.clean.clean_steps import clean_steps
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, StepRecord
 from holdfast.run.repair.repair import repair_run
-from holdfast.run.verify.cross_records import Deep
+from holdfast.run.verify.cross_check_records import RecordCrossCheck
 
 TRIALS = (400, 1600)
 STEP_BYTES = 20_000
@@ -40,7 +40,7 @@ def make_run(directory, count):
 
 def verify_deep(root):
     reader = RunReader(root)
-    deep = Deep(reader)
+    deep = RecordCrossCheck(reader)
     try:
         assert verify_run(reader, deep).segments
     finally:

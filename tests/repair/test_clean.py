@@ -16,7 +16,7 @@ from durable import begin_run, begin_session, crashed_run, data_pieces, finish_t
 from holdfast.errors import RunDamaged, StorageFailure, UsageError
 from holdfast.journal import JournalWriter
 from holdfast.journal.segment import parse_name
-from holdfast.run import RunReader, open_session, session_record
+from holdfast.run import RunReader, SessionContents, open_session, session_record
 from holdfast.run.clean import clean_steps as clean
 from holdfast.run.clean import rewrite_journal as rewrite
 from holdfast.run.clean.clean_steps import clean_steps
@@ -276,7 +276,7 @@ def test_a_rewriting_that_loses_or_changes_anything_is_found_out(tmp_path, monke
     """Writers that are broken on purpose: the old journal stays."""
     root = lived_run(tmp_path / "run")
     old = snapshot(root / "journal")
-    kept = rewrite.Rewriter._kept
+    kept = rewrite.JournalRewriter._kept
 
     def loses(self, scan):
         return (line for line in kept(self, scan) if b'"score"' not in line)
@@ -292,11 +292,11 @@ def test_a_rewriting_that_loses_or_changes_anything_is_found_out(tmp_path, monke
         return line
 
     for mutant in (loses, changes, adds):
-        monkeypatch.setattr(rewrite.Rewriter, "_kept", mutant)
+        monkeypatch.setattr(rewrite.JournalRewriter, "_kept", mutant)
         with pytest.raises(RunDamaged, match="is not what it has to be; nothing was deleted"):
             clean_steps(root)
-    monkeypatch.setattr(rewrite.Rewriter, "_kept", kept)
-    monkeypatch.setattr(rewrite.Rewriter, "_repinned", forgets)
+    monkeypatch.setattr(rewrite.JournalRewriter, "_kept", kept)
+    monkeypatch.setattr(rewrite.JournalRewriter, "_with_new_pins", forgets)
     with pytest.raises(RunDamaged):
         clean_steps(root)
     assert snapshot(root / "journal") == old
@@ -371,7 +371,8 @@ def test_segments_that_were_lost_with_their_machine_stay_noted(tmp_path, told):
     gone.unlink()
 
     def make(reader, number, pins):
-        return session_record(reader.run.hex(), number, pins, name="c", config={}, planned=3, lost=[ident])
+        contents = SessionContents(name="c", config={}, planned=3, lost=[ident])
+        return session_record(reader.run.hex(), number, pins, contents)
 
     second = open_session(root, make)
     finish_trials(second, "t3")

@@ -165,8 +165,8 @@ def test_recovery_14_many_results_are_recorded_with_few_syncs_and_one_look_at_ea
     leave_results(root, ends)
     lose_journal(root)
     syncs, looks = CountingFileSystem(RealFileSystem(), []), []
-    read = result_file._read
-    monkeypatch.setattr(result_file, "_read", lambda path: looks.append(path) or read(path))
+    read = result_file._read_regular_file
+    monkeypatch.setattr(result_file, "_read_regular_file", lambda path: looks.append(path) or read(path))
     result = repair_run(root, EvalPlanner(), syncs)
     assert (result.sound, result.difference) == (10_000, 10_000)
     print(len(looks), syncs.counts)

@@ -22,7 +22,7 @@ from holdfast.run.core.result_file import (
     ResultFileFault,
     encode_result,
     read_result,
-    results,
+    read_results,
     write_result,
 )
 from holdfast.storage import RealFileSystem
@@ -201,7 +201,7 @@ def test_recovery_15_what_is_no_file_is_a_fault(layout, kind):
     directory.mkdir()
     path = directory / "result.json"
     {"pipe": os.mkfifo, "directory": os.mkdir, "dangling link": lambda at: at.symlink_to("/nowhere")}[kind](path)
-    (found,) = results(layout)
+    (found,) = read_results(layout)
     assert isinstance(found, ResultFileFault)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from evals import write_dataset, write_eval
 from holdfast.engine.opening.start import start_run
 from holdfast.engine.planning.plan import KeySet, TrialSequence
-from holdfast.run import RunReader, RunSession, open_session, session_record
+from holdfast.run import RunReader, RunSession, SessionContents, open_session, session_record
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import Status, TrialRecord
 from holdfast.run.core.result_file import RESULT, encode_result
@@ -65,7 +65,8 @@ def begin_session_like(root: Path, **fields) -> RunSession:
 
     def make(reader, number, pins):
         last = reader.sessions[-1]
-        return session_record(reader.run.hex(), number, pins, **{name: getattr(last, name) for name in names} | fields)
+        contents = SessionContents(**{name: getattr(last, name) for name in names} | fields)
+        return session_record(reader.run.hex(), number, pins, contents)
 
     return open_session(root, make)
 

@@ -12,7 +12,7 @@ from durable import begin_run, begin_session, finish_trials, read_run, verified
 from held_disk import PATIENCE_SECONDS, HeldDisk
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore
-from holdfast.run import RunReader, create_run
+from holdfast.run import RunReader, SessionContents, create_run
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.records import NoteRecord, Status, StepRecord, TrialRecord
 from holdfast.storage import RealFileSystem, take_lease
@@ -25,9 +25,7 @@ def test_a_new_run_holds_its_session_and_its_inputs(tmp_path):
     source.write_bytes(b"x" * 3_000_000)
     session = create_run(
         tmp_path / "deep" / "er" / "run",
-        name="capitals",
-        config={"seed": 7},
-        planned=3,
+        SessionContents(name="capitals", config={"seed": 7}, planned=3),
         inputs={"prompt": b"hello", "data": SourceFile(source, raw="d1")},
     )
     record = RunReader(session.layout.root).sessions[0]
@@ -55,7 +53,7 @@ def test_a_run_may_begin_with_records(tmp_path, count):
         NoteRecord(kind="k", text="last"),
     ][3 - count :]
     disk = HeldDisk()
-    session = create_run(tmp_path / "run", name="n", config={}, preload=iter(records), fs=disk)
+    session = create_run(tmp_path / "run", SessionContents(name="n", config={}), preload=iter(records), fs=disk)
     found = [session.reader.read(row) for kind in ("step", "trial", "note") for row in session.reader.index.rows(kind)]
     assert found == records
     session.abandon()
@@ -121,7 +119,7 @@ def test_whatever_fails_during_creation_leaves_nothing_or_a_run(tmp_path, operat
         disk = FaultyFileSystem(RealFileSystem(), [fault])
         hint = "holdfast resume"
         try:
-            create_run(root, name="n", config={}, inputs={"a": b"1"}, fs=disk).abandon()
+            create_run(root, SessionContents(name="n", config={}), inputs={"a": b"1"}, fs=disk).abandon()
         except StorageFailure as failure:
             hint = failure.hint
         if root.exists():

@@ -24,6 +24,7 @@ from holdfast.errors import NotARun, ResumeAborted, RunHeld, StorageFailure
 from holdfast.journal import BLOB_BYTES
 from holdfast.run import RunReader, find_run, open_session
 from holdfast.run.core.records import NoteRecord, Status, StepRecord, TrialRecord
+from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.storage import RealFileSystem
 from holdfast.testing import FaultyFileSystem, InjectedFault
 
@@ -31,7 +32,7 @@ from holdfast.testing import FaultyFileSystem, InjectedFault
 def notes_of(root):
     reader = RunReader(root)
     try:
-        return reader.notes(), list(reader.finished())
+        return describe_inconsistencies(reader), list(reader.finished())
     finally:
         reader.close()
 
@@ -48,7 +49,7 @@ def test_recovery_23_an_index_that_does_not_fit_is_put_right_and_said(tmp_path):
     other = finished_run(tmp_path / "other", "x1")
     shutil.copy(other / "index.sqlite", root / "index.sqlite")
     session = begin_session(root, planned=2)
-    (note,) = session.reader.notes()
+    (note,) = describe_inconsistencies(session.reader)
     assert "index was built anew from the journal" in note
     assert list(session.reader.finished()) == ["t1", "t2"]
     session.close("complete", finished=2)
@@ -128,7 +129,7 @@ def test_recovery_23_a_run_without_a_readable_session_record_still_opens(tmp_pat
     reader = RunReader(root)
     assert reader.sessions == []
     assert list(reader.finished()) == ["t1"]
-    assert len(reader.notes()) == 1
+    assert len(describe_inconsistencies(reader)) == 1
     reader.close()
     assert verified(root).planned == 0
 
@@ -260,7 +261,7 @@ def test_a_blob_that_cannot_be_written_is_a_storage_failure_and_the_session_goes
 
 
 def test_records_may_be_handed_in_by_coroutines(tmp_path):
-    """`put` and `keep` record like their plain forms."""
+    """Put and keep record like append and commit."""
     session = begin_run(tmp_path / "run")
 
     async def work():

@@ -17,7 +17,7 @@ from holdfast.models.message import Usage
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import FAILURES, KEPT, ScoreRecord, SessionRecord, Status, TrialRecord
-from holdfast.run.fold.missing_scores import lacking_scores
+from holdfast.run.fold.remaining_trials import trials_missing_scores
 
 _TRIAL = b'"type":"trial"'
 _SCORE = b'"type":"score"'
@@ -118,7 +118,7 @@ def make_report(reader: RunReader) -> Report:
     coverage = _total([report.coverage for report in reports])
     return Report(
         name=session.name if session else "",
-        complete=coverage.planned > 0 and coverage.owed == 0 and not lacking_scores(reader),
+        complete=coverage.planned > 0 and coverage.owed == 0 and not trials_missing_scores(reader),
         tasks=tasks,
         coverage=coverage,
         usage=sum((report.usage for report in reports), Usage()),

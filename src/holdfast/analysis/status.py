@@ -17,10 +17,10 @@ from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import BY_MODEL, FAILURE, FAILURES, KEPT, Change, NoteRecord, Status, decode_summary
-from holdfast.run.fold.missing_scores import lacking_scores
-from holdfast.run.fold.remaining import owed_and_why, reasons
-from holdfast.run.remote.upload_lag import Lag, read_lag
-from holdfast.run.remote.uploader import spool_root
+from holdfast.run.fold.inconsistencies import describe_inconsistencies
+from holdfast.run.fold.remaining_trials import count_remaining, remaining_reasons, trials_missing_scores
+from holdfast.run.remote.spool import spool_root
+from holdfast.run.remote.upload_lag import UploadLag, read_lag
 from holdfast.storage.leases.holder import LeaseHolder
 from holdfast.storage.leases.local import find_holder
 from holdfast.storage.leases.remote import PublishedLease, find_published_lease
@@ -60,7 +60,7 @@ class RemoteStatus(msgspec.Struct, frozen=True):
     """What is known of a run's place in an object store."""
 
     url: str
-    lag: Lag
+    lag: UploadLag
     """How far the store was behind when the process that executes the run here last looked."""
     published: PublishedLease | None = None
     """What the holder of the run last told with its heartbeat."""
@@ -96,7 +96,7 @@ def run_status(reader: RunReader) -> RunStatus:
     holder = _holder(reader, remote)
     sessions = _sessions(reader, holder)
     usage, cost, kept, failed = _spent(reader)
-    kept -= len(lacking_scores(reader))
+    kept -= len(trials_missing_scores(reader))
     planned = reader.sessions[-1].planned if reader.sessions else 0
     return RunStatus(
         run=reader.place,
@@ -114,9 +114,9 @@ def run_status(reader: RunReader) -> RunStatus:
         cost=cost,
         stalled=[],
         held_by=str(holder) if holder else "",
-        notes=reader.notes(),
+        notes=describe_inconsistencies(reader),
         remote=remote,
-        why={} if holder else reasons(owed_and_why(reader, planned)),
+        why={} if holder else remaining_reasons(count_remaining(reader, planned)),
     )
 
 
@@ -128,7 +128,7 @@ def _remote(reader: RunReader) -> RemoteStatus | None:
         published = find_published_lease(ObjectStore(reader.url))
     except HoldfastError:
         published = None
-    return RemoteStatus(reader.url, read_lag(spool_root(reader.url)) or Lag(), published)
+    return RemoteStatus(reader.url, read_lag(spool_root(reader.url)) or UploadLag(), published)
 
 
 def _holder(reader: RunReader, remote: RemoteStatus | None) -> LeaseHolder | None:

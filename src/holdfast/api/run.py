@@ -16,9 +16,9 @@ from holdfast.analysis.status import SessionStatus, run_status
 from holdfast.engine.execution import Ended
 from holdfast.journal import IndexRow
 from holdfast.run.core.codec import decode
-from holdfast.run.core.reader import Large, RunReader
+from holdfast.run.core.reader import LargeRecord, RunReader
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, SessionRecord, StepRecord, TrialRecord
-from holdfast.run.fold.missing_scores import lacking_scores
+from holdfast.run.fold.remaining_trials import trials_missing_scores
 from holdfast.run.locate import find_run
 
 
@@ -54,7 +54,7 @@ class Run:
     @property
     def is_complete(self) -> bool:
         """Whether every planned trial has a valid final record."""
-        return 0 < self.planned <= self.finished and not lacking_scores(self._reader)
+        return 0 < self.planned <= self.finished and not trials_missing_scores(self._reader)
 
     @property
     def sessions(self) -> list[SessionRecord]:
@@ -91,11 +91,12 @@ class Run:
             record for record in records if isinstance(record, StepRecord | AnswerRecord | ScoreRecord | TrialRecord)
         ]
 
-    def transcript(self, trial: str) -> Iterator[StepRecord | AnswerRecord | ScoreRecord | TrialRecord | Large]:
+    def transcript(self, trial: str) -> Iterator[StepRecord | AnswerRecord | ScoreRecord | TrialRecord | LargeRecord]:
         """As `records_of`, one at a time, and records of many megabytes in pieces."""
         for row in self._rows(trial):
             if isinstance(
-                record := self._reader.read_or_open(row), StepRecord | AnswerRecord | ScoreRecord | TrialRecord | Large
+                record := self._reader.read_or_open(row),
+                StepRecord | AnswerRecord | ScoreRecord | TrialRecord | LargeRecord,
             ):
                 yield record
 

@@ -6,8 +6,8 @@ import click
 
 from holdfast.cli.main import print_json
 from holdfast.errors import UsageError
-from holdfast.run.clean.clean_spool import Emptied, empty_spool
-from holdfast.run.clean.clean_steps import Cleaned, clean_steps
+from holdfast.run.clean.clean_spool import CleanedSpool, clean_spool
+from holdfast.run.clean.clean_steps import CleanedSteps, clean_steps
 from holdfast.run.locate import find_local_run, find_spool
 
 
@@ -22,13 +22,13 @@ def command(run: str, *, steps: bool, spool: bool, dry_run: bool, as_json: bool)
     if steps == spool:
         raise UsageError("It has to be said what is to be deleted.", hint="Give either --steps or --spool.")
     if spool:
-        _tell_spool(empty_spool(*find_spool(run), dry_run=dry_run), as_json=as_json)
+        _tell_spool(clean_spool(*find_spool(run), dry_run=dry_run), as_json=as_json)
     else:
         _tell(clean_steps(find_local_run(run, "cleaned"), dry_run=dry_run), as_json=as_json)
     return 0
 
 
-def _tell_spool(told: Emptied, *, as_json: bool) -> None:
+def _tell_spool(told: CleanedSpool, *, as_json: bool) -> None:
     if as_json:
         print_json(told)
         return
@@ -43,14 +43,14 @@ def _tell_spool(told: Emptied, *, as_json: bool) -> None:
         click.echo(f"To upload what is not in the store: holdfast resume {told.run}")
 
 
-def _tell(told: Cleaned, *, as_json: bool) -> None:
+def _tell(told: CleanedSteps, *, as_json: bool) -> None:
     if as_json:
         print_json(told)
     else:
         _print(told)
 
 
-def _print(told: Cleaned) -> None:
+def _print(told: CleanedSteps) -> None:
     if not told.steps and not told.calls and not told.blobs:
         click.echo(f"{told.run}: there is nothing to delete.")
         return

@@ -12,8 +12,9 @@ from holdfast.cli.resume import edited_eval
 from holdfast.engine.opening.examine import Examiner
 from holdfast.engine.opening.start import last_session
 from holdfast.errors import ResumeAborted
+from holdfast.run.core.display_text import change_text
 from holdfast.run.core.reader import RunReader
-from holdfast.run.drift.gate import Decision, change_text
+from holdfast.run.drift.decision import Decision
 from holdfast.run.locate import find_run
 
 

@@ -12,7 +12,7 @@ from holdfast.cli.ui.printable import printable
 from holdfast.cli.ui.progress_display import duration
 from holdfast.cli.ui.streams import say
 from holdfast.errors import UsageError
-from holdfast.run.locate import RUNS
+from holdfast.run.core.layout import RUNS
 from holdfast.run.remote.list_runs import Recoverable, list_recoverable
 from holdfast.run.remote.recover import Recovered, recover
 

@@ -10,8 +10,8 @@ from holdfast.cli.main import print_json
 from holdfast.cli.ui.printable import printable
 from holdfast.engine.opening.remake import EvalPlanner
 from holdfast.run.locate import find_local_run
-from holdfast.run.repair.repair import Repair, repair_run
-from holdfast.run.repair.result_findings import Group
+from holdfast.run.repair.repair import RepairReport, repair_run
+from holdfast.run.repair.result_comparison import TrialGroup
 
 _SHOWN = 20
 
@@ -31,7 +31,7 @@ def command(run: str, *, as_json: bool) -> int:
     return 0 if told.ok else 1
 
 
-def _lines(told: Repair) -> list[str]:
+def _lines(told: RepairReport) -> list[str]:
     lines = [f"{told.run}: {'repaired' if told.changes else 'nothing to repair'}"]
     lines += [f"  {change}" for change in told.changes]
     if told.backup:
@@ -48,13 +48,13 @@ def _lines(told: Repair) -> list[str]:
     return lines
 
 
-def _telling(groups: list[Group]) -> list[Group]:
+def _telling(groups: list[TrialGroup]) -> list[TrialGroup]:
     """The groups that tell more than the totals: those that have others beside them; of a single one of each, all."""
     several = {group.by for group in groups if sum(other.by == group.by for other in groups) > 1}
     return [group for group in groups if group.by in several or not several]
 
 
-def _group_text(group: Group) -> str:
+def _group_text(group: TrialGroup) -> str:
     name = f"{group.by.removeprefix('axis ')} {group.value or '-'}"
     return f"{name}: {group.files} files, {group.before} before, {group.after} after, {group.difference} more"
 

@@ -9,6 +9,7 @@ from holdfast.cli.main import print_json
 from holdfast.cli.ui.printable import printable
 from holdfast.cli.ui.streams import say
 from holdfast.run.core.reader import RunReader
+from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.locate import find_run
 
 
@@ -19,7 +20,7 @@ def command(run: str, *, as_json: bool) -> int:
     """Print the report of RUN, complete or not."""
     reader = RunReader(find_run(run))
     try:
-        report, notes = make_report(reader), reader.notes()
+        report, notes = make_report(reader), describe_inconsistencies(reader)
     finally:
         reader.close()
     if as_json:

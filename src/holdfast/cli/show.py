@@ -14,7 +14,7 @@ from holdfast.cli.ui.large_records import print_in_pieces, readable
 from holdfast.cli.ui.printable import many, printable
 from holdfast.engine.failure_text import told
 from holdfast.errors import UsageError
-from holdfast.run.core.reader import Large
+from holdfast.run.core.reader import LargeRecord
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, StepRecord, TrialRecord
 
 _SHOWN = 20_000
@@ -72,14 +72,14 @@ def _transcript(run: Run, text: str, *, as_json: bool) -> None:
     if not as_json:
         for record in run.transcript(key):
             _tell(record)
-    elif any(isinstance(record, Large) for record in run.transcript(key)):
+    elif any(isinstance(record, LargeRecord) for record in run.transcript(key)):
         print_in_pieces(key, run.transcript(key))
     else:
         print_json({"trial": key, "records": run.records_of(key)})
 
 
 def _tell(record: Any) -> None:
-    if not isinstance(record, Large):
+    if not isinstance(record, LargeRecord):
         click.echo(printable(_told(record)))
         return
     click.echo(f"── {record.type} of {record.size:,} bytes, as it is stored")

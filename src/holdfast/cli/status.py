@@ -12,10 +12,11 @@ from holdfast.cli.main import print_json
 from holdfast.cli.ui.printable import many, printable
 from holdfast.cli.ui.streams import say
 from holdfast.errors import HoldfastError
+from holdfast.run.core.display_text import change_text
+from holdfast.run.core.layout import all_runs
 from holdfast.run.core.reader import RunReader
-from holdfast.run.drift.gate import change_text
-from holdfast.run.fold.remaining import reasons_text
-from holdfast.run.locate import all_runs, find_run
+from holdfast.run.fold.remaining_trials import reasons_text
+from holdfast.run.locate import find_run
 
 
 @click.command("status")

@@ -10,7 +10,7 @@ from holdfast.cli.ui.printable import many
 from holdfast.errors import HoldfastError
 from holdfast.run.core.reader import RunReader
 from holdfast.run.locate import find_run
-from holdfast.run.verify.cross_records import Deep
+from holdfast.run.verify.cross_check_records import RecordCrossCheck
 from holdfast.run.verify.verify import Verification, verify_run
 
 
@@ -42,7 +42,7 @@ def _verify_deep(reader: RunReader) -> Verification:
             grid = planned_grid(reader)
         except HoldfastError as error:
             note = f"The planned grid could not be made again, so trials were not held against it: {error}"
-    deep = Deep(reader, grid)
+    deep = RecordCrossCheck(reader, grid)
     try:
         result = verify_run(reader, deep)
     finally:

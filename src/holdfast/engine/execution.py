@@ -11,7 +11,6 @@ import contextlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.model_calls.caller import CallCounts, Caller, Model
@@ -29,7 +28,7 @@ from holdfast.engine.trials.context import TrialEnvironment
 from holdfast.engine.trials.history import History, blocked_trials
 from holdfast.engine.trials.reuse import Reuse
 from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
-from holdfast.run.fold.missing_scores import lacking_scores
+from holdfast.run.fold.remaining_trials import trials_missing_scores
 from holdfast.run.session.session import RunSession
 from holdfast.storage.tolerated_failures import ToleratedFailure
 
@@ -74,13 +73,13 @@ class Execution:
         self._clock = clock or RealClock()
         self._rng = rng or random.Random()  # noqa: S311 - jitter
         self._finished = KeySet(session.reader.finished())
-        self._lacking = KeySet(lacking_scores(session.reader))
+        self._lacking = KeySet(trials_missing_scores(session.reader))
         self._counts = CallCounts()
         self.progress = Progress(self._clock, prepared.planned, self._planned_and_finished(), self._counts)
         self._gate = AdmissionGate(session.is_held)
-        session.finished_now = lambda: self.progress.done
+        session.publish_finished(lambda: self.progress.done)
         if session.uploader is not None:
-            self.progress.lag = partial(str, session.uploader.lag)
+            self.progress.lag = session.uploader.lag_text
         self._lanes: list[TrialSequence] = []
         self._refusal = ""
         """Why the run may not go on as it was resumed, if that came out only now."""
@@ -147,7 +146,7 @@ class Execution:
     async def _wait_for_store(self) -> None:
         """Where trials count only once their segments are up, waits for that; a signal ends the wait."""
         uploader = self._session.uploader
-        while uploader is not None and self._session.counts_when_up and not self._interrupt.has_come:
+        while uploader is not None and self._session.counts_when_uploaded and not self._interrupt.has_come:
             if await asyncio.to_thread(uploader.flush, _FLUSH_SECONDS):
                 # The last of those who were told has been put into the loop; let it have its turn.
                 await asyncio.sleep(0)

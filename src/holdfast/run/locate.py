@@ -6,12 +6,10 @@ import contextlib
 from pathlib import Path
 
 from holdfast.errors import NotARun, UsageError
-from holdfast.run.core.layout import Layout
-from holdfast.run.remote.merged_view import open_view
-from holdfast.run.remote.uploader import spool_root
+from holdfast.run.core.layout import RUNS, Layout, all_runs
+from holdfast.run.remote.merged_view import open_merged_view
+from holdfast.run.remote.spool import spool_root
 from holdfast.storage.object_store import is_url
-
-RUNS = Path("runs")
 
 
 def find_run(text: str, runs: Path = RUNS) -> Path:
@@ -22,13 +20,13 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
         NotARun: none does.
     """
     if is_url(text):
-        return open_view(text)[0]
+        return open_merged_view(text)[0]
     path = Path(text)
     # Too long a text is no path either.
     with contextlib.suppress(OSError):
         if path.exists():
             return path
-    found = sorted(item for item in _runs_in(runs) if text in item.name)
+    found = [item for item in all_runs(runs) if text in item.name]
     exact = [item for item in found if item.name == text]
     if len(exact or found) == 1:
         return (exact or found)[0]
@@ -37,7 +35,7 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
             f"{text!r} fits {len(found)} runs: {', '.join(str(item) for item in found)}.",
             hint="Give more of the name.",
         )
-    raise NotARun(f"There is no run {text!r}, neither as a path nor below {runs}/.", hint=_offer(runs))
+    raise NotARun(f"There is no run {text!r}, neither as a path nor below {runs}/.", hint=_runs_hint(runs))
 
 
 def find_local_run(text: str, what: str) -> Path:
@@ -47,7 +45,7 @@ def find_local_run(text: str, what: str) -> Path:
         UsageError: the run is in an object store, or the directory is the spool of such a run.
     """
     root = Path() if is_url(text) else find_run(text)
-    if url := text if is_url(text) else _url_of(root):
+    if url := text if is_url(text) else Layout(root).read_url():
         raise UsageError(
             f"{url} is in an object store, and only a run in a directory can be {what}.",
             hint=f"Bring it home first: `holdfast recover {url} --to DIR`.",
@@ -64,7 +62,7 @@ def find_spool(text: str) -> tuple[str, Path]:
     if is_url(text):
         return text.rstrip("/"), spool_root(text)
     root = find_run(text)
-    if not (url := _url_of(root)):
+    if not (url := Layout(root).read_url()):
         raise UsageError(
             f"{root} is a local run: it has no spool, and nothing of it is kept elsewhere.",
             hint="--spool is for runs in an object store.",
@@ -72,23 +70,6 @@ def find_spool(text: str) -> tuple[str, Path]:
     return url, root
 
 
-def _url_of(root: Path) -> str:
-    """Where the run is whose spool this is; empty for any other directory."""
-    remote = Layout(root).remote
-    return remote.read_text(encoding="utf-8").strip() if remote.is_file() else ""
-
-
-def all_runs(runs: Path = RUNS) -> list[Path]:
-    """Every run below `runs`, in the order of their names."""
-    return sorted(_runs_in(runs))
-
-
-def _runs_in(runs: Path) -> list[Path]:
-    if not runs.is_dir():
-        return []
-    return [item for item in runs.iterdir() if Layout(item).journal.is_dir() and not item.name.startswith(".")]
-
-
-def _offer(runs: Path) -> str:
-    names = sorted(item.name for item in _runs_in(runs))
+def _runs_hint(runs: Path) -> str:
+    names = [item.name for item in all_runs(runs)]
     return f"Runs there: {', '.join(names[-5:])}." if names else "Give the directory of a run."

@@ -144,7 +144,7 @@ class _Joiner:
 
     def number(self, field: Field, old: int | None, new: int | None, path: str) -> int | None:
         """A number that may grow; None is without bound."""
-        grows = _bound(new) > _bound(old)
+        grows = limit_bound(new) > limit_bound(old)
         self._add(path, field.drift, old, new, DriftVerdict.GROWN if grows else DriftVerdict.KEPT)
         return new if grows else old
 
@@ -225,7 +225,8 @@ def same_value(old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
-def _bound(limit: int | None) -> float:
+def limit_bound(limit: int | None) -> float:
+    """A limit as a number that can be compared; none is the largest."""
     return float("inf") if limit is None else limit
 
 

@@ -25,15 +25,16 @@ from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, In
 from holdfast.engine.opening.start import StartedSession
 from holdfast.engine.progress import Progress
 from holdfast.errors import HoldfastError
-from holdfast.run.drift.gate import change_text
-from holdfast.run.fold.remaining import owed_and_why, reasons, reasons_text
+from holdfast.run.core.display_text import change_text
+from holdfast.run.fold.inconsistencies import describe_inconsistencies
+from holdfast.run.fold.remaining_trials import count_remaining, reasons_text, remaining_reasons
 from holdfast.spec.compare import Difference
 
 
 def announce(begun: StartedSession, *, resumed: bool) -> None:
     """Says which run it is, what is finished, and what is owed and why, before the first call."""
     session = begun.session.session
-    counts = owed_and_why(begun.session.reader, begun.prepared.planned)
+    counts = count_remaining(begun.session.reader, begun.prepared.planned)
     if not resumed:
         say(f"Run {begun.place}: {many(counts['owed'], 'trial')} to do.")
         return
@@ -43,8 +44,8 @@ def announce(begun: StartedSession, *, resumed: bool) -> None:
     say(f"Resuming {begun.place} (session {session.number}), with {changed}.")
     _tell_changes(begun)
     finished = f"{counts['finished']} of {begun.prepared.planned} trials are finished"
-    say(f"{finished}, {counts['owed']} are owed{reasons_text(reasons(counts))}.")
-    for note in begun.session.reader.notes():
+    say(f"{finished}, {counts['owed']} are owed{reasons_text(remaining_reasons(counts))}.")
+    for note in describe_inconsistencies(begun.session.reader):
         say(f"note: {note}")
 
 
@@ -174,7 +175,7 @@ def _tell(begun: StartedSession, ended: Ended, *, as_json: bool) -> None:
 
 def _left(begun: StartedSession) -> str:
     uploader = begun.session.uploader
-    return uploader.left() if uploader is not None else ""
+    return uploader.left_text() if uploader is not None else ""
 
 
 def _tell_end(begun: StartedSession, ended: Ended) -> None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from holdfast.cli.main import escaped
-from holdfast.run.core.reader import Large
+from holdfast.run.core.reader import LargeRecord
 
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
 
@@ -33,7 +33,9 @@ def print_in_pieces(key: str, records: Iterator[Any]) -> None:
     click.echo(f'{{"trial":{msgspec.json.encode(key).decode()},"records":[', nl=False)
     for place, record in enumerate(records):
         click.echo(",\n" if place else "\n", nl=False)
-        for part in _decoded(record.pieces if isinstance(record, Large) else iter((msgspec.json.encode(record),))):
+        for part in _decoded(
+            record.pieces if isinstance(record, LargeRecord) else iter((msgspec.json.encode(record),))
+        ):
             click.echo(escaped(part), nl=False)
     click.echo("\n]}")
 

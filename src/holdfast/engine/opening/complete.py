@@ -17,7 +17,7 @@ from holdfast.engine.trials.history import blocked_trials
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.reader import RunReader
-from holdfast.run.fold.missing_scores import lacking_scores
+from holdfast.run.fold.remaining_trials import trials_missing_scores
 from holdfast.spec import EvalSpec
 from holdfast.spec.compare import Difference
 from holdfast.storage import take_lease
@@ -46,7 +46,7 @@ def complete_run(
     reader = RunReader(root)
     try:
         planned = last_session(reader).planned
-        finished = reader.finished_count - len(lacking_scores(reader))
+        finished = reader.finished_count - len(trials_missing_scores(reader))
         if not 0 < planned <= finished:
             return None
         passage = _examined(reader, offered, tasks)

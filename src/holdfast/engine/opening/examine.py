@@ -24,8 +24,8 @@ from holdfast.journal.digest import file_digest
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import TaskCode
-from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refusal
-from holdfast.run.drift.task_growth import wider
+from holdfast.run.drift.decision import Decision, Samples, Snapshot, decide, resume_refused
+from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, join
 from holdfast.spec.compare_plain import edited_values
@@ -78,7 +78,7 @@ class Examiner:
             self._check_serving()
             decision = self.compare()
             if decision.refused:
-                raise refusal(decision, str(self._reader.layout.root))
+                raise resume_refused(decision, str(self._reader.layout.root))
             undo.pop_all()
         return ResumePlan(decision, self._tasks, self._inputs, note)
 
@@ -136,7 +136,7 @@ class Examiner:
         """A task in Python with everything that the run asked of it before."""
         if name not in self._session.code or not self._saved.tasks[name].use:
             return task
-        wide = wider(self._session.code[name], code)
+        wide = merge_task_sizes(self._session.code[name], code)
         return msgspec.structs.replace(task, epochs=wide.epochs, limit=wide.limit, axes=wide.axes)
 
     def _with_what_stands(self, spec: EvalSpec) -> EvalSpec:

@@ -7,26 +7,28 @@ taken in anew. What cannot be found is named, and the plan is then not known.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from holdfast.engine.opening.examine import same_values
 from holdfast.engine.opening.grid import Grid, planned_grid, wrong_key
-from holdfast.engine.opening.start import input_files, session_fields
+from holdfast.engine.opening.start import input_files, planned_contents
 from holdfast.engine.planning.earlier_runs import with_present_names
 from holdfast.engine.planning.prepare import FreshInputs, Prepared, input_name, prepare
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Input, PlanEntry, TrialRecord
-from holdfast.run.repair.planner import UNKNOWN, Remade
-from holdfast.run.repair.result_findings import WhyNot, not_planned, samples_of
+from holdfast.run.core.records import UNKNOWN_DIGEST, Input, PlanEntry, TrialRecord
+from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.repair.repair_session import RebuiltSession
+from holdfast.run.repair.result_comparison import RejectionReason, not_planned, samples_of
 from holdfast.spec import resolve, typed_eval
 from holdfast.tasks import Rows, Task
 
-_NOT_FOUND = Input(UNKNOWN, 0, copied=False)
+_NOT_FOUND = Input(UNKNOWN_DIGEST, 0, copied=False)
 
 
 class FoundInputs:
@@ -99,34 +101,34 @@ class EvalPlanner:
     def same(self, data: Any, config: dict[str, Any]) -> bool:
         return same_values(data, config)
 
-    def grid(self, reader: RunReader) -> tuple[WhyNot, str]:
+    def grid(self, reader: RunReader) -> tuple[RejectionReason, str]:
         try:
             return planned_grid(reader).why_not, ""
         except HoldfastError as error:
             return wrong_key, str(error)
 
-    def remake(self, config: dict[str, Any], layout: Layout) -> Remade:
+    def rebuild(self, config: dict[str, Any], layout: Layout) -> RebuiltSession:
         found = FoundInputs(layout)
         self._found.append(found)
-        fields: dict[str, Any] = {"name": str(config.get("name", layout.root.name)), "config": config}
+        contents = SessionContents(name=str(config.get("name", layout.root.name)), config=config)
         try:
             spec = resolve(typed_eval(with_present_names(config), "config.yaml"), "config.yaml")
-            fields["inputs"] = {input_name(name, entry): _NOT_FOUND for name, entry in spec.tasks.items()}
+            not_found = {input_name(name, entry): _NOT_FOUND for name, entry in spec.tasks.items()}
+            contents = replace(contents, inputs=not_found)
             prepared = prepare(spec, found)
         except HoldfastError as error:
-            return Remade(fields, {}, _key_or_plan([]), [f"The plan: {error}"])
-        del fields["inputs"]
-        fields |= {"planned": prepared.planned, **session_fields(prepared)}
-        grid, by_plan = Grid(prepared), _key_or_plan(fields["plan"])
+            return RebuiltSession(contents, {}, _key_or_plan([]), [f"The plan: {error}"])
+        contents = planned_contents(contents.name, config, prepared)
+        grid, by_plan = Grid(prepared), _key_or_plan(contents.plan)
         inputs = _input_files(prepared, found)
-        return Remade(fields, inputs, lambda trial: grid.why_not(trial) or by_plan(trial), [])
+        return RebuiltSession(contents, inputs, lambda trial: grid.why_not(trial) or by_plan(trial), [])
 
     def close(self) -> None:
         for found in self._found:
             found.close()
 
 
-def _key_or_plan(plan: list[PlanEntry]) -> WhyNot:
+def _key_or_plan(plan: list[PlanEntry]) -> RejectionReason:
     planned = {(entry.task, entry.model): set(entry.scorers) for entry in plan}
 
     def why_not(trial: TrialRecord) -> str:

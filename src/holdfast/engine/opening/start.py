@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,14 @@ from holdfast.run import create_run, open_session, session_record
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.environment import packages
 from holdfast.run.core.inputs import SourceFile, copy_inputs
+from holdfast.run.core.layout import RUNS
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Input, PlanEntry, SessionRecord
-from holdfast.run.drift.gate import Decision
-from holdfast.run.locate import RUNS
+from holdfast.run.core.records import Input, PlanEntry, Record, SessionRecord
+from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.drift.decision import Decision
 from holdfast.run.session.create import refuse_existing
 from holdfast.run.session.session import RunSession
+from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import DatasetSpec, EvalSpec, plain
 from holdfast.tasks import Task
 
@@ -69,7 +72,7 @@ def start_run(
     *,
     tasks: Mapping[str, Task] | None = None,
     source: str = "",
-    **writer: Any,
+    writer: WriterOptions = DEFAULT_WRITER,
 ) -> StartedSession:
     """Makes a new run of a resolved eval; nothing is written before everything that can be checked was.
 
@@ -84,30 +87,38 @@ def start_run(
     try:
         prepared = prepare(spec, inputs, tasks)
         prepared.open_models()
-        session = create_planned(root, prepared, inputs, source, **writer)
+        session = create_planned(root, prepared, inputs, source, writer=writer)
     finally:
         inputs.close()
     inputs.keep(session.layout)
     return StartedSession(session, prepared)
 
 
-def create_planned(root: Path, prepared: Prepared, inputs: FreshInputs, source: str, **options: Any) -> RunSession:
-    """Makes the run of what was prepared, and opens its first session; `options` are those of `create_run`."""
-    return create_run(
-        root,
-        name=prepared.spec.name,
-        config=plain(prepared.spec, explicit=True),
-        inputs=input_files(prepared, inputs.files),
-        planned=prepared.planned,
-        fields={**session_fields(prepared), "source": source},
-        **options,
-    )
+def create_planned(
+    root: Path,
+    prepared: Prepared,
+    inputs: FreshInputs,
+    source: str,
+    *,
+    preload: Iterable[Record] = (),
+    writer: WriterOptions = DEFAULT_WRITER,
+) -> RunSession:
+    """Makes the run of what was prepared, and opens its first session; `preload` and `writer` as for `create_run`."""
+    contents = planned_contents(prepared.spec.name, plain(prepared.spec, explicit=True), prepared)
+    files = input_files(prepared, inputs.files)
+    return create_run(root, replace(contents, source=source), inputs=files, preload=preload, writer=writer)
 
 
-def session_fields(prepared: Prepared) -> dict[str, Any]:
+def planned_contents(name: str, config: dict[str, Any], prepared: Prepared) -> SessionContents:
     """What a session record says of the plan, the code, and the packages it runs with."""
-    codes = task_codes({task.name: task.task for task in prepared.tasks})
-    return {"plan": plan_entries(prepared), "code": codes, "packages": packages()}
+    return SessionContents(
+        name=name,
+        config=config,
+        planned=prepared.planned,
+        plan=plan_entries(prepared),
+        code=task_codes({task.name: task.task for task in prepared.tasks}),
+        packages=packages(),
+    )
 
 
 def input_files(prepared: Prepared, files: Mapping[str, Path]) -> dict[str, SourceFile]:
@@ -136,7 +147,12 @@ def plan_entries(prepared: Prepared) -> list[PlanEntry]:
 
 
 def resume_run(
-    root: Path, *, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None, **writer: Any
+    root: Path,
+    *,
+    offered: EvalSpec | None = None,
+    tasks: Mapping[str, Task] | None = None,
+    at_least: int = 1,
+    writer: WriterOptions = DEFAULT_WRITER,
 ) -> StartedSession:
     """Opens a run for its next session, through the gate; without an offer everything comes from the run.
 
@@ -148,7 +164,7 @@ def resume_run(
     """
     examine_run(root, offered, tasks).inputs.close()
     with contextlib.closing(_Opening(offered, tasks)) as opening:
-        session = open_session(root, opening.make, **writer)
+        session = open_session(root, opening.make, at_least=at_least, writer=writer)
         begun = opening.begun(session)
     session.layout.recovered.unlink(missing_ok=True)
     if begun.note or session.session.changes or _has_new_config(session.reader):
@@ -196,20 +212,15 @@ class _Opening:
         self._passage = passage
         prepared = self._prepared = prepare(passage.decision.spec, passage.inputs, passage.tasks)
         prepared.open_models()
-        return session_record(
-            reader.run.hex(),
-            number,
-            pins,
-            name=last.name,
-            config=plain(passage.decision.spec, explicit=True),
+        contents = replace(
+            planned_contents(last.name, plain(passage.decision.spec, explicit=True), prepared),
             inputs={**last.inputs, **self._copy_inputs(reader, passage, prepared)},
-            planned=prepared.planned,
             source=last.source,
             serving=last.serving,
-            lost=reader.never_brought(),
+            lost=reader.never_uploaded(),
             changes=passage.decision.changes,
-            **session_fields(prepared),
         )
+        return session_record(reader.run.hex(), number, pins, contents)
 
     def _copy_inputs(self, reader: RunReader, passage: ResumePlan, prepared: Prepared) -> dict[str, Input]:
         """Copies the rows that are new, and the files of tasks that are."""

@@ -14,11 +14,14 @@ from holdfast.engine.opening.start import StartedSession, examine_run, resume_ru
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.run_id import find_run_id
-from holdfast.run.remote.download import DownloadedRun, download_run, remove_leftovers
-from holdfast.run.remote.merged_view import open_view
-from holdfast.run.remote.run_objects import id_in_store, wanted
-from holdfast.run.remote.upload_set import Uploads
-from holdfast.run.remote.uploader import Uploader, newest_session, spool_root
+from holdfast.run.remote.download import DownloadedRun, download_run, remove_partial_downloads
+from holdfast.run.remote.merged_view import open_merged_view
+from holdfast.run.remote.run_objects import list_run_objects, run_id_in_store
+from holdfast.run.remote.spool import newest_session, spool_root
+from holdfast.run.remote.upload_set import UploadSet
+from holdfast.run.remote.uploader import Uploader
+from holdfast.run.session.store_copy import StoreCopy
+from holdfast.run.session.writer_options import WriterOptions
 from holdfast.spec import EvalSpec
 from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.leases.remote import RemoteLease
@@ -57,10 +60,10 @@ def start_remote_run(
         lease = RemoteLease(store)
         undo.callback(lease.release)
         root = spool_root(url)
-        uploader = _uploader(Uploads(store, Layout(root)), spec)
-        begun = start_run(spec, root, tasks=tasks, source=source, on_sealed=uploader.sealed)
+        uploader = _uploader(UploadSet(store, Layout(root)), spec)
+        begun = start_run(spec, root, tasks=tasks, source=source, writer=WriterOptions(on_sealed=uploader.sealed))
         _name_url(root, store)
-        _go_remote(begun, lease, uploader, spec)
+        _attach_store(begun, lease, uploader, spec)
         undo.pop_all()
         return begun
 
@@ -80,19 +83,20 @@ def resume_remote_run(
     store = ObjectStore(url)
     store.probe()
     _refuse_other_run(store, spool_root(url))
-    view, _ = open_view(url)
+    view, _ = open_merged_view(url)
     spec = examine_and_close(view, offered, tasks)
     with contextlib.ExitStack() as undo:
         root = spool_root(url)
         lease = RemoteLease(store, above=newest_session(store, root))
         undo.callback(lease.release)
         brought = _fill_spool(store, root)
-        uploads = Uploads(store, Layout(root))
+        uploads = UploadSet(store, Layout(root))
         brought.warnings += _upload_earlier(uploads, spec)
         uploader = _uploader(uploads, spec)
-        begun = resume_run(root, offered=offered, tasks=tasks, at_least=lease.session, on_sealed=uploader.sealed)
+        writer = WriterOptions(on_sealed=uploader.sealed)
+        begun = resume_run(root, offered=offered, tasks=tasks, at_least=lease.session, writer=writer)
         begun.warnings = brought.warnings
-        _go_remote(begun, lease, uploader, begun.prepared.spec)
+        _attach_store(begun, lease, uploader, begun.prepared.spec)
         undo.pop_all()
         return begun
 
@@ -111,7 +115,7 @@ def upload_rest(url: str) -> None:
         return
     store = ObjectStore(url)
     _refuse_other_run(store, layout.root)
-    uploads = Uploads(store, layout)
+    uploads = UploadSet(store, layout)
     if not uploads.missing(everything=True):
         return
     lease = RemoteLease(store, above=newest_session(store, layout.root))
@@ -127,7 +131,7 @@ def _refuse_other_run(store: ObjectStore, root: Path) -> None:
     """Raises UsageError if the store holds another run than the spool: they would become one heap."""
     layout = Layout(root)
     try:
-        here, there = find_run_id(RealFileSystem(), layout), id_in_store(store, wanted(store))
+        here, there = find_run_id(RealFileSystem(), layout), run_id_in_store(store, list_run_objects(store))
     except NotARun:
         # There is nothing here, or nothing there yet.
         return
@@ -138,7 +142,7 @@ def _refuse_other_run(store: ObjectStore, root: Path) -> None:
         )
 
 
-def _upload_earlier(uploads: Uploads, spec: EvalSpec) -> list[str]:
+def _upload_earlier(uploads: UploadSet, spec: EvalSpec) -> list[str]:
     """Uploads what earlier sessions left in the spool; what a person has to be told."""
     uploads.upload(everything=True)
     if uploads.conflict is None:
@@ -150,7 +154,7 @@ def _upload_earlier(uploads: Uploads, spec: EvalSpec) -> list[str]:
 
 def _fill_spool(store: ObjectStore, root: Path) -> DownloadedRun:
     """Brings home what the spool does not have; a spool that was not there is marked as brought home."""
-    remove_leftovers(root)
+    remove_partial_downloads(root)
     if not Layout(root).journal.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         Layout(root).recovered.write_text(store.url + "\n", encoding="utf-8")
@@ -175,11 +179,11 @@ def examine_and_close(view: Path, offered: EvalSpec | None, tasks: Mapping[str, 
     return passage.decision.spec
 
 
-def _uploader(uploads: Uploads, spec: EvalSpec) -> Uploader:
+def _uploader(uploads: UploadSet, spec: EvalSpec) -> Uploader:
     return Uploader(uploads, interval=spec.runner.upload_interval)
 
 
-def _go_remote(begun: StartedSession, lease: RemoteLease, uploader: Uploader, spec: EvalSpec) -> None:
-    counts_when_up = spec.runner.durability == "remote"
+def _attach_store(begun: StartedSession, lease: RemoteLease, uploader: Uploader, spec: EvalSpec) -> None:
     begun.url = uploader.url
-    begun.session.go_remote(lease, uploader, counts_when_up=counts_when_up)
+    counts_when_uploaded = spec.runner.durability == "remote"
+    begun.session.attach_store(StoreCopy(lease, uploader, counts_when_uploaded))

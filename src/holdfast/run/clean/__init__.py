@@ -1,1 +1,1 @@
-"""Clean."""
+"""Deleting what a run does not need any more."""

@@ -1,8 +1,8 @@
-"""Emptying a spool: what of a run is, byte for byte, in its store need not be on this machine too.
+"""Cleaning a spool: what of a run is, byte for byte, in its store need not be on this machine too.
 
-Every file is read against its object, and only then deleted. What is not in the store, or is not the same there, stays,
-and so does whatever nobody knows. The run is held here and in the store meanwhile, so no session begins on a spool
-that is being emptied. A kill at any moment leaves a spool which is whole together with the store.
+Every file is compared with its object, and only then deleted. What is not in the store, or differs there, stays, and so
+does whatever nobody knows. The run is held here and in the store meanwhile, so no session starts on a spool
+that is being cleaned. A kill at any moment leaves a spool which is whole together with the store.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ import msgspec
 from holdfast.errors import NotARun, RunHeld, StorageFailure
 from holdfast.journal.index.database import INDEX
 from holdfast.run.core.layout import Layout
-from holdfast.run.remote.run_objects import WANTED
-from holdfast.run.remote.upload_lag import LAG
-from holdfast.run.remote.uploader import newest_session
+from holdfast.run.remote.run_objects import RUN_DIRECTORIES, RUN_FILES
+from holdfast.run.remote.spool import newest_session
+from holdfast.run.remote.upload_lag import LAG_FILE
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.storage.leases.remote import RemoteLease, find_published_lease
 from holdfast.storage.object_store import ObjectStore
 
-_FILES = {"config.yaml", "serving.yaml"}
-_DERIVED = {INDEX, f"{INDEX}-journal", f"{INDEX}.sum", LAG, f".{LAG}.new"}
+_DERIVED = {INDEX, f"{INDEX}-journal", f"{INDEX}.sum", LAG_FILE, f".{LAG_FILE}.new"}
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptFile(msgspec.Struct, frozen=True):
     """A file that stays, and why."""
 
     where: str
     reason: str
 
 
-class Emptied(msgspec.Struct):
+class CleanedSpool(msgspec.Struct):
     """What was deleted of a spool, or would be."""
 
     run: str
@@ -44,10 +43,10 @@ class Emptied(msgspec.Struct):
     files: int = 0
     """Files that the store has, byte for byte."""
     bytes: int = 0
-    kept: list[Kept] = []
+    kept: list[KeptFile] = []
 
 
-def empty_spool(url: str, root: Path, *, dry_run: bool = False) -> Emptied:
+def clean_spool(url: str, root: Path, *, dry_run: bool = False) -> CleanedSpool:
     """Deletes from the spool at `root` what the store has.
 
     Raises:
@@ -58,22 +57,22 @@ def empty_spool(url: str, root: Path, *, dry_run: bool = False) -> Emptied:
     store = ObjectStore(url)
     if not root.is_dir() and not store.list("journal"):
         raise NotARun(f"{url} holds no run, and there is no spool of it here.", hint="Give the URL of a run.")
-    emptying = _Emptying(store, root, dry_run=dry_run)
+    cleaning = _SpoolCleaning(store, root, dry_run=dry_run)
     try:
         if dry_run or not root.is_dir():
             _refuse_if_held(store, root)
-            emptying.look()
+            cleaning.compare()
         else:
             with _both_leases(store, root):
-                emptying.look()
-                emptying.delete()
-                emptying.remove_if_empty()
+                cleaning.compare()
+                cleaning.delete()
+                cleaning.remove_if_empty()
     except OSError as error:
         raise StorageFailure(
             f"{root} could not be emptied: {error.filename or ''} {error.strerror or error}.",
             hint=f"Nothing is lost; `holdfast verify {url}` checks the run.",
         ) from error
-    return emptying.told
+    return cleaning.result
 
 
 def _refuse_if_held(store: ObjectStore, root: Path) -> None:
@@ -97,27 +96,27 @@ def _both_leases(store: ObjectStore, root: Path) -> Iterator[None]:
         here.release()
 
 
-class _Emptying:
-    """One emptying of a spool."""
+class _SpoolCleaning:
+    """One cleaning of a spool."""
 
     def __init__(self, store: ObjectStore, root: Path, *, dry_run: bool) -> None:
         self._store, self._root = store, root
-        self.told = Emptied(store.url, str(root), dry_run)
+        self.result = CleanedSpool(store.url, str(root), dry_run)
         self._stored: list[Path] = []
 
-    def look(self) -> None:
-        """Holds every file against the store."""
+    def compare(self) -> None:
+        """Compares every file with the store."""
         sizes = {entry.key: entry.size for entry in self._store.list()}
         for path in sorted(self._root.rglob("*")):
             key = str(path.relative_to(self._root))
             if (path.is_dir() and not path.is_symlink()) or self._is_local(key):
                 continue
-            if reason := self._why_kept(key, path, sizes):
-                self.told.kept.append(Kept(key, reason))
+            if reason := self._keep_reason(key, path, sizes):
+                self.result.kept.append(KeptFile(key, reason))
             else:
                 self._stored.append(path)
-                self.told.files += 1
-                self.told.bytes += path.stat().st_size
+                self.result.files += 1
+                self.result.bytes += path.stat().st_size
 
     def _is_local(self, key: str) -> bool:
         """Whether it is no part of the run: derived from it, or about this spool only."""
@@ -125,8 +124,8 @@ class _Emptying:
         own = {layout.remote.name, layout.recovered.name}
         return key in _DERIVED | own or key.startswith(("lease", f"{layout.shelf.name}/"))
 
-    def _why_kept(self, key: str, path: Path, sizes: dict[str, int]) -> str:
-        if path.is_symlink() or path.name.startswith(".") or not (key in _FILES or key.startswith(WANTED)):
+    def _keep_reason(self, key: str, path: Path, sizes: dict[str, int]) -> str:
+        if path.is_symlink() or path.name.startswith(".") or not (key in RUN_FILES or key.startswith(RUN_DIRECTORIES)):
             return "it is no file of a run"
         if key not in sizes:
             return "it is not in the store"
@@ -149,7 +148,7 @@ class _Emptying:
 
         Also its lease: whoever wants to execute the run has to have the store's first, and that is held.
         """
-        if self.told.kept:
+        if self.result.kept:
             return
         for path in sorted(self._root.rglob("*"), reverse=True):
             if path.is_dir():

@@ -1,9 +1,8 @@
-"""Cleaning: the only thing that deletes, and only what a sound run does not need any more.
+"""Cleaning a run of the transcripts of its finished trials: their steps and calls, and the blobs that only those cite.
 
-`clean_steps` removes the transcripts of finished trials: their steps and calls, and the blobs that only those cite.
-Answers, scores and ends stay, so every report is the same. The journal is written again beside the old one, held
-against it record by record, and exchanged for it in one step; only then is the old one deleted. A kill at any moment
-leaves the run as it was, or as it will be; what is left lying about, the next cleaning removes.
+Answers, scores and ends stay, so every report is the same. The journal is written again beside the old one, compared
+with it record by record, and exchanged for it in one step; only then is the old one deleted. A kill at any moment
+leaves the run as it was, or as it will be; what is left over, the next cleaning removes.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import msgspec
 
 from holdfast.errors import HoldfastError, RunDamaged, StorageFailure, UsageError
 from holdfast.journal import Journal
-from holdfast.run.clean.rewrite_journal import Rewriter, prove
+from holdfast.run.clean.rewrite_journal import JournalRewriter, verify_rewrite
 from holdfast.run.core.codec import citation
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.run_id import check_openable, find_run_id
-from holdfast.run.fold.missing_scores import lacking_scores
+from holdfast.run.fold.remaining_trials import trials_missing_scores
 from holdfast.run.verify.verify import verify_run
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.directory_exchange import EXCHANGE_UNSUPPORTED, exchange_directories
@@ -34,7 +33,7 @@ _BLOB = re.compile(r"[0-9a-f]{32}|\..*\.tmp")
 _MARKS = (b'{"type":"step"', b'{"type":"call"')
 
 
-class Cleaned(msgspec.Struct):
+class CleanedSteps(msgspec.Struct):
     """What was deleted, or would be."""
 
     run: str
@@ -64,7 +63,7 @@ class _Transcripts:
 
     def __init__(self, reader: RunReader) -> None:
         # A trial that a new scorer has yet to judge is not finished.
-        self._trials = set(reader.finished()) - set(lacking_scores(reader))
+        self._trials = set(reader.finished()) - set(trials_missing_scores(reader))
 
     def __call__(self, line: bytes) -> bool:
         return line.startswith(_MARKS) and self.trial(line) in self._trials
@@ -77,7 +76,7 @@ class _Transcripts:
             return ""
 
 
-def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = None) -> Cleaned:
+def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = None) -> CleanedSteps:
     """Removes the transcripts of the finished trials of a run.
 
     Raises:
@@ -92,10 +91,10 @@ def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = No
     if dry_run:
         if holder := find_holder(fs, root):
             raise run_held(root, holder)
-        return _survey(root, fs)[0]
+        return _find_removable(root, fs)[0]
     lease = take_lease(fs, root)
     try:
-        _remove_leftovers(fs, root)
+        _remove_unfinished_cleanings(fs, root)
         return _clean(root, fs)
     except OSError as error:
         raise StorageFailure(
@@ -106,16 +105,16 @@ def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = No
         lease.release()
 
 
-def _survey(root: Path, fs: FileSystem) -> tuple[Cleaned, _Transcripts, list[Path]]:
-    """What there is to delete: counted, told apart, and the blobs."""
+def _find_removable(root: Path, fs: FileSystem) -> tuple[CleanedSteps, _Transcripts, list[Path]]:
+    """What there is to delete: the counts, which records, and the blobs."""
     reader = RunReader(root, fs)
     try:
         _refuse_damage(reader)
         drop = _Transcripts(reader)
-        told, blobs = _count(reader, drop)
+        result, blobs = _count_removable(reader, drop)
     finally:
         reader.close()
-    return told, drop, blobs
+    return result, drop, blobs
 
 
 def _refuse_damage(reader: RunReader) -> None:
@@ -127,23 +126,23 @@ def _refuse_damage(reader: RunReader) -> None:
         )
 
 
-def _count(reader: RunReader, drop: _Transcripts) -> tuple[Cleaned, list[Path]]:
-    told = Cleaned(str(reader.layout.root), dry_run=True)
+def _count_removable(reader: RunReader, drop: _Transcripts) -> tuple[CleanedSteps, list[Path]]:
+    result = CleanedSteps(str(reader.layout.root), dry_run=True)
     trials: set[str] = set()
     needed: set[str] = set()
     for _, line in reader.journal.stream([]):
         if drop(line):
             trials.add(drop.trial(line))
-            told.steps += line.startswith(_MARKS[0])
-            told.calls += line.startswith(_MARKS[1])
-            told.record_bytes += len(line)
+            result.steps += line.startswith(_MARKS[0])
+            result.calls += line.startswith(_MARKS[1])
+            result.record_bytes += len(line)
         elif cited := citation(line):
             needed.add(cited.blob)
     blobs = [path for path in _blobs(reader.layout) if path.name not in needed]
-    told.trials, told.blobs = len(trials), len(blobs)
-    told.blob_bytes = sum(path.stat().st_size for path in blobs)
-    told.journal_bytes_before = told.journal_bytes_after = _size(reader.journal)
-    return told, blobs
+    result.trials, result.blobs = len(trials), len(blobs)
+    result.blob_bytes = sum(path.stat().st_size for path in blobs)
+    result.journal_bytes_before = result.journal_bytes_after = _journal_bytes(reader.journal)
+    return result, blobs
 
 
 def _blobs(layout: Layout) -> list[Path]:
@@ -153,19 +152,19 @@ def _blobs(layout: Layout) -> list[Path]:
     return sorted(path for path in layout.blobs.iterdir() if _BLOB.fullmatch(path.name) and path.is_file())
 
 
-def _size(journal: Journal) -> int:
+def _journal_bytes(journal: Journal) -> int:
     return sum(segment.path.stat().st_size for segment in journal.segments())
 
 
-def _clean(root: Path, fs: FileSystem) -> Cleaned:
-    told, drop, blobs = _survey(root, fs)
-    told.dry_run = False
-    if told.steps or told.calls:
-        told.journal_bytes_after = _replace_journal(root, fs, drop)
+def _clean(root: Path, fs: FileSystem) -> CleanedSteps:
+    result, drop, blobs = _find_removable(root, fs)
+    result.dry_run = False
+    if result.steps or result.calls:
+        result.journal_bytes_after = _replace_journal(root, fs, drop)
     for path in blobs:
         fs.remove(path)
         crashpoints.reach("clean.blob-removed")
-    return told
+    return result
 
 
 def _replace_journal(root: Path, fs: FileSystem, drop: _Transcripts) -> int:
@@ -174,8 +173,8 @@ def _replace_journal(root: Path, fs: FileSystem, drop: _Transcripts) -> int:
     old = Journal(fs, layout.journal, find_run_id(fs, layout))
     new = Journal(fs, root / f"{_BUILDING}{os.urandom(6).hex()}", old.run)
     try:
-        size = _build(old, new, drop)
-        _exchange(new.directory, layout.journal)
+        size = _build_journal(old, new, drop)
+        _exchange_journals(new.directory, layout.journal)
     except (OSError, HoldfastError):
         with contextlib.suppress(OSError):
             fs.remove_tree(new.directory)
@@ -192,17 +191,17 @@ def _replace_journal(root: Path, fs: FileSystem, drop: _Transcripts) -> int:
     return size
 
 
-def _build(old: Journal, new: Journal, drop: _Transcripts) -> int:
-    """Writes the new journal beside the old one, and proves it; its size."""
+def _build_journal(old: Journal, new: Journal, drop: _Transcripts) -> int:
+    """Writes the new journal beside the old one, and verifies it; its size."""
     new.fs.make_directory(new.directory)
-    Rewriter(old, new.directory, drop).write()
-    prove(old, new, drop)
+    JournalRewriter(old, new.directory, drop).write()
+    verify_rewrite(old, new, drop)
     new.fs.sync_directory(new.directory)
     crashpoints.reach("clean.proven")
-    return _size(new)
+    return _journal_bytes(new)
 
 
-def _exchange(building: Path, journal: Path) -> None:
+def _exchange_journals(building: Path, journal: Path) -> None:
     try:
         exchange_directories(building, journal)
     except OSError as error:
@@ -214,11 +213,11 @@ def _exchange(building: Path, journal: Path) -> None:
         ) from error
 
 
-def _remove_leftovers(fs: FileSystem, root: Path) -> None:
+def _remove_unfinished_cleanings(fs: FileSystem, root: Path) -> None:
     """Removes what an earlier cleaning left when it was killed: an unfinished journal, or the old one."""
     left = [name for name in fs.list(root) if name.startswith(_BUILDING)]
     if left:
-        # Before the old one goes, it must be certain that the new one stands in its place.
+        # Before the old one is removed, it must be certain that the new one is in its place.
         fs.sync_directory(root)
     for name in left:
         fs.remove_tree(root / name)

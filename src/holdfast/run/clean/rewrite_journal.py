@@ -1,6 +1,6 @@
-"""Writing a journal again without some of its records, segment by segment, and proving that nothing else is missing.
+"""Writing a journal again without some of its records, segment by segment, and verifying that nothing else is missing.
 
-Every segment has its counterpart of the same name, so whatever keeps account of segments finds each of them; the pins
+Every segment has its counterpart of the same name, so whatever refers to a segment finds it; the pins
 of sessions are those of the new segments. All are sealed: nothing in them is in doubt.
 """
 
@@ -33,13 +33,13 @@ from holdfast.storage import crashpoints
 
 FRAME_BYTES = 1 << 20
 _SESSION = b'{"type":"session'
-Drop = Callable[[bytes], bool]
+DropRecord = Callable[[bytes], bool]
 
 
-class Rewriter:
+class JournalRewriter:
     """Writes the journal of a run again into another directory."""
 
-    def __init__(self, journal: Journal, directory: Path, drop: Drop) -> None:
+    def __init__(self, journal: Journal, directory: Path, drop: DropRecord) -> None:
         self._journal, self._directory, self._drop = journal, directory, drop
         self._seen = SeenFrames()
         self._pins: dict[SegmentId, SegmentPin] = {}
@@ -77,20 +77,20 @@ class Rewriter:
         size = 0
         for line in self._kept(scan):
             if lines and size + len(line) > FRAME_BYTES:
-                writer.append(lines, _keys(lines))
+                writer.append(lines, _trial_keys(lines))
                 lines, size = [], 0
             lines.append(line)
             size += len(line)
         if lines:
-            writer.append(lines, _keys(lines))
+            writer.append(lines, _trial_keys(lines))
 
     def _kept(self, scan: SegmentScan) -> Iterator[bytes]:
         for frame in scan.frames():
             for line in scan.lines(frame) if self._seen.add(frame.origin) else ():
                 if not self._drop(line):
-                    yield self._repinned(line)
+                    yield self._with_new_pins(line)
 
-    def _repinned(self, line: bytes) -> bytes:
+    def _with_new_pins(self, line: bytes) -> bytes:
         """A session's record with the pins of the new segments; any other line as it is."""
         if not line.startswith(_SESSION) or not isinstance(decode(line), SessionRecord | SessionEndRecord):
             return line
@@ -102,12 +102,12 @@ class Rewriter:
         return msgspec.json.encode(record)
 
 
-def _keys(lines: list[bytes]) -> list[str]:
+def _trial_keys(lines: list[bytes]) -> list[str]:
     return [entry.key for entry in map(classify, lines) if entry and entry.key]
 
 
-def prove(old: Journal, new: Journal, drop: Drop) -> None:
-    """Holds a rewritten journal against the one it was made from.
+def verify_rewrite(old: Journal, new: Journal, drop: DropRecord) -> None:
+    """Compares a rewritten journal with the one it was made from.
 
     Raises:
         RunDamaged: they differ in more than the records that were to be dropped, or the new one is not sound.
@@ -117,17 +117,17 @@ def prove(old: Journal, new: Journal, drop: Drop) -> None:
     pins: list[SegmentPin] = []
     lost: list[SegmentId] = []
     expected = (line for _, line in old.stream(damage) if not drop(line))
-    for mine, theirs in zip_longest(_read(new, states, damage), expected):
-        if mine != theirs and (mine is None or theirs is None or _unpinned(mine) != _unpinned(theirs)):
-            raise _unequal(new)
+    for mine, theirs in zip_longest(_read_lines(new, states, damage), expected):
+        if mine != theirs and (mine is None or theirs is None or _without_pins(mine) != _without_pins(theirs)):
+            raise _rewrite_failed(new)
         if mine.startswith(_SESSION) and isinstance(record := decode(mine), SessionRecord | SessionEndRecord):
             pins += record.pins
             lost += record.lost if isinstance(record, SessionRecord) else []
     if any(item.is_loss for item in [*damage, *cross_check(states, pins, lost)]):
-        raise _unequal(new)
+        raise _rewrite_failed(new)
 
 
-def _read(journal: Journal, states: list[SegmentState], damage: list[Damage]) -> Iterator[bytes]:
+def _read_lines(journal: Journal, states: list[SegmentState], damage: list[Damage]) -> Iterator[bytes]:
     for segment in journal.segments():
         with journal.scan(segment) as scan:
             for frame in scan.frames():
@@ -136,7 +136,7 @@ def _read(journal: Journal, states: list[SegmentState], damage: list[Damage]) ->
         damage += scan.damage
 
 
-def _unpinned(line: bytes) -> Any:
+def _without_pins(line: bytes) -> Any:
     """The content of a session's record without its pins; of any other line the line itself."""
     if not line.startswith(_SESSION):
         return line
@@ -144,7 +144,7 @@ def _unpinned(line: bytes) -> Any:
     return {name: value for name, value in record.items() if name != "pins"}
 
 
-def _unequal(new: Journal) -> RunDamaged:
+def _rewrite_failed(new: Journal) -> RunDamaged:
     return RunDamaged(
         f"The journal that was written to {new.directory} is not what it has to be; nothing was deleted.",
         hint="Look at the disk, then try again.",

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.errors import UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore, IndexEntry
 from holdfast.models.message import Usage
-from holdfast.run.core.records import BY_MODEL, KEPT, NOT_KEPT, AnyRecord, Record, Status, Summary
+from holdfast.run.core.records import BY_MODEL, KEPT, NOT_KEPT, AnyRecord, Record, Status, TrialSummary
 
 
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -104,11 +104,11 @@ def classify(line: bytes) -> IndexEntry | None:
         flag = BY_MODEL if envelope.type == "step" and envelope.model and not envelope.source else 0
         return IndexEntry(envelope.type, envelope.trial, flag, envelope.scorer.encode() or None)
     kept = envelope.status in _KEPT_NAMES
-    summary = Summary(envelope.status, envelope.usage, envelope.cost, envelope.task)
-    return IndexEntry("trial", envelope.trial, KEPT if kept else NOT_KEPT, _packed(summary))
+    summary = TrialSummary(envelope.status, envelope.usage, envelope.cost, envelope.task)
+    return IndexEntry("trial", envelope.trial, KEPT if kept else NOT_KEPT, _encode_summary(summary))
 
 
-def _packed(summary: Summary) -> bytes:
+def _encode_summary(summary: TrialSummary) -> bytes:
     try:
         return _summary_encoder.encode(summary)
     except OverflowError:

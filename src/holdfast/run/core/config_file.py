@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ConfigurationError, ResumeAborted
+from holdfast.run.core.display_text import change_text, list_text
 from holdfast.run.core.records import SessionRecord
-from holdfast.run.drift.gate import change_text
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem, write_atomically
 
@@ -31,13 +31,13 @@ def config_text(sessions: Sequence[SessionRecord]) -> str:
     """The file after these sessions."""
     from holdfast.spec.loading.yaml_document import write_document  # noqa: PLC0415 - PyYAML is needed here only
 
-    header = _created(sessions[0])
+    header = _created_header(sessions[0])
     for session in sessions[1:]:
-        header += _resumed(session)
+        header += _resumed_header(session)
     return "\n".join(header) + "\n\n" + write_document(sessions[-1].config)
 
 
-def _created(session: SessionRecord) -> list[str]:
+def _created_header(session: SessionRecord) -> list[str]:
     lines = [f"# Created by holdfast {session.version} at {session.at}"]
     if session.invocation:
         lines.append(f"#   invocation: {_one_line(' '.join(session.invocation))}")
@@ -46,7 +46,7 @@ def _created(session: SessionRecord) -> list[str]:
     return lines
 
 
-def _resumed(session: SessionRecord) -> list[str]:
+def _resumed_header(session: SessionRecord) -> list[str]:
     if not session.changes:
         return []
     lines = [f"# Resumed by holdfast {session.version} at {session.at}:"]
@@ -68,7 +68,7 @@ def check_config(path: Path, sessions: Sequence[SessionRecord], same: Same, edit
         ResumeAborted: its values were edited, or it is no YAML mapping.
     """
     try:
-        text = _read(path)
+        text = _read_bounded(path)
     except FileNotFoundError:
         return "config.yaml was missing; it is written again from the journal."
     except (OSError, ValueError) as error:
@@ -80,17 +80,18 @@ def check_config(path: Path, sessions: Sequence[SessionRecord], same: Same, edit
     earlier = [count for count in range(1, len(sessions)) if count == 1 or sessions[count - 1].changes]
     if any(text == config_text(sessions[:count]) for count in earlier):
         return "config.yaml was behind the journal; it is brought up to date."
-    data = _values(path, text)
+    data = _parse_values(path, text)
     if not same(data, sessions[-1].config):
-        places = edited(data, sessions[-1].config) if edited else []
+        fields = edited(data, sessions[-1].config) if edited else []
+        named = f": {list_text(fields)}" if fields else ""
         raise ResumeAborted(
-            f"Resume aborted: values in {path} were edited by hand{_named(places)}.",
+            f"Resume aborted: values in {path} were edited by hand{named}.",
             hint=f"Give changes with --set or --config. {_REPAIR}",
         )
     return ""
 
 
-def _read(path: Path) -> str:
+def _read_bounded(path: Path) -> str:
     """The text of the file, of which never more is read than a configuration takes."""
     if path.exists() and not path.is_file():
         raise ValueError("it is no file")
@@ -102,10 +103,9 @@ def _read(path: Path) -> str:
 
 
 _REPAIR = "`holdfast repair` writes it again from the journal."
-_NAMED = 5
 
 
-def _values(path: Path, text: str) -> dict[str, Any]:
+def _parse_values(path: Path, text: str) -> dict[str, Any]:
     from holdfast.spec.loading.yaml_document import read_document  # noqa: PLC0415 - PyYAML is needed here only
 
     try:
@@ -116,11 +116,6 @@ def _values(path: Path, text: str) -> dict[str, Any]:
         state = "is empty" if not data else "is no mapping"
         raise ResumeAborted(f"Resume aborted: {path} {state}.", hint=_REPAIR)
     return data
-
-
-def _named(places: list[str]) -> str:
-    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
-    return f": {', '.join(places[:_NAMED])}{more}" if places else ""
 
 
 def write_config(fs: FileSystem, path: Path, sessions: Sequence[SessionRecord]) -> None:

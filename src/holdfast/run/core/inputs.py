@@ -1,4 +1,4 @@
-"""The files that a run depends on, copied into it: whatever becomes of the originals, the run can go on.
+"""The files that a run depends on, copied into it: whatever becomes of the originals, the run can be resumed.
 
 A copy is named by the digest of its bytes, and is durable before a record cites it.
 """
@@ -20,10 +20,11 @@ class SourceFile(NamedTuple):
     raw: str = ""
 
 
-Content = bytes | SourceFile
+InputSource = bytes | SourceFile
+"""The bytes of a file, or where they are."""
 
 
-def copy_inputs(store: BlobStore, inputs: Mapping[str, Content]) -> dict[str, Input]:
+def copy_inputs(store: BlobStore, inputs: Mapping[str, InputSource]) -> dict[str, Input]:
     """Puts files into a run's inputs; what a session record says of them."""
     copied: dict[str, Input] = {}
     for name, content in inputs.items():

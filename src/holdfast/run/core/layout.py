@@ -1,4 +1,4 @@
-"""Where things are in a run's directory."""
+"""Where runs are, and where things are in the directory of each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+
+RUNS = Path("runs")
+"""Where runs are put that nobody gives a place."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,28 @@ class Layout:
         """Holds the URL of a run that is in an object store, in its spool and in what readers put together of it."""
         return self.root / "remote.url"
 
+    def read_url(self) -> str:
+        """The URL of the run, if this is its spool or what readers put together of it; empty for any other directory.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        return self.remote.read_text(encoding="utf-8").strip() if self.remote.is_file() else ""
+
     @property
     def recovered(self) -> Path:
-        """There from the moment a run was brought home to a place that had nothing of it, to its next session."""
+        """There from the moment a run was downloaded to a place that had nothing of it, to its next session."""
         return self.root / "recovered.url"
 
 
-def reader_cache(root: Path, run: bytes) -> Path:
+def all_runs(runs: Path = RUNS) -> list[Path]:
+    """Every run below `runs`, in the order of their names."""
+    if not runs.is_dir():
+        return []
+    return sorted(item for item in runs.iterdir() if Layout(item).journal.is_dir() and not item.name.startswith("."))
+
+
+def reader_index_path(root: Path, run: bytes) -> Path:
     """Where a process that does not hold the run keeps its own index of it: one for each copy of each run."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or _home_cache())
     place = blake2b(os.fsencode(root.resolve()), key=run, digest_size=10).hexdigest()

@@ -17,9 +17,8 @@ from holdfast.journal import BlobStore, ClosingRule, Damage, Index, IndexRow, Jo
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_state import unseen_successors
 from holdfast.run.core.codec import citation, cited_blob, classify, decode
-from holdfast.run.core.consistency_notes import notes_of
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.reader_cache import ReaderIndex
+from holdfast.run.core.reader_index import ReaderIndex
 from holdfast.run.core.records import KEPT, AnyRecord, SessionEndRecord, SessionRecord
 from holdfast.run.core.run_id import find_run_id, refuse_newer
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
@@ -28,7 +27,7 @@ _FINISHED = ClosingRule("trial", KEPT)
 _PIECE_BYTES = 1 << 20
 
 
-class Large(NamedTuple):
+class LargeRecord(NamedTuple):
     """A record that is too large to be held: its line, a piece at a time."""
 
     type: str
@@ -53,15 +52,17 @@ class RunReader:
         self.blobs = BlobStore(self.fs, self.layout.blobs)
         self.inputs = BlobStore(self.fs, self.layout.inputs)
         with contextlib.ExitStack() as undo:
-            self._own = ReaderIndex(self.layout, self.run) if index is None else None
-            undo.callback(self._let_go)
-            self.index = Index(self.journal, classify, self._own.path if self._own else index, _FINISHED)
+            self._reader_index = ReaderIndex(self.layout, self.run) if index is None else None
+            undo.callback(self._close_reader_index)
+            self.index = Index(
+                self.journal, classify, self._reader_index.path if self._reader_index else index, _FINISHED
+            )
             undo.callback(self.index.close)
             self.refresh()
             undo.pop_all()
 
     def refresh(self, *, again: bool = True) -> None:
-        """Takes in what was written since the last look; with `again`, what was read before is checked again too.
+        """Reads what was written since the last time; with `again`, what was read before is checked again too.
 
         Raises:
             NewerFormat: a newer version wrote some of it.
@@ -73,11 +74,11 @@ class RunReader:
 
     def close(self) -> None:
         self.index.close()
-        self._let_go()
+        self._close_reader_index()
 
-    def _let_go(self) -> None:
-        if self._own is not None:
-            self._own.close()
+    def _close_reader_index(self) -> None:
+        if self._reader_index is not None:
+            self._reader_index.close()
 
     # Records.
 
@@ -123,23 +124,23 @@ class RunReader:
 
     def read_line(self, row: IndexRow) -> bytes | None:
         """The bytes of that record."""
-        line = self._line(row)
+        line = self._journal_line(row)
         cited = cited_blob(line) if line is not None else None
         if cited is None:
             return line
         return self.read_blob(cited[0]) if self.blobs.check(*cited) is None else None
 
-    def read_or_open(self, row: IndexRow) -> AnyRecord | Large | None:
+    def read_or_open(self, row: IndexRow) -> AnyRecord | LargeRecord | None:
         """As `read`, except that a record which is stored as a blob is given in pieces."""
-        line = self._line(row)
+        line = self._journal_line(row)
         if line is None or (cited := citation(line)) is None:
             return decode(line) if line is not None else None
         if self.blobs.check(cited.blob, cited.size) is not None:
             return None
-        return Large(cited.type, cited.size, self._blob_pieces(cited.blob))
+        return LargeRecord(cited.type, cited.size, self._blob_pieces(cited.blob))
 
-    def _line(self, row: IndexRow) -> bytes | None:
-        """What stands in the journal of a record."""
+    def _journal_line(self, row: IndexRow) -> bytes | None:
+        """The line that the journal has of a record: itself, or the citation of a blob."""
         segment = self.journal.find(row.segment)
         frame = self.journal.read_frame(segment, row.offset) if segment else None
         # Another segment may have taken the name of the one that was indexed.
@@ -174,8 +175,8 @@ class RunReader:
         """Segments that were lost with their machine, and the session that noted it."""
         return {ident: record.number for record in reversed(self.sessions) for ident in record.lost}
 
-    def never_brought(self) -> list[SegmentId]:
-        """In a run that was brought home since its last session: the segments that never reached the store."""
+    def never_uploaded(self) -> list[SegmentId]:
+        """In a run that was downloaded since its last session: the segments that never reached the store."""
         if not self.layout.recovered.exists():
             return []
         pins = [*self.pins(), *self.index.gone()]
@@ -190,8 +191,9 @@ class RunReader:
     def url(self) -> str:
         """Where the run is in an object store; empty for any other."""
         try:
-            return self.layout.remote.read_text(encoding="utf-8").strip()
+            return self.layout.read_url()
         except OSError:
+            # A reader needs the URL only to name the run.
             return ""
 
     @cached_property
@@ -223,9 +225,3 @@ class RunReader:
         """When the journal last grew, by the clock of its filesystem; for people."""
         times = [segment.path.stat().st_mtime for segment in self.journal.segments() if segment.path.exists()]
         return datetime.fromtimestamp(max(times), UTC).isoformat(timespec="seconds") if times else ""
-
-    def notes(self) -> list[str]:
-        """What was found to differ between the index, the journal, the artifacts and the plan, and what was done
-        about it.
-        """
-        return notes_of(self)

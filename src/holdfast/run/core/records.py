@@ -40,6 +40,10 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     """The digest of the file that it was taken from, as it stood there."""
 
 
+UNKNOWN_DIGEST = "unknown"
+"""The digest of an input that a rebuilt session could not find: its plan is not known."""
+
+
 class PlanEntry(msgspec.Struct, frozen=True):
     """How many trials of a task are planned for a model."""
 
@@ -252,7 +256,7 @@ RECORD_TYPES: tuple[type[Record], ...] = (
 )
 
 
-class Summary(msgspec.Struct, frozen=True, array_like=True):
+class TrialSummary(msgspec.Struct, frozen=True, array_like=True):
     """What the index keeps of a trial's end."""
 
     status: str
@@ -261,7 +265,7 @@ class Summary(msgspec.Struct, frozen=True, array_like=True):
     task: str = ""
 
 
-_summary_decoder = msgspec.msgpack.Decoder(Summary)
+_summary_decoder = msgspec.msgpack.Decoder(TrialSummary)
 KEPT, NOT_KEPT = 1, 0
 """How the index flags the end of a trial."""
 ARTIFACT = "artifact"
@@ -270,6 +274,6 @@ BY_MODEL = 1
 """How the index flags a step that is a model's reply to a call of this run."""
 
 
-def decode_summary(data: bytes) -> Summary:
+def decode_summary(data: bytes) -> TrialSummary:
     """What the index kept of a trial's end."""
     return _summary_decoder.decode(data)

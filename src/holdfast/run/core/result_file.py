@@ -2,7 +2,7 @@
 
 The file holds what the trial's record holds, and a checksum over it. It is written atomically, and it is never the
 first to say that a trial is finished: the journal is. Reading never raises: a file that is not whole, not unchanged or
-without a verdict is a Fault that says why, and is never taken for a result.
+without a verdict is a ResultFileFault that says why, and is never taken for a result.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def encode_result(trial: TrialRecord) -> bytes:
         UsageError: the trial holds something that JSON cannot, or is too large.
     """
     content = msgspec.json.decode(encode(trial))
-    # Told also where there are none: a file without a word on scores has lost them.
+    # Written also where there are none: a file without a word on scores has lost them.
     content.setdefault("scores", {})
     data = msgspec.json.encode({**content, _CHECKSUM: content_digest(_canonical(content))})
     pretty = msgspec.json.format(data, indent=2) + b"\n"
@@ -81,12 +81,12 @@ def _canonical(content: dict[str, Any]) -> bytes:
 
 
 def read_result(path: Path) -> TrialRecord | ResultFileFault:
-    """The trial that a result file tells of, or what is wrong with the file."""
-    found = _load(path)
+    """The trial whose result the file holds, or what is wrong with the file."""
+    found = _load_result_file(path)
     return found if isinstance(found, ResultFileFault) else found.trial
 
 
-class Result(NamedTuple):
+class ResultFile(NamedTuple):
     """A sound result file."""
 
     path: Path
@@ -95,77 +95,77 @@ class Result(NamedTuple):
     """Under which a record cites the file."""
 
 
-def _load(path: Path) -> Result | ResultFileFault:
+def _load_result_file(path: Path) -> ResultFile | ResultFileFault:
     try:
-        data = _read(path)
-        return Result(path, _trial(_content(data), path.parent.name), content_digest(data))
-    except _FaultyError as error:
-        return ResultFileFault(where_of(path), str(error))
+        data = _read_regular_file(path)
+        return ResultFile(path, _decode_trial(_decode_object(data), path.parent.name), content_digest(data))
+    except _InvalidResultError as error:
+        return ResultFileFault(result_location(path), str(error))
     except OSError as error:
-        return ResultFileFault(where_of(path), f"it cannot be read: {error.strerror}")
+        return ResultFileFault(result_location(path), f"it cannot be read: {error.strerror}")
 
 
-def where_of(path: Path) -> str:
+def result_location(path: Path) -> str:
     """How a result file is named in messages: relative to its run."""
     return f"artifacts/{path.parent.name}/{path.name}"
 
 
-class _FaultyError(Exception):
+class _InvalidResultError(Exception):
     """Why a file is no result."""
 
 
-def _read(path: Path) -> bytes:
+def _read_regular_file(path: Path) -> bytes:
     # Without waiting: what bears the name may be a pipe that nobody writes to.
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as stream:  # noqa: PTH123 - a descriptor is no path
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise _FaultyError("it is no file")
+            raise _InvalidResultError("it is no file")
         data = stream.read(RESULT_BYTES + 1)
     if len(data) > RESULT_BYTES:
-        raise _FaultyError(f"it is larger than any result ({RESULT_BYTES} bytes)")
+        raise _InvalidResultError(f"it is larger than any result ({RESULT_BYTES} bytes)")
     return data
 
 
-def _content(data: bytes) -> dict[str, Any]:
+def _decode_object(data: bytes) -> dict[str, Any]:
     if not data:
-        raise _FaultyError("it is empty")
+        raise _InvalidResultError("it is empty")
     try:
         content = msgspec.json.decode(data)
     except _UNREADABLE as error:
-        raise _FaultyError(f"it is no JSON, or only a part of it: {error}") from None
+        raise _InvalidResultError(f"it is no JSON, or only a part of it: {error}") from None
     if not isinstance(content, dict):
-        raise _FaultyError("it is no JSON object")
+        raise _InvalidResultError("it is no JSON object")
     return content
 
 
-def _trial(content: dict[str, Any], directory: str) -> TrialRecord:
+def _decode_trial(content: dict[str, Any], directory: str) -> TrialRecord:
     checksum = content.pop(_CHECKSUM, None)
     if checksum is None:
-        raise _FaultyError("it has no checksum")
+        raise _InvalidResultError("it has no checksum")
     canonical = _canonical(content)
     if checksum != content_digest(canonical):
-        raise _FaultyError("its checksum does not fit its content")
+        raise _InvalidResultError("its checksum does not fit its content")
     _check_verdict(content)
     try:
         trial = msgspec.json.decode(canonical, type=TrialRecord)
     except _UNREADABLE as error:
-        raise _FaultyError(f"it is no result of a trial: {error}") from None
+        raise _InvalidResultError(f"it is no result of a trial: {error}") from None
     if trial.trial != directory:
-        raise _FaultyError(f"it belongs to the trial {trial.trial}")
+        raise _InvalidResultError(f"it belongs to the trial {trial.trial}")
     return trial
 
 
 def _check_verdict(content: dict[str, Any]) -> None:
     status = content.get("status")
     if status is None:
-        raise _FaultyError("it holds no verdict: no status")
+        raise _InvalidResultError("it holds no verdict: no status")
     if status not in {known.value for known in Status}:
-        raise _FaultyError(f"it holds no verdict: its status is {status!r:.40}")
+        raise _InvalidResultError(f"it holds no verdict: its status is {status!r:.40}")
     if status == Status.VALID.value and "scores" not in content:
-        raise _FaultyError("it holds no verdict: no scores")
+        raise _InvalidResultError("it holds no verdict: no scores")
 
 
-def results(layout: Layout) -> Iterator[Result | ResultFileFault]:
+def read_results(layout: Layout) -> Iterator[ResultFile | ResultFileFault]:
     """Every result file of a run, by the names of the trials; one at a time."""
     try:
         names = sorted(path.name for path in layout.artifacts.iterdir())
@@ -173,7 +173,7 @@ def results(layout: Layout) -> Iterator[Result | ResultFileFault]:
         return
     for name in names:
         path = layout.artifacts / name / RESULT
-        found = _load(path)
-        # Told apart only now: most directories have one, and looking first would cost as much as reading.
-        if isinstance(found, Result) or os.path.lexists(path):
+        found = _load_result_file(path)
+        # Distinguished only now: most directories have one, and looking first would cost as much as reading.
+        if isinstance(found, ResultFile) or os.path.lexists(path):
             yield found

@@ -1,7 +1,7 @@
 """Whether a directory holds a run that this version can read, and which run it is.
 
-Told from the headers of its segments alone: nothing is changed, and no record is read. The id is the one that most
-segments carry, so that a damaged or a foreign one among them does not decide.
+Both follow from the headers of its segments alone: nothing is changed, and no record is read. The id is the one that
+most segments carry, so that a damaged or a foreign one among them does not decide.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
     votes: Counter[bytes] = Counter()
     names = [name for name in fs.list(layout.journal) if parse_name(name)]
     for name in names:
-        votes.update(ids_in(fs, layout.journal / name))
+        votes.update(run_ids_in_file(fs, layout.journal / name))
     if not votes:
         state = "its journal is empty" if not names else "nothing legible is in its journal"
         if layout.config.exists():
@@ -72,19 +72,19 @@ def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
     return votes.most_common(1)[0][0]
 
 
-def ids_in(fs: FileSystem, path: Path) -> list[bytes]:
+def run_ids_in_file(fs: FileSystem, path: Path) -> list[bytes]:
     """The run id of the first header in a segment that checks out; the file name must agree with it."""
     file = open_segment(fs, path)
     try:
-        return ids_at(lambda size: file.read_at(0, size))
+        return run_ids_in_bytes(lambda size: file.read_at(0, size))
     except OSError:
         return []
     finally:
         file.close()
 
 
-def ids_at(read: Callable[[int], bytes]) -> list[bytes]:
-    """As `ids_in`, of a segment whose first bytes `read` gives: few of them, and more if those are damaged."""
+def run_ids_in_bytes(read: Callable[[int], bytes]) -> list[bytes]:
+    """As `run_ids_in_file`, of a segment whose first bytes `read` gives: few of them, and more if those are damaged."""
     if (header := decode_header(read(HEADER_SIZE))) is not None:
         return [header.run]
     data = read(_FIRST_BYTES)

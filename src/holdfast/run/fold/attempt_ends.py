@@ -1,4 +1,4 @@
-"""How the attempts of a run ended, by its journal: what a result file is held against.
+"""How the attempts of a run ended, by its journal: what result files are compared with.
 
 Kept in a temporary database, so that memory does not grow with the number of trials.
 """
@@ -15,18 +15,18 @@ import msgspec
 from holdfast.journal import RecordId
 from holdfast.run.core.records import Status, TrialRecord
 
-_TOLD = ("status", "scores", "task", "model", "sample", "epoch", "axes", "usage", "cost")
+_COMPARED = ("status", "scores", "task", "model", "sample", "epoch", "axes", "usage", "cost")
 """What a result file and the journal must agree in."""
 _SCHEMA = """
-CREATE TABLE ends (key TEXT, session INTEGER, writer INTEGER, seq INTEGER, place INTEGER, attempt TEXT, told BLOB,
+CREATE TABLE ends (key TEXT, session INTEGER, writer INTEGER, seq INTEGER, place INTEGER, attempt TEXT, content BLOB,
   PRIMARY KEY (key, session, writer, seq, place)) WITHOUT ROWID;
 CREATE TABLE kept (key TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE added (line BLOB);
+CREATE TABLE queued (line BLOB);
 """
 
 
-class Standing(enum.Enum):
-    """How a result stands to the journal."""
+class EndMatch(enum.Enum):
+    """How the end that a result file gives compares with the journal."""
 
     NEW = "new"
     """The journal knows nothing of this end."""
@@ -38,15 +38,15 @@ class Standing(enum.Enum):
     """The journal says otherwise."""
 
 
-class Comparison(NamedTuple):
-    """The standing of a result, and in what it contradicts the journal."""
+class EndComparison(NamedTuple):
+    """How an end compares with the journal, and in what it contradicts it."""
 
-    standing: Standing
+    match: EndMatch
     detail: str = ""
 
 
-class Ends:
-    """The `trial` records of a journal."""
+class AttemptEnds:
+    """The ends of attempts: the `trial` records of a journal."""
 
     def __init__(self) -> None:
         # Without a name, SQLite keeps it in a file of its own as soon as it outgrows a small cache.
@@ -56,21 +56,21 @@ class Ends:
     def close(self) -> None:
         self._db.close()
 
-    def take(self, trial: TrialRecord, ident: RecordId) -> bool:
-        """Takes in a record; whether it is the first end of this trial that is kept."""
-        values = (trial.trial, *ident, str(trial.attempt), _told(trial))
+    def add(self, trial: TrialRecord, ident: RecordId) -> bool:
+        """Adds a record; whether it is the first end of this trial that is kept."""
+        values = (trial.trial, *ident, str(trial.attempt), _encode_compared(trial))
         self._db.execute("INSERT OR REPLACE INTO ends VALUES (?,?,?,?,?,?,?)", values)
         if not trial.status.is_kept:
             return False
         return self._db.execute("INSERT OR IGNORE INTO kept VALUES (?)", (trial.trial,)).rowcount == 1
 
-    def add(self, trial: TrialRecord) -> None:
-        """Puts a record aside that is to be written."""
-        self._db.execute("INSERT INTO added VALUES (?)", (msgspec.json.encode(trial),))
+    def queue(self, trial: TrialRecord) -> None:
+        """Keeps a record that is still to be written to the journal."""
+        self._db.execute("INSERT INTO queued VALUES (?)", (msgspec.json.encode(trial),))
 
-    def added(self) -> Iterator[TrialRecord]:
-        """The records that were put aside, in that order."""
-        lines = self._db.execute("SELECT line FROM added ORDER BY rowid")
+    def queued(self) -> Iterator[TrialRecord]:
+        """The records that are still to be written, in the order they came."""
+        lines = self._db.execute("SELECT line FROM queued ORDER BY rowid")
         return (msgspec.json.decode(line, type=TrialRecord) for (line,) in lines)
 
     @property
@@ -82,45 +82,47 @@ class Ends:
         """Their keys, sorted."""
         return (key for (key,) in self._db.execute("SELECT key FROM kept ORDER BY key"))
 
-    def compare(self, trial: TrialRecord) -> Comparison:
-        """How the end that a result file tells of stands to those on record."""
+    def compare(self, trial: TrialRecord) -> EndComparison:
+        """Compares the end that a result file gives with those on record."""
         if trial.status is Status.UNFINISHED:
-            return Comparison(Standing.OPEN)
+            return EndComparison(EndMatch.OPEN)
         # Of several that are kept, the first of the newest session counts.
-        query = "SELECT attempt, told FROM ends WHERE key = ? ORDER BY session DESC, writer, seq, place"
-        ends = [(int(attempt), msgspec.json.decode(told)) for attempt, told in self._db.execute(query, (trial.trial,))]
-        final = [(attempt, told) for attempt, told in ends if told["status"] != Status.UNFINISHED.value]
-        if same := [told for attempt, told in final if attempt == trial.attempt]:
-            return _compared(min(same, key=lambda told: not _is_kept(told)), trial)
-        kept = next((attempt for attempt, told in final if _is_kept(told)), None)
+        query = "SELECT attempt, content FROM ends WHERE key = ? ORDER BY session DESC, writer, seq, place"
+        rows = self._db.execute(query, (trial.trial,))
+        ends = [(int(attempt), msgspec.json.decode(content)) for attempt, content in rows]
+        final = [(attempt, end) for attempt, end in ends if end["status"] != Status.UNFINISHED.value]
+        if same := [end for attempt, end in final if attempt == trial.attempt]:
+            return _compare_contents(min(same, key=lambda end: not _has_kept_status(end)), trial)
+        kept = next((attempt for attempt, end in final if _has_kept_status(end)), None)
         if kept is None:
-            return Comparison(Standing.NEW)
+            return EndComparison(EndMatch.NEW)
         if not trial.status.is_kept and trial.attempt < kept:
-            return Comparison(Standing.KNOWN)
-        told = f"attempt {trial.attempt} ended {trial.status.value}; by the journal attempt {kept} was the last"
-        return Comparison(Standing.CONFLICT, told)
+            return EndComparison(EndMatch.KNOWN)
+        detail = f"attempt {trial.attempt} ended {trial.status.value}; by the journal attempt {kept} was the last"
+        return EndComparison(EndMatch.CONFLICT, detail)
 
 
-def _told(trial: TrialRecord) -> bytes:
-    return msgspec.json.encode({name: getattr(trial, name) for name in _TOLD})
+def _encode_compared(trial: TrialRecord) -> bytes:
+    return msgspec.json.encode({name: getattr(trial, name) for name in _COMPARED})
 
 
-def _is_kept(told: dict[str, Any]) -> bool:
-    return Status(told["status"]).is_kept
+def _has_kept_status(end: dict[str, Any]) -> bool:
+    return Status(end["status"]).is_kept
 
 
-def _compared(journal: dict[str, Any], trial: TrialRecord) -> Comparison:
-    file = msgspec.json.decode(_told(trial))
+def _compare_contents(journal: dict[str, Any], trial: TrialRecord) -> EndComparison:
+    file = msgspec.json.decode(_encode_compared(trial))
     parts = [
-        f"{name} is {_shown(file[name])}, by the journal {_shown(journal[name])}" for name in _differing(journal, file)
+        f"{name} is {_short_json(file[name])}, by the journal {_short_json(journal[name])}"
+        for name in _differing(journal, file)
     ]
-    return Comparison(Standing.CONFLICT, "; ".join(parts)) if parts else Comparison(Standing.KNOWN)
+    return EndComparison(EndMatch.CONFLICT, "; ".join(parts)) if parts else EndComparison(EndMatch.KNOWN)
 
 
 def _differing(journal: dict[str, Any], file: dict[str, Any]) -> list[str]:
-    return [name for name in _TOLD if journal[name] != file[name]]
+    return [name for name in _COMPARED if journal[name] != file[name]]
 
 
-def _shown(value: Any) -> str:
+def _short_json(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,8 +1,8 @@
-"""Bringing a run home from an object store: its segments, and what they cite, into a directory.
+"""Downloading a run from an object store into a directory: its segments, and what they cite.
 
-Nothing that is there is lost: a file that is there stays, and only where merging is asked for, a segment that lacks
+Nothing in the directory is lost: existing files stay, and only where merging is asked for, a segment with missing
 frames gets them from the other copy. An object that is gone, or no segment of the run, is left out with a warning
-that names it; one that is damaged is brought with what is sound in it, and named too. A few objects are under way at
+that names it; one that is damaged is downloaded with what is sound in it, and named too. A few objects are fetched at
 a time, each in pieces, so memory does not grow with the run.
 """
 
@@ -21,9 +21,9 @@ from holdfast.journal.segment import parse_name, segment_location
 from holdfast.journal.segment_salvage import SegmentCopy, merge_copies
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.run_id import ids_in
-from holdfast.run.fold.survey import Survey
-from holdfast.run.remote.run_objects import id_in_store, is_here, wanted
+from holdfast.run.core.run_id import run_ids_in_file
+from holdfast.run.fold.run_scan import RunScan
+from holdfast.run.remote.run_objects import is_downloaded, list_run_objects, run_id_in_store
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.object_store import ObjectStore, StoredObject
@@ -35,7 +35,7 @@ _FETCHERS, _CHECKERS = 8, 2
 
 @dataclass
 class DownloadedRun:
-    """What a bringing home did."""
+    """What a download did."""
 
     fetched: int = 0
     bytes: int = 0
@@ -55,42 +55,42 @@ def download_run(
     entries: list[StoredObject] | None = None,
     *,
     merge: bool = False,
-    survey: Survey | None = None,
+    run_scan: RunScan | None = None,
 ) -> DownloadedRun:
-    """Fetches every object of the run that is not in `root` yet, some at a time; a survey gets what is fetched.
+    """Fetches every object of the run that is not in `root` yet, some at a time; `run_scan` gets the segments.
 
     Raises:
         NotARun: there is no segment at the URL, or nothing legible in any.
         StorageFailure: the store does not answer, or the directory cannot be written.
     """
-    entries = wanted(store) if entries is None else entries
+    entries = list_run_objects(store) if entries is None else entries
     layout = Layout(root)
     for directory in (root, layout.journal, layout.inputs, layout.blobs, layout.artifacts):
         directory.mkdir(parents=True, exist_ok=True)
-    if not merge and all(is_here(root, entry) for entry in entries):
+    if not merge and all(is_downloaded(root, entry) for entry in entries):
         return DownloadedRun(already=len(entries))
     with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=root) as fetching:
-        brought = _Bringing(store, root, Path(fetching), entries, merge=merge, survey=survey).bring(entries)
-    _sync(root)
+        downloaded = _Download(store, root, Path(fetching), entries, merge=merge, run_scan=run_scan).run(entries)
+    _sync_directories(root)
     crashpoints.reach("recover.brought")
-    return brought
+    return downloaded
 
 
-def remove_leftovers(root: Path) -> None:
-    """Removes what was under way when a bringing home to this directory was killed; nobody else may be at it."""
+def remove_partial_downloads(root: Path) -> None:
+    """Removes what an earlier download to this directory left when it was killed; no other may be running."""
     for path in root.glob(f"{_FETCHING}*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _sync(root: Path) -> None:
+def _sync_directories(root: Path) -> None:
     fs, layout = RealFileSystem(), Layout(root)
     below = (path for path in layout.artifacts.rglob("*") if path.is_dir())
     for directory in (*below, layout.journal, layout.inputs, layout.blobs, layout.artifacts, root):
         fs.sync_directory(directory)
 
 
-class _Bringing:
-    """One bringing home: objects are fetched by some threads, and checked and put in their places by others."""
+class _Download:
+    """One download: objects are fetched by some threads, and checked and put in their places by others."""
 
     def __init__(
         self,
@@ -100,49 +100,49 @@ class _Bringing:
         entries: list[StoredObject],
         *,
         merge: bool,
-        survey: Survey | None,
+        run_scan: RunScan | None,
     ) -> None:
-        self._store, self._root, self._fetching, self._merge, self._survey = store, root, fetching, merge, survey
+        self._store, self._root, self._fetching, self._merge, self._run_scan = store, root, fetching, merge, run_scan
         self._fs = RealFileSystem()
-        here = (ids_in(self._fs, path) for path in sorted(Layout(root).journal.glob("*.zst")))
+        here = (run_ids_in_file(self._fs, path) for path in sorted(Layout(root).journal.glob("*.zst")))
         self._run = next((found[0] for found in here if found), b"")
         if entries and not self._run:
-            self._run = id_in_store(store, entries)
+            self._run = run_id_in_store(store, entries)
 
-    def bring(self, entries: list[StoredObject]) -> DownloadedRun:
-        """Brings all of it; of what fails, the first in the order of the entries is raised."""
-        brought = DownloadedRun()
+    def run(self, entries: list[StoredObject]) -> DownloadedRun:
+        """Downloads all of it; of what fails, the first in the order of the entries is raised."""
+        downloaded = DownloadedRun()
         with ThreadPoolExecutor(_FETCHERS) as fetchers, ThreadPoolExecutor(_CHECKERS) as checkers:
             try:
                 fetched = [fetchers.submit(self._fetch, place, entry) for place, entry in enumerate(entries)]
-                taken = [checkers.submit(self._take, *part.result()) for part in fetched]
-                for part in taken:
-                    brought.add(part.result())
+                placed = [checkers.submit(self._place, *part.result()) for part in fetched]
+                for part in placed:
+                    downloaded.add(part.result())
             except OSError as error:
                 raise StorageFailure(f"{self._root} cannot be written: {error.strerror}.") from error
             finally:
                 fetchers.shutdown(wait=False, cancel_futures=True)
                 checkers.shutdown(wait=False, cancel_futures=True)
-        return brought
+        return downloaded
 
     def _fetch(self, place: int, entry: StoredObject) -> tuple[StoredObject, Path | None, DownloadedRun]:
-        """Fetches one object, unless it is here: where to, and what there is to be told of it."""
-        path, target, brought = self._fetching / str(place), self._root / entry.key, DownloadedRun()
-        if is_here(self._root, entry) and not (self._merge and self._may_be_better(target, entry)):
-            brought.already += 1
-            return entry, None, brought
+        """Fetches one object, unless it is here: where to, and what there is to report of it."""
+        path, target, downloaded = self._fetching / str(place), self._root / entry.key, DownloadedRun()
+        if is_downloaded(self._root, entry) and not (self._merge and self._may_be_better(target, entry)):
+            downloaded.already += 1
+            return entry, None, downloaded
         try:
             self._store.fetch(entry.key, path)
         except FileNotFoundError:
-            brought.warnings.append(f"{entry.key} is gone from the store and is left out.")
-            return entry, None, brought
+            downloaded.warnings.append(f"{entry.key} is gone from the store and is left out.")
+            return entry, None, downloaded
         except StorageFailure as failure:
             # A store that answers, and only this object cannot be had: one that does not answer ends the whole.
             self._store.list(entry.key)
-            brought.warnings.append(f"{entry.key} could not be fetched and is left out: {failure.message}")
-            return entry, None, brought
+            downloaded.warnings.append(f"{entry.key} could not be fetched and is left out: {failure.message}")
+            return entry, None, downloaded
         crashpoints.reach("recover.fetched")
-        return entry, path, brought
+        return entry, path, downloaded
 
     def _may_be_better(self, target: Path, entry: StoredObject) -> bool:
         """Whether the copy of a segment here has lost something that the store may have."""
@@ -152,23 +152,23 @@ class _Bringing:
         own = SegmentCopy(self._fs, target, self._run, parsed[0])
         return bool(own.damage) or (parsed[1] and own.footer is None)
 
-    def _take(self, entry: StoredObject, fetched: Path | None, brought: DownloadedRun) -> DownloadedRun:
+    def _place(self, entry: StoredObject, fetched: Path | None, downloaded: DownloadedRun) -> DownloadedRun:
         """Puts what was fetched in its place, if it is worth having."""
         if fetched is None:
-            return brought
+            return downloaded
         size, target = fetched.stat().st_size, self._root / entry.key
-        if not entry.key.startswith("journal/") or self._take_segment(fetched, target, brought.warnings):
+        if not entry.key.startswith("journal/") or self._accept_segment(fetched, target, downloaded.warnings):
             target.parent.mkdir(parents=True, exist_ok=True)
             fetched.replace(target)
             crashpoints.reach("recover.taken")
-            brought.fetched += 1
-            brought.bytes += size
+            downloaded.fetched += 1
+            downloaded.bytes += size
         fetched.unlink(missing_ok=True)
-        return brought
+        return downloaded
 
-    def _take_segment(self, temporary: Path, target: Path, warnings: list[str]) -> bool:
-        """Looks at a fetched segment; whether it is worth having."""
-        parsed, runs, where = parse_name(target.name), ids_in(self._fs, temporary), segment_location(target)
+    def _accept_segment(self, temporary: Path, target: Path, warnings: list[str]) -> bool:
+        """Checks a fetched segment; whether it is worth having."""
+        parsed, runs, where = parse_name(target.name), run_ids_in_file(self._fs, temporary), segment_location(target)
         if parsed and not parsed[1] and not runs:
             # As a session leaves it that ended before its last segment held a whole header; nothing of it is lost.
             return not target.exists()
@@ -177,28 +177,28 @@ class _Bringing:
             warnings.append(f"{where} is left out: {why}.")
             return False
         if target.exists():
-            return self._join(temporary, target, parsed[0])
-        scan = self._scan(temporary, SegmentFile(*parsed, target))
+            return self._merge_copies(temporary, target, parsed[0])
+        scan = self._check_frames(temporary, SegmentFile(*parsed, target))
         losses = [str(damage) for damage in scan.damage if damage.is_loss]
         if losses or (parsed[1] and not scan.sealed):
-            told = "; ".join(losses[:3]) or "its end is missing"
-            warnings.append(f"{where} is damaged in the store; what is sound in it was recovered ({told}).")
+            detail = "; ".join(losses[:3]) or "its end is missing"
+            warnings.append(f"{where} is damaged in the store; what is sound in it was recovered ({detail}).")
         return True
 
-    def _scan(self, path: Path, segment: SegmentFile) -> SegmentScan:
+    def _check_frames(self, path: Path, segment: SegmentFile) -> SegmentScan:
         """Checks every frame of a segment that is about to be put in its place."""
         file = self._fs.open(path)
         try:
             scan = SegmentScan(file, self._run, segment.ident, segment.where)
-            if self._survey is not None:
-                self._survey.take(segment, scan)
+            if self._run_scan is not None:
+                self._run_scan.add_segment(segment, scan)
             else:
                 deque(scan.frames(), maxlen=0)
         finally:
             file.close()
         return scan
 
-    def _join(self, temporary: Path, target: Path, ident: SegmentId) -> bool:
+    def _merge_copies(self, temporary: Path, target: Path, ident: SegmentId) -> bool:
         """Puts what is sound here and there together; whether that is more than was here."""
         here, there = (SegmentCopy(self._fs, path, self._run, ident) for path in (target, temporary))
         if not here.lacks(there):

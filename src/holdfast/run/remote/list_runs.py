@@ -1,6 +1,6 @@
-"""What can be recovered: every run below a directory or a prefix of a bucket, and where each of them is.
+"""Which runs can be recovered: all below a directory or a prefix of a bucket, and where each of them is.
 
-Nothing is changed by looking. A run in a directory is read; of one in a store only a few small pieces are, so a bucket
+Listing changes nothing. A run in a directory is read; of one in a store only a few small pieces are, so a bucket
 of large runs is listed as fast as one of small ones.
 """
 
@@ -13,17 +13,16 @@ import msgspec
 
 from holdfast.errors import HoldfastError, NotARun
 from holdfast.journal.segment import parse_name
-from holdfast.run.core.layout import Layout
+from holdfast.run.core.layout import RUNS, Layout, all_runs
 from holdfast.run.core.reader import RunReader
-from holdfast.run.fold.missing_scores import lacking_scores
-from holdfast.run.locate import RUNS, all_runs
-from holdfast.run.remote.peek import peek_run
-from holdfast.run.remote.recover import age_seconds
-from holdfast.run.remote.uploader import spool_root
+from holdfast.run.fold.remaining_trials import trials_missing_scores
+from holdfast.run.remote.quick_status import quick_status
+from holdfast.run.remote.spool import spool_root
 from holdfast.storage.leases.local import find_holder
+from holdfast.storage.leases.remote import seconds_since
 from holdfast.storage.object_store import ObjectStore, StoredObject, is_url
 
-_AT_A_TIME = 8
+_LISTED_AT_A_TIME = 8
 
 
 class Recoverable(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,12 +51,12 @@ def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
     text = str(place)
     if is_url(text):
         runs = _runs_below(ObjectStore(text))
-        with ThreadPoolExecutor(_AT_A_TIME) as pool:
-            return list(pool.map(_remote, runs, runs.values()))
+        with ThreadPoolExecutor(_LISTED_AT_A_TIME) as pool:
+            return list(pool.map(_describe_remote, runs, runs.values()))
     root = Path(place)
     if not root.is_dir() and root != RUNS:
         raise NotARun(f"{root} is no directory.", hint="Give the directory, or the URL, that has the runs.")
-    return [_local(run) for run in ([root] if Layout(root).journal.is_dir() else all_runs(root))]
+    return [_describe_local(run) for run in ([root] if Layout(root).journal.is_dir() else all_runs(root))]
 
 
 def _runs_below(store: ObjectStore) -> dict[str, list[StoredObject]]:
@@ -71,38 +70,38 @@ def _runs_below(store: ObjectStore) -> dict[str, list[StoredObject]]:
     return dict(sorted(found.items()))
 
 
-def _remote(url: str, segments: list[StoredObject]) -> Recoverable:
+def _describe_remote(url: str, segments: list[StoredObject]) -> Recoverable:
     source = "both" if Layout(spool_root(url)).journal.is_dir() else "remote"
     try:
-        seen = peek_run(ObjectStore(url), segments)
+        status = quick_status(ObjectStore(url), segments)
     except HoldfastError as error:
         return Recoverable(url, "unreadable", None, None, source, note=error.message)
-    return Recoverable(url, seen.state, seen.finished, seen.planned, source, seen.age_seconds, seen.note)
+    return Recoverable(url, status.state, status.finished, status.planned, source, status.age_seconds, status.note)
 
 
-def _local(root: Path) -> Recoverable:
+def _describe_local(root: Path) -> Recoverable:
     try:
-        url = Layout(root).remote.read_text(encoding="utf-8").strip() if Layout(root).remote.is_file() else ""
-        source = "both" if url and _is_up(url) else "local"
-        return _read(root, source)
+        url = Layout(root).read_url()
+        source = "both" if url and _has_segments(url) else "local"
+        return _read_progress(root, source)
     except HoldfastError as error:
         return Recoverable(str(root), "unreadable", None, None, "local", note=error.message)
 
 
-def _is_up(url: str) -> bool:
+def _has_segments(url: str) -> bool:
     try:
         return any(parse_name(entry.key.rpartition("/")[2]) for entry in ObjectStore(url).list("journal"))
     except HoldfastError:
         return False
 
 
-def _read(root: Path, source: str) -> Recoverable:
+def _read_progress(root: Path, source: str) -> Recoverable:
     reader = RunReader(root)
     try:
-        finished = sum(1 for _ in reader.finished()) - len(lacking_scores(reader))
+        finished = sum(1 for _ in reader.finished()) - len(trials_missing_scores(reader))
         planned = reader.sessions[-1].planned if reader.sessions else 0
         is_running = find_holder(reader.fs, root) is not None
         state = "complete" if 0 < planned <= finished else "running" if is_running else "incomplete"
-        return Recoverable(str(root), state, finished, planned, source, age_seconds(reader.last_written_at()))
+        return Recoverable(str(root), state, finished, planned, source, seconds_since(reader.last_written_at()))
     finally:
         reader.close()

@@ -1,8 +1,8 @@
 """A run by its URL, for reading: whatever there is of it, here and in the store, put together in a directory.
 
 Files of the spool are linked to, the rest is fetched. Of a segment that a session may be writing, a copy is taken, at
-one moment with the names of all others: nothing that is in it vouches for a segment that is not there. Several may
-look at a run at once, and none of them takes away what another is reading.
+one moment with the names of all others: nothing that is in it vouches for a segment that is not there. Several readers
+may open a run at once, and none of them takes away what another is reading.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from holdfast.errors import NotARun, StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import Layout
 from holdfast.run.remote.download import DownloadedRun, download_run
-from holdfast.run.remote.run_objects import wanted
-from holdfast.run.remote.uploader import spool_root
+from holdfast.run.remote.run_objects import list_run_objects
+from holdfast.run.remote.spool import spool_root
 from holdfast.storage.object_store import ObjectStore, StoredObject
 
 _TAGS = "tags.json"
@@ -39,7 +39,7 @@ def view_root(url: str) -> Path:
     return base / "holdfast" / "view" / blake2b(url.rstrip("/").encode(), digest_size=10).hexdigest()
 
 
-def open_view(url: str) -> tuple[Path, DownloadedRun]:
+def open_merged_view(url: str) -> tuple[Path, DownloadedRun]:
     """A directory with the run as it is here and in the store, merged; the spool's own files come first.
 
     Raises:
@@ -50,7 +50,7 @@ def open_view(url: str) -> tuple[Path, DownloadedRun]:
     here = Layout(spool).journal.is_dir()
     store = ObjectStore(url)
     try:
-        entries, warnings = wanted(store), []
+        entries, warnings = list_run_objects(store), []
     except (StorageFailure, NotARun) as error:
         if not here:
             raise
@@ -63,10 +63,10 @@ def open_view(url: str) -> tuple[Path, DownloadedRun]:
     _drop_links(spool, root)
     _drop_open(spool, root, entries)
     Layout(root).remote.write_text(url.rstrip("/") + "\n", encoding="utf-8")
-    brought = download_run(store, root, entries)
+    downloaded = download_run(store, root, entries)
     _write_tags(root, entries)
-    brought.warnings[:0] = warnings
-    return root, brought
+    downloaded.warnings[:0] = warnings
+    return root, downloaded
 
 
 def _directories(root: Path) -> tuple[Path, ...]:
@@ -88,12 +88,12 @@ def _drop_stale(store: ObjectStore, spool: Path, root: Path, entries: list[Store
     for key, tag in _read_tags(root).items():
         if now.get(key) == tag or (spool / key).exists():
             continue
-        if key in now or not _is_up(store, key):
+        if key in now or not _is_in_store(store, key):
             (root / key).unlink(missing_ok=True)
     _write_tags(root, entries)
 
 
-def _is_up(store: ObjectStore, key: str) -> bool:
+def _is_in_store(store: ObjectStore, key: str) -> bool:
     """Whether an object is there now: another who looks may have fetched what came up since the store was listed."""
     try:
         return store.head(key, 1) != b""
@@ -128,14 +128,14 @@ def _link(spool: Path, root: Path) -> None:
 def _link_journal(source: Path, target: Path) -> None:
     """The newest first, so that no other who looks at this moment sees a segment without the one it vouches for."""
     for _ in range(_TRIES):
-        names = _names(source)
+        names = _segment_names(source)
         for name in sorted(names, reverse=True):
             _link_segment(source / name, target / name)
-        if _names(source) == names:
+        if _segment_names(source) == names:
             return
 
 
-def _names(journal: Path) -> set[str]:
+def _segment_names(journal: Path) -> set[str]:
     return {path.name for path in journal.iterdir() if parse_name(path.name)} if journal.is_dir() else set()
 
 
@@ -168,7 +168,7 @@ def _drop_open(spool: Path, root: Path, entries: list[StoredObject]) -> None:
     journal = Layout(root).journal
     # Listed before those that are there: a copy that another takes meanwhile is not taken for one that is nowhere.
     copies = [path for path in journal.iterdir() if (parsed := parse_name(path.name)) and not parsed[1]]
-    names = [*_names(Layout(spool).journal), *(entry.key.rpartition("/")[2] for entry in entries)]
+    names = [*_segment_names(Layout(spool).journal), *(entry.key.rpartition("/")[2] for entry in entries)]
     there = {parsed[0] for name in names if (parsed := parse_name(name))}
     for path in copies:
         parsed = parse_name(path.name)

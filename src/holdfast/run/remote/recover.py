@@ -1,7 +1,7 @@
 """Recovering a run whose machine is gone: from its segments in the store to an ordinary run in a directory.
 
 The run is built beside its place and gets its name when everything is there, so a kill leaves nothing under that
-name, and the next try goes on with what was fetched. Doing it twice writes nothing the second time. A directory that
+name, and the next try continues with what was fetched. Doing it twice writes nothing the second time. A directory that
 holds something is only touched when merging is asked for, and merging loses no record of either side.
 """
 
@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
-from holdfast.run.core.layout import Layout
+from holdfast.run.core.layout import RUNS, Layout
 from holdfast.run.core.run_id import find_run_id
-from holdfast.run.fold.survey import Survey
-from holdfast.run.locate import RUNS
-from holdfast.run.remote.download import DownloadedRun, download_run, remove_leftovers
-from holdfast.run.remote.recover_without_steps import copy_without_steps, origin_of
-from holdfast.run.remote.run_objects import id_in_store, is_here, wanted
-from holdfast.run.remote.uploader import spool_root
+from holdfast.run.fold.run_scan import RunScan
+from holdfast.run.remote.download import DownloadedRun, download_run, remove_partial_downloads
+from holdfast.run.remote.recover_without_steps import copy_without_steps, origin_run_id
+from holdfast.run.remote.run_objects import is_downloaded, list_run_objects, run_id_in_store
+from holdfast.run.remote.spool import spool_root
 from holdfast.run.session.create import make_directories, refuse_existing
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, write_atomically
@@ -34,7 +31,7 @@ from holdfast.storage.object_store import ObjectStore, StoredObject
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """What a recovery brought home."""
+    """What a recovery downloaded."""
 
     run: str
     url: str
@@ -51,12 +48,12 @@ class Recovered(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         lost = ""
         if self.published is not None and self.published_age_seconds is not None:
-            lost = f" Its machine last told of {self.published}, {_ago(self.published_age_seconds)} ago."
+            lost = f" Its machine last told of {self.published}, {_age_text(self.published_age_seconds)} ago."
         return f"{self.run}: {self.finished} of {self.planned} trials are finished.{lost}"
 
 
 def recover(url: str, to: str | Path | None = None, *, merge: bool = False, steps: bool = True) -> Recovered:
-    """Brings the run at `url` home into a directory; without `steps`, finished trials come without their transcripts.
+    """Downloads the run at `url` into a directory; without `steps`, finished trials come without their transcripts.
 
     Raises:
         NotARun: there is no run at the URL.
@@ -65,21 +62,21 @@ def recover(url: str, to: str | Path | None = None, *, merge: bool = False, step
         RunHeld: the run in the directory is being executed.
     """
     store = ObjectStore(url)
-    entries = wanted(store)
+    entries = list_run_objects(store)
     root = Path(to) if to is not None else RUNS / store.url.rpartition("/")[2]
-    run = id_in_store(store, entries)
+    run = run_id_in_store(store, entries)
     if Layout(root).journal.is_dir():
         layout, run_here = Layout(root), find_run_id(RealFileSystem(), Layout(root))
-        with closing(Survey(layout, run_here)) as survey:
-            brought = _into_existing(store, entries, survey, run, merge=merge)
-            return _told(store, root, brought, survey)
+        with closing(RunScan(layout, run_here)) as scan:
+            downloaded = _into_existing(store, entries, scan, run, merge=merge)
+            return _recovered(store, root, downloaded, scan)
     refuse_existing(root.absolute())
-    with closing(Survey(_building(root.absolute()), run)) as survey:
-        brought = _into_new(store, entries, survey, root.absolute(), steps=steps)
-        return _told(store, root, brought, survey)
+    with closing(RunScan(_building_layout(root.absolute()), run)) as scan:
+        downloaded = _into_new(store, entries, scan, root.absolute(), steps=steps)
+        return _recovered(store, root, downloaded, scan)
 
 
-def _building(root: Path) -> Layout:
+def _building_layout(root: Path) -> Layout:
     """Where a run is put together before it gets its name."""
     return Layout(root.with_name(f".{root.name}.recovering"))
 
@@ -92,28 +89,28 @@ async def recover_async(
 
 
 def _into_existing(
-    store: ObjectStore, entries: list[StoredObject], survey: Survey, run: bytes, *, merge: bool
+    store: ObjectStore, entries: list[StoredObject], scan: RunScan, run: bytes, *, merge: bool
 ) -> DownloadedRun:
-    root = survey.layout.root
-    if survey.run != run:
-        if origin_of(root) != run.hex():
+    root = scan.layout.root
+    if scan.run != run:
+        if origin_run_id(root) != run.hex():
             raise UsageError(f"{root} holds another run than {store.url}.", hint="Choose another directory with --to.")
-        brought = DownloadedRun(already=len(entries))
+        downloaded = DownloadedRun(already=len(entries))
     elif merge:
         lease = take_lease(RealFileSystem(), root)
         try:
-            brought = download_run(store, root, entries, merge=True, survey=survey)
+            downloaded = download_run(store, root, entries, merge=True, run_scan=scan)
         finally:
             lease.release()
     else:
-        brought = _already(store, entries, root)
-    survey.complete()
-    brought.warnings += survey.losses()
-    return brought
+        downloaded = _require_complete(store, entries, root)
+    scan.scan_rest()
+    downloaded.warnings += scan.losses()
+    return downloaded
 
 
-def _already(store: ObjectStore, entries: list[StoredObject], root: Path) -> DownloadedRun:
-    if missing := [entry for entry in entries if not is_here(root, entry)]:
+def _require_complete(store: ObjectStore, entries: list[StoredObject], root: Path) -> DownloadedRun:
+    if missing := [entry for entry in entries if not is_downloaded(root, entry)]:
         raise UsageError(
             f"{root} already holds the run, and lacks {len(missing)} objects of {store.url}.",
             hint="Add --merge to bring them in beside what is there, or choose another directory with --to.",
@@ -122,29 +119,29 @@ def _already(store: ObjectStore, entries: list[StoredObject], root: Path) -> Dow
 
 
 def _into_new(
-    store: ObjectStore, entries: list[StoredObject], survey: Survey, root: Path, *, steps: bool
+    store: ObjectStore, entries: list[StoredObject], scan: RunScan, root: Path, *, steps: bool
 ) -> DownloadedRun:
-    building = survey.layout
-    make_directories(survey.fs, building.root)
-    lease = take_lease(survey.fs, building.root)
+    building = scan.layout
+    make_directories(scan.fs, building.root)
+    lease = take_lease(scan.fs, building.root)
     try:
-        remove_leftovers(building.root)
-        write_atomically(survey.fs, building.recovered, store.url.encode() + b"\n")
-        brought = download_run(store, building.root, entries, survey=survey)
-        survey.complete()
-        brought.warnings += survey.losses()
+        remove_partial_downloads(building.root)
+        write_atomically(scan.fs, building.recovered, store.url.encode() + b"\n")
+        downloaded = download_run(store, building.root, entries, run_scan=scan)
+        scan.scan_rest()
+        downloaded.warnings += scan.losses()
         if steps:
-            _give_name(survey.fs, building.root, root)
+            _rename_to(scan.fs, building.root, root)
             lease.moved_to(root)
         else:
-            brought.warnings += copy_without_steps(survey, root)
+            downloaded.warnings += copy_without_steps(scan, root)
             shutil.rmtree(building.root)
     finally:
         lease.release()
-    return brought
+    return downloaded
 
 
-def _give_name(fs: FileSystem, building: Path, root: Path) -> None:
+def _rename_to(fs: FileSystem, building: Path, root: Path) -> None:
     if root.is_dir():
         root.rmdir()
     try:
@@ -155,23 +152,23 @@ def _give_name(fs: FileSystem, building: Path, root: Path) -> None:
         raise StorageFailure(f"{building} could not be renamed to {root}: {error.strerror}.") from error
 
 
-def _told(store: ObjectStore, root: Path, brought: DownloadedRun, survey: Survey) -> Recovered:
+def _recovered(store: ObjectStore, root: Path, downloaded: DownloadedRun, scan: RunScan) -> Recovered:
     published = find_published_lease(store)
     return Recovered(
         run=str(root),
         url=store.url,
-        fetched=brought.fetched,
-        bytes=brought.bytes,
-        already=brought.already,
-        finished=survey.finished_count(),
-        planned=survey.planned(),
+        fetched=downloaded.fetched,
+        bytes=downloaded.bytes,
+        already=downloaded.already,
+        finished=scan.finished_count(),
+        planned=scan.planned(),
         published=published.finished if published else None,
         published_age_seconds=published.age_seconds() if published else None,
-        warnings=brought.warnings + _left_in_spool(store),
+        warnings=downloaded.warnings + _spool_warnings(store),
     )
 
 
-def _left_in_spool(store: ObjectStore) -> list[str]:
+def _spool_warnings(store: ObjectStore) -> list[str]:
     """What a spool on this very machine still has."""
     journal = Layout(spool_root(store.url)).journal
     names = [path.name for path in journal.iterdir() if parse_name(path.name)] if journal.is_dir() else []
@@ -182,16 +179,7 @@ def _left_in_spool(store: ObjectStore) -> list[str]:
     return [f"The spool on this machine has {len(left)} segments that the store has not; resume {store.url} uses them."]
 
 
-def age_seconds(at: str) -> float | None:
-    """How long ago a moment was by this machine's clock; for people, who know whose clock it is."""
-    try:
-        then = datetime.fromisoformat(at)
-    except ValueError:
-        return None
-    return max(time.time() - (then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp(), 0.0)
-
-
-def _ago(seconds: float) -> str:
+def _age_text(seconds: float) -> str:
     for size, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {name}"

@@ -1,13 +1,14 @@
 """A run without the transcripts of its finished trials: smaller, and with the same scores and the same report.
 
-It is a new run that begins with the records of the old one: everything of trials that are not finished, so that they
-go on where they were, and of the others all but their steps. A note says where it comes from.
+It is a new run that starts with the records of the old one: everything of trials that are not finished, so that they
+resume where they were, and of the others all but their steps. A note says where it comes from.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,54 +29,54 @@ from holdfast.run.core.records import (
     StepRecord,
     TrialRecord,
 )
-from holdfast.run.fold.survey import Survey
+from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.session.create import create_run
 
-KIND = "recover"
+RECOVERY_NOTE = "recover"
+"""The kind of the note that names the origin."""
 
 
-def copy_without_steps(survey: Survey, root: Path) -> list[str]:
-    """Makes the run `root` from the one that was surveyed; what could not be taken over, in words.
+def copy_without_steps(scan: RunScan, root: Path) -> list[str]:
+    """Makes the run `root` from the one that was scanned; what could not be copied, in words.
 
     Raises:
         NotARun: no session record is left in it.
         UsageError: there is something at `root` already.
         StorageFailure: the run cannot be written.
     """
-    if not survey.sessions:
+    if not scan.sessions:
         hint = "Recover it with its steps, then verify it."
-        raise NotARun(f"No session record is left in {survey.layout.root}.", hint=hint)
-    last = survey.sessions[-1]
-    fields = {name: getattr(last, name) for name in ("plan", "code", "serving", "source")}
-    inputs, warnings = _inputs(survey.layout, last)
-    taken = _taken_over(survey)
-    session = create_run(
-        root, name=last.name, config=last.config, inputs=inputs, planned=last.planned, fields=fields, preload=taken
-    )
-    _copy_files(survey.layout, Layout(root))
+        raise NotARun(f"No session record is left in {scan.layout.root}.", hint=hint)
+    last = scan.sessions[-1]
+    inputs, warnings = _input_copies(scan.layout, last)
+    # Only inputs that are really copied may stand in the new record.
+    contents = replace(SessionContents.carried_over(last), inputs={})
+    session = create_run(root, contents, inputs=inputs, preload=_kept_records(scan))
+    _copy_files(scan.layout, Layout(root))
     session.close("recovered", finished=session.reader.finished_count, planned=last.planned)
     return warnings
 
 
-def _taken_over(survey: Survey) -> Iterator[Record]:
-    """The note of the origin, then every record that is taken over, in the order of the run."""
-    run = survey.run.hex()
+def _kept_records(scan: RunScan) -> Iterator[Record]:
+    """The note of the origin, then every record that is kept, in the order of the run."""
+    run = scan.run.hex()
     yield NoteRecord(
-        kind=KIND, text=f"recovered from run {run} without the steps of finished trials", data={"run": run}
+        kind=RECOVERY_NOTE, text=f"recovered from run {run} without the steps of finished trials", data={"run": run}
     )
-    is_finished = lru_cache(maxsize=10_000)(survey.is_finished)
-    for _, line in Journal(survey.fs, survey.layout.journal, survey.run).stream([]):
+    is_finished = lru_cache(maxsize=10_000)(scan.is_finished)
+    for _, line in Journal(scan.fs, scan.layout.journal, scan.run).stream([]):
         kind, key = head_of(line)
         if kind == "call" or (kind == "step" and is_finished(key)):
             continue
-        record = decode(survey.whole(line))
+        record = decode(scan.resolve_blob(line))
         if isinstance(record, StepRecord | TrialRecord):
             yield msgspec.structs.replace(record, source=record.source or run)
         elif isinstance(record, AnswerRecord | ScoreRecord | NoteRecord):
             yield record
 
 
-def _inputs(layout: Layout, session: SessionRecord) -> tuple[dict[str, SourceFile], list[str]]:
+def _input_copies(layout: Layout, session: SessionRecord) -> tuple[dict[str, SourceFile], list[str]]:
     found, warnings = {}, []
     for name, item in session.inputs.items():
         path = layout.inputs / item.digest
@@ -94,15 +95,15 @@ def _copy_files(source: Layout, target: Layout) -> None:
         shutil.copyfile(serving, target.root / "serving.yaml")
 
 
-def origin_of(root: Path) -> str:
-    """The id of the run that the one at `root` was slimmed from; empty if it was not."""
+def origin_run_id(root: Path) -> str:
+    """The id of the run that the one at `root` is a copy of, without steps; empty if it is none."""
     try:
         reader = RunReader(root)
     except HoldfastError:
         return ""
     try:
         notes = (reader.read(row) for row in reader.index.rows("note", ""))
-        found = [note.data["run"] for note in notes if isinstance(note, NoteRecord) and note.kind == KIND]
+        found = [note.data["run"] for note in notes if isinstance(note, NoteRecord) and note.kind == RECOVERY_NOTE]
         return str(found[0]) if found else ""
     finally:
         reader.close()

@@ -1,4 +1,4 @@
-"""What a store holds of a run: the objects that belong to it, and which run it is.
+"""The objects of a run in a store: which ones belong to it, and which run it is.
 
 A key is believed only where it can be a file of a run: none leads out of the run's directory, and of a segment that
 is there under both its names the sealed one counts.
@@ -11,28 +11,28 @@ from pathlib import Path
 
 from holdfast.errors import NotARun
 from holdfast.journal.segment import parse_name
-from holdfast.run.core.run_id import ids_at
+from holdfast.run.core.run_id import run_ids_in_bytes
 from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
-WANTED = ("journal/", "inputs/", "blobs/", "artifacts/")
-_FILES = ("config.yaml", "serving.yaml")
+RUN_DIRECTORIES = ("journal/", "inputs/", "blobs/", "artifacts/")
+RUN_FILES = ("config.yaml", "serving.yaml")
 
 
-def wanted(store: ObjectStore) -> list[StoredObject]:
+def list_run_objects(store: ObjectStore) -> list[StoredObject]:
     """The objects of the run at the URL.
 
     Raises:
         NotARun: there is no segment at the URL.
         StorageFailure: the store cannot be listed.
     """
-    entries = [entry for entry in store.list() if _is_wanted(entry.key)]
+    entries = [entry for entry in store.list() if _is_run_file(entry.key)]
     if not any(entry.key.startswith("journal/") for entry in entries):
         raise NotARun(f"{store.url} holds no run: there is no segment below it.", hint="Give the URL of a run.")
     keys = {entry.key for entry in entries}
     return [entry for entry in entries if _sealed_key(entry.key) == entry.key or _sealed_key(entry.key) not in keys]
 
 
-def id_in_store(store: ObjectStore, entries: list[StoredObject]) -> bytes:
+def run_id_in_store(store: ObjectStore, entries: list[StoredObject]) -> bytes:
     """The id of the run in the store, by the first segment that has a sound header near its start.
 
     Raises:
@@ -40,23 +40,25 @@ def id_in_store(store: ObjectStore, entries: list[StoredObject]) -> bytes:
         StorageFailure: the store does not answer.
     """
     for entry in entries:
-        if entry.key.startswith("journal/") and (found := ids_at(partial(ObjectReadFile(store, entry).read_at, 0))):
+        if entry.key.startswith("journal/") and (
+            found := run_ids_in_bytes(partial(ObjectReadFile(store, entry).read_at, 0))
+        ):
             return found[0]
     raise NotARun(f"Nothing legible is in the journal at {store.url}.", hint="Its segments are damaged at their start.")
 
 
-def is_here(root: Path, entry: StoredObject) -> bool:
+def is_downloaded(root: Path, entry: StoredObject) -> bool:
     """Whether an object of the store is in the directory, as it is or under the name it has since been sealed with."""
     return (root / entry.key).exists() or (root / _sealed_key(entry.key)).exists()
 
 
-def _is_wanted(key: str) -> bool:
+def _is_run_file(key: str) -> bool:
     parts = Path(key).parts
     if ".." in parts or key.startswith("/") or any(part.startswith(".") for part in parts):
         return False
     if key.startswith("journal/"):
         return len(parts) == 2 and parse_name(parts[1]) is not None
-    return key in _FILES or key.startswith(WANTED)
+    return key in RUN_FILES or key.startswith(RUN_DIRECTORIES)
 
 
 def _sealed_key(key: str) -> str:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 
-LAG = "upload.json"
+LAG_FILE = "upload.json"
 
 
-def count_segments(count: int) -> str:
+def segments_text(count: int) -> str:
     return f"{count} segment" if count == 1 else f"{count} segments"
 
 
-class Lag(msgspec.Struct):
+class UploadLag(msgspec.Struct):
     """How far the store is behind: for progress and status."""
 
     segments: int = 0
@@ -23,24 +23,24 @@ class Lag(msgspec.Struct):
     reason: str = ""
 
     def __str__(self) -> str:
-        told = f"{count_segments(self.segments)} not uploaded yet" if self.segments else ""
-        return f"{told or 'uploads fail'} ({self.reason})" if self.reason else told
+        waiting = f"{segments_text(self.segments)} not uploaded yet" if self.segments else ""
+        return f"{waiting or 'uploads fail'} ({self.reason})" if self.reason else waiting
 
 
-def read_lag(spool: Path) -> Lag | None:
+def read_lag(spool: Path) -> UploadLag | None:
     """What the process that executes a run last noted of its uploads, or None."""
     try:
-        return msgspec.json.decode((spool / LAG).read_bytes(), type=Lag)
+        return msgspec.json.decode((spool / LAG_FILE).read_bytes(), type=UploadLag)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def write_lag(spool: Path, lag: Lag) -> None:
+def write_lag(spool: Path, lag: UploadLag) -> None:
     """Notes it; nothing depends on it.
 
     Raises:
-        OSError: it could not be written; what was noted before stands.
+        OSError: it could not be written; what was noted before is kept.
     """
-    temporary = spool / f".{LAG}.new"
+    temporary = spool / f".{LAG_FILE}.new"
     temporary.write_bytes(msgspec.json.encode(lag))
-    temporary.replace(spool / LAG)
+    temporary.replace(spool / LAG_FILE)

@@ -1,8 +1,9 @@
-"""What of a spool is in the store, and bringing up what is not.
+"""Which files of a spool are in the store, and the upload of those that are not.
 
-What a segment cites (blobs, inputs, artifacts) goes up before it, so that what is up can be read. A name alone proves
-nothing: where the store holds a segment with other bytes than the spool, that is a conflict. Neither is changed, the
-others go up, and a person is told of both; once the object has been moved away, this one goes up too.
+What a segment cites (blobs, inputs, artifacts) is uploaded before it, so that whatever is in the store can be read. A
+name alone proves nothing: where the store holds a segment with other bytes than the spool, that is a conflict. Neither
+is changed, the other segments are uploaded, and both are reported; once the object has been moved away, the segment is
+uploaded too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from holdfast.errors import SegmentConflict
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import Layout
-from holdfast.run.remote.upload_lag import Lag
+from holdfast.run.remote.upload_lag import UploadLag
 from holdfast.storage.object_store import ObjectStore, StoredObject
 
 _MD5_DIGITS = 32
@@ -21,7 +22,7 @@ _TAIL_BYTES = 4096
 """Of a sealed segment that is its footer, which vouches for everything before it."""
 
 
-class Uploads:
+class UploadSet:
     """The files of a spool and the objects of its store. Not for use from two threads at once."""
 
     def __init__(self, store: ObjectStore, layout: Layout) -> None:
@@ -31,17 +32,17 @@ class Uploads:
             StorageFailure: it cannot be reached.
         """
         self.store, self.layout = store, layout
-        self.lag = Lag()
+        self.lag = UploadLag()
         self._conflicts: dict[str, SegmentConflict] = {}
-        self._up = {entry.key for entry in store.list() if self._is_up(entry)}
+        self._uploaded = {entry.key for entry in store.list() if self._is_same_file(entry)}
 
-    def _is_up(self, entry: StoredObject) -> bool:
+    def _is_same_file(self, entry: StoredObject) -> bool:
         """Whether an object is what the spool has under its name, if it has anything."""
         path = self.layout.root / entry.key
-        return not entry.key.startswith("journal/") or not path.is_file() or _is_same(self.store, entry, path)
+        return not entry.key.startswith("journal/") or not path.is_file() or _has_same_bytes(self.store, entry, path)
 
-    def is_up(self, key: str) -> bool:
-        return key in self._up
+    def is_uploaded(self, key: str) -> bool:
+        return key in self._uploaded
 
     @property
     def conflict(self) -> SegmentConflict | None:
@@ -49,21 +50,21 @@ class Uploads:
         return next(iter(self._conflicts.values()), None)
 
     @property
-    def waits_for_nobody(self) -> bool:
-        """Whether everything is up but what only a person can make room for."""
+    def only_conflicts_remain(self) -> bool:
+        """Whether everything is uploaded except what only a person can make room for."""
         return {f"journal/{path.name}" for path in self.missing()} <= self._conflicts.keys()
 
     def missing(self, *, everything: bool = False) -> list[Path]:
-        """The sealed segments that are not up; with `everything`, also those that never were sealed."""
+        """The sealed segments that are not uploaded; with `everything`, also those that never were sealed."""
         found = []
         for path in sorted(self.layout.journal.iterdir()):
             parsed = parse_name(path.name)
-            if parsed and (parsed[1] or everything) and f"journal/{path.name}" not in self._up:
+            if parsed and (parsed[1] or everything) and f"journal/{path.name}" not in self._uploaded:
                 found.append(path)
         return found
 
     def upload(self, *, everything: bool = False) -> None:
-        """Uploads every sealed segment that is not up yet and for which there is room, and before each what it cites.
+        """Uploads every sealed segment that the store has room for and does not have, and before each what it cites.
 
         With `everything`, also unsealed segments of sessions that are over: nobody will write to them again.
 
@@ -88,7 +89,7 @@ class Uploads:
             self._conflicts[key] = conflict
             return
         self._conflicts.pop(key, None)
-        self._up.add(key)
+        self._uploaded.add(key)
         self.lag.segments -= 1
         self.lag.bytes -= path.stat().st_size
 
@@ -96,9 +97,9 @@ class Uploads:
         for directory in (self.layout.inputs, self.layout.blobs, self.layout.artifacts):
             for path in sorted(directory.rglob("*")) if directory.is_dir() else []:
                 key = str(path.relative_to(self.layout.root))
-                if path.is_file() and not path.name.startswith(".") and key not in self._up:
+                if path.is_file() and not path.name.startswith(".") and key not in self._uploaded:
                     self.store.put_file(key, path)
-                    self._up.add(key)
+                    self._uploaded.add(key)
 
     def _upload_config(self) -> None:
         for name in ("config.yaml", "serving.yaml"):
@@ -107,8 +108,8 @@ class Uploads:
                 self.store.put_file(name, path)
 
 
-def _is_same(store: ObjectStore, entry: StoredObject, path: Path) -> bool:
-    """Whether an object is the file, going by its size and by what the store tells of its content."""
+def _has_same_bytes(store: ObjectStore, entry: StoredObject, path: Path) -> bool:
+    """Whether an object is the file, by its size and by what the store says of its content."""
     if path.stat().st_size != entry.size:
         return False
     tag = entry.tag.strip('"').lower()
@@ -120,10 +121,10 @@ def _is_same(store: ObjectStore, entry: StoredObject, path: Path) -> bool:
         found = store.get(entry.key)
         return found is not None and found[0] == data
     start = max(entry.size - _TAIL_BYTES, 0)
-    return store.read_range(entry.key, start, entry.size - start) == _read(path, start)
+    return store.read_range(entry.key, start, entry.size - start) == _read_from(path, start)
 
 
-def _read(path: Path, start: int) -> bytes:
+def _read_from(path: Path, start: int) -> bytes:
     with path.open("rb") as stream:
         stream.seek(start)
         return stream.read()

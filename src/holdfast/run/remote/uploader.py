@@ -1,26 +1,21 @@
-"""A run in an object store: a local spool holds it, and whatever is sealed goes up as the same bytes.
+"""The upload of a run while it grows: a local spool holds it, and whatever is sealed is uploaded as the same bytes.
 
-A store that fails is tried again with growing pauses and never stops the run; the lag is there for all to see. Under
-`durability: remote` a trial counts only once its segment is up.
+A store that fails is tried again with growing pauses and never stops the run; the lag is written where everybody can
+read it. Under `durability: remote` a trial counts only once its segment is in the store.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from hashlib import blake2b
-from pathlib import Path
 
-from holdfast.errors import SegmentConflict, StorageFailure, UsageError
-from holdfast.journal.segment import SegmentId, parse_name
+from holdfast.errors import SegmentConflict, StorageFailure
+from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import JournalWriter
-from holdfast.run.core.layout import Layout
-from holdfast.run.remote.upload_lag import LAG, Lag, count_segments, write_lag
-from holdfast.run.remote.upload_set import Uploads
-from holdfast.storage.object_store import ObjectStore
+from holdfast.run.remote.upload_lag import LAG_FILE, UploadLag, segments_text, write_lag
+from holdfast.run.remote.upload_set import UploadSet
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 UPLOADS = "objects in the store"
@@ -29,39 +24,10 @@ _LONGEST_PAUSE = 30.0
 _SEALING_SECONDS = 5.0
 
 
-def spool_root(url: str) -> Path:
-    """Where the spool of a run with this URL is on this machine.
-
-    Raises:
-        UsageError: there is no place for it.
-    """
-    base = os.environ.get("HOLDFAST_SPOOL") or _home_spool(url)
-    name = url.rstrip("/").rpartition("/")[2]
-    return Path(base) / f"{name}-{blake2b(url.rstrip('/').encode(), digest_size=6).hexdigest()}"
-
-
-def _home_spool(url: str) -> Path:
-    try:
-        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    except RuntimeError:
-        raise UsageError(
-            f"There is no place for the spool of {url}: this user has no home directory.",
-            hint="Set HOLDFAST_SPOOL to a directory that can be written.",
-        ) from None
-    return Path(state) / "holdfast" / "spool"
-
-
-def newest_session(store: ObjectStore, root: Path) -> int:
-    """The highest number of a session that anything is known of, in the store or in the spool, going by names."""
-    names = [Path(entry.key).name for entry in store.list("journal")]
-    names += [path.name for path in Layout(root).journal.iterdir()] if Layout(root).journal.is_dir() else []
-    return max((parsed[0].session for name in names if (parsed := parse_name(name))), default=0)
-
-
 class Uploader:
-    """Brings a spool's files into the store, in a thread of its own."""
+    """Uploads a spool's files to the store, in a thread of its own."""
 
-    def __init__(self, uploads: Uploads, *, interval: float) -> None:
+    def __init__(self, uploads: UploadSet, *, interval: float) -> None:
         self._uploads, self._interval = uploads, interval
         self.failures = ToleratedFailures()
         self._journal: JournalWriter | None = None
@@ -73,15 +39,24 @@ class Uploader:
         self._thread: threading.Thread | None = None
         self._done = threading.Condition()
         self._rounds = 0
-        self._up = 0
+        self._uploaded_seq = 0
 
     @property
     def url(self) -> str:
         return self._uploads.store.url
 
     @property
-    def lag(self) -> Lag:
+    def lag(self) -> UploadLag:
         return self._uploads.lag
+
+    @property
+    def segments_behind(self) -> int:
+        """How many sealed segments are not in the store yet."""
+        return self.lag.segments
+
+    def lag_text(self) -> str:
+        """How far the store is behind, in words; empty where it is not."""
+        return str(self.lag)
 
     @property
     def conflict(self) -> SegmentConflict | None:
@@ -89,7 +64,7 @@ class Uploader:
         return self._uploads.conflict
 
     def start(self, journal: JournalWriter) -> None:
-        """Begins to upload what the journal writes."""
+        """Starts to upload what the journal writes."""
         self._journal = journal
         self._thread = threading.Thread(target=self._run, name="holdfast-upload", daemon=True)
         self._thread.start()
@@ -103,7 +78,7 @@ class Uploader:
             # It is full: what fills segments that quickly is not kept waiting for the next round.
             self._wake.set()
 
-    def when_up(self, seq: int, callback: Callable[[], None]) -> None:
+    def when_uploaded(self, seq: int, callback: Callable[[], None]) -> None:
         """Calls back, in the uploader's thread, once the frame `seq` of this session is in the store."""
         with self._lock:
             self._waiting.append((seq, callback))
@@ -123,7 +98,7 @@ class Uploader:
         try:
             write_lag(self._uploads.layout.root, self.lag)
         except OSError as error:
-            self.failures.note(LAG, error)
+            self.failures.note(LAG_FILE, error)
 
     def _round(self) -> bool:
         """Seals what was written, and uploads what is sealed; whether the store took it."""
@@ -131,7 +106,7 @@ class Uploader:
             if self._journal is not None and not self._stop:
                 self._roll(self._journal)
             self._uploads.upload()
-            self._count()
+            self._call_back()
         except StorageFailure as failure:
             if self.lag.failing_since is None:
                 self.lag.failing_since = time.monotonic()
@@ -142,7 +117,7 @@ class Uploader:
             with self._done:
                 self._rounds += 1
                 self._done.notify_all()
-        self.lag.failing_since, self.lag.reason = None, self._told_conflict()
+        self.lag.failing_since, self.lag.reason = None, self._report_conflict()
         return True
 
     def _roll(self, journal: JournalWriter) -> None:
@@ -152,24 +127,22 @@ class Uploader:
         finally:
             self._is_rolling = False
 
-    def _told_conflict(self) -> str:
-        """What a person has to know before everything can get up; trying harder is of no use."""
+    def _report_conflict(self) -> str:
+        """What a person has to know before everything can be uploaded; trying harder is of no use."""
         if self.conflict is None:
             return ""
         self.failures.note(UPLOADS, self.conflict.message)
         return self.conflict.message
 
-    def _count(self) -> None:
-        """Tells those who wait for frames that are in the store now."""
+    def _call_back(self) -> None:
+        """Calls back those who wait for frames that are in the store now."""
         ready: list[Callable[[], None]] = []
         with self._lock:
-            up = 0
-            while self._sealed and self._uploads.is_up(f"journal/{self._sealed[0][0].filename(sealed=True)}"):
-                up = self._sealed.popleft()[1]
-            self._up = max(self._up, up)
+            while self._sealed and self._uploads.is_uploaded(f"journal/{self._sealed[0][0].filename(sealed=True)}"):
+                self._uploaded_seq = max(self._uploaded_seq, self._sealed.popleft()[1])
             left: deque[tuple[int, Callable[[], None]]] = deque()
             for seq, callback in self._waiting:
-                if seq <= self._up:
+                if seq <= self._uploaded_seq:
                     ready.append(callback)
                 else:
                     left.append((seq, callback))
@@ -180,11 +153,11 @@ class Uploader:
     # Ending.
 
     def flush(self, seconds: float) -> bool:
-        """Seals and uploads now; whether everything is up before so many seconds have passed."""
+        """Seals and uploads now; whether everything is uploaded before so many seconds have passed."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self._wait_for_round(deadline)
-            is_done = self.lag.failing_since is None and self._uploads.waits_for_nobody
+            is_done = self.lag.failing_since is None and self._uploads.only_conflicts_remain
             if is_done and (self.conflict is not None or not self._waiting):
                 return self.conflict is None
         return False
@@ -196,19 +169,19 @@ class Uploader:
             self._done.wait_for(lambda: self._rounds > before, timeout=max(deadline - time.monotonic(), 0.01))
 
     def finish(self, seconds: float = 60.0) -> None:
-        """Uploads what the session's end has added, for so long at the most; what is left goes up next time."""
+        """Uploads what the session's end has added, for so long at the most; what is left is uploaded next time."""
         self._journal = None
         self.flush(seconds)
 
-    def left(self) -> str:
+    def left_text(self) -> str:
         """What is not in the store, where it is, and how it gets there; for when the session is over."""
         left = [path for path in self._uploads.missing(everything=True) if path.stat().st_size]
         if not left:
             return ""
-        told = str(self.conflict or self.lag.reason or "The session ended before they were up.")
-        here = f"Not in {self.url} yet, and safe in {self._uploads.layout.root}: {count_segments(len(left))}"
-        way_out = "" if self.conflict else f" Upload them with: holdfast resume {self.url}"
-        return f"{here}. {told}{way_out}"
+        reason = str(self.conflict or self.lag.reason or "The session ended before they were up.")
+        here = f"Not in {self.url} yet, and safe in {self._uploads.layout.root}: {segments_text(len(left))}"
+        command = "" if self.conflict else f" Upload them with: holdfast resume {self.url}"
+        return f"{here}. {reason}{command}"
 
     def upload_late(self) -> None:
         """Uploads whatever there is, once nobody writes any more.
@@ -219,7 +192,7 @@ class Uploader:
         self._uploads.upload(everything=True)
 
     def stop(self) -> None:
-        """Ends the thread; what is not up stays in the spool for the next session."""
+        """Ends the thread; what is not uploaded stays in the spool for the next session."""
         self._stop = True
         self._wake.set()
         if self._thread is not None:

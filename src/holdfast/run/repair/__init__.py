@@ -1,1 +1,1 @@
-"""Repair."""
+"""Rebuilding derived files, and recording results that only result files still have."""

@@ -1,6 +1,6 @@
-"""Mending what is derived from the journal: `config.yaml`, the run's index, and the index of this user's readers.
+"""Repairing what is derived from the journal: `config.yaml`, the run's index, and the index of this user's readers.
 
-They are looked at first, and changed only where they are missing, cannot be read, or say otherwise than the journal;
+They are checked first, and changed only where they are missing, cannot be read, or say otherwise than the journal;
 what is replaced goes to the backup.
 """
 
@@ -15,20 +15,20 @@ from pathlib import Path
 
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.config_file import Same, check_config, write_config
-from holdfast.run.core.layout import Layout, reader_cache
+from holdfast.run.core.layout import Layout, reader_index_path
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord
-from holdfast.run.fold.attempt_ends import Ends
+from holdfast.run.fold.attempt_ends import AttemptEnds
 from holdfast.run.repair.backup import Backup
-from holdfast.run.repair.rebuild_journal import set_index_aside
+from holdfast.run.repair.rebuild_journal import back_up_index
 from holdfast.storage import take_lease
 from holdfast.storage.filesystem import FileSystem
 
 
-class Counted:
-    """What the records of a journal come to, counted without an index."""
+class JournalTotals:
+    """The records of a journal, totals without an index."""
 
-    def __init__(self, ends: Ends) -> None:
+    def __init__(self, ends: AttemptEnds) -> None:
         self.ends = ends
         self.kinds: Counter[str] = Counter()
 
@@ -38,7 +38,7 @@ class Counted:
         return reader.index.counts() == self.kinds and all(indexed == kept for indexed, kept in pairs)
 
 
-class Mender:
+class DerivedFiles:
     """The derived files of one run."""
 
     def __init__(self, layout: Layout, fs: FileSystem, backup: Backup, same: Same) -> None:
@@ -47,8 +47,8 @@ class Mender:
         self._index = self._config = ""
         self._cache: Path | None = None
 
-    def open_copy(self, directory: Path) -> RunReader:
-        """A reader with a copy of the run's own index: looking changes nothing."""
+    def open_with_copied_index(self, directory: Path) -> RunReader:
+        """A reader with a copy of the run's own index: checking changes nothing."""
         copy = directory / self._layout.index.name
         for suffix in ("", "-journal", ".sum"):
             path = self._layout.index.with_name(self._layout.index.name + suffix)
@@ -56,29 +56,29 @@ class Mender:
                 shutil.copyfile(path, copy.with_name(copy.name + suffix))
         return RunReader(self._layout.root, self._fs, index=copy)
 
-    def look(self, reader: RunReader, counted: Counted, directory: Path) -> RunReader:
-        """Finds out what is wrong; `reader` comes from `open_copy`. The reader to go on with, whose index is sound."""
-        self._index = self._index_state(reader, counted)
+    def check(self, reader: RunReader, totals: JournalTotals, directory: Path) -> RunReader:
+        """Finds out what is wrong; `reader` has the copied index. Returns a reader whose index is sound."""
+        self._index = self._index_problem(reader, totals)
         if self._index:
             reader.close()
             reader = RunReader(self._layout.root, self._fs, index=directory / "anew.sqlite")
         self._sessions = reader.sessions
-        self._config = self._config_state()
-        cache = reader_cache(self._layout.root, reader.run)
+        self._config = self._config_problem()
+        cache = reader_index_path(self._layout.root, reader.run)
         if cache.is_file():
             other = RunReader(self._layout.root, self._fs)
-            self._cache = None if counted.agrees_with(other) else cache
+            self._cache = None if totals.agrees_with(other) else cache
             other.close()
         return reader
 
-    def _index_state(self, reader: RunReader, counted: Counted) -> str:
+    def _index_problem(self, reader: RunReader, totals: JournalTotals) -> str:
         if not self._layout.index.is_file():
             return "index.sqlite was missing"
         if reader.index.note:
             return f"index.sqlite was of no use: {reader.index.note}"
-        return "" if counted.agrees_with(reader) else "index.sqlite contradicted the journal"
+        return "" if totals.agrees_with(reader) else "index.sqlite contradicted the journal"
 
-    def _config_state(self) -> str:
+    def _config_problem(self) -> str:
         if not self._sessions:
             return ""
         try:
@@ -86,8 +86,8 @@ class Mender:
         except ResumeAborted as error:
             return f"{error.message.removeprefix('Resume aborted: ')} It is written again from the journal."
 
-    def mend(self) -> Iterator[str]:
-        """Puts everything right; what was done, one by one.
+    def repair(self) -> Iterator[str]:
+        """Repairs what is wrong; gives what was done, one by one.
 
         Raises:
             RunHeld: a session executes the run.
@@ -101,7 +101,7 @@ class Mender:
         lease = take_lease(self._fs, self._layout.root)
         try:
             if self._index:
-                set_index_aside(self._layout, self._backup)
+                back_up_index(self._layout, self._backup)
                 RunReader(self._layout.root, self._fs, index=self._layout.index).close()
                 yield f"{self._index}; it is built anew from the journal."
             if self._config:

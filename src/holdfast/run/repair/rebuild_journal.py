@@ -1,24 +1,23 @@
 """A journal in the place of one that is lost: built beside, with its session record synced, then put there at once.
 
 What is left of the old journal goes to the backup. The new one has an id of its own: nothing that vouches for a
-segment of the lost journal (an index, a pin, a copy in a store) speaks of this one.
+segment of the lost journal (an index, a pin, a copy in a store) is about this one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.core.codec import encode
-from holdfast.run.core.environment import session_record
-from holdfast.run.core.inputs import SourceFile, copy_inputs
+from holdfast.run.core.inputs import copy_inputs
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
+from holdfast.run.core.session_contents import session_record
 from holdfast.run.repair.backup import Backup
+from holdfast.run.repair.repair_session import RepairSession
 from holdfast.run.session.session import RunSession
 from holdfast.storage import Lease, crashpoints
 from holdfast.storage.filesystem import FileSystem
@@ -31,8 +30,7 @@ def rebuild_journal(
     layout: Layout,
     lease: Lease,
     backup: Backup,
-    fields: dict[str, Any],
-    inputs: Mapping[str, SourceFile],
+    repair: RepairSession,
 ) -> RunSession:
     """The first session of the new journal; the lease is its own from here on.
 
@@ -43,14 +41,14 @@ def rebuild_journal(
     building = layout.root / f"{_BUILDING}{run.hex()[:12]}"
     with contextlib.ExitStack() as undo:
         undo.callback(lease.release)
-        _make_places(fs, layout, building)
-        copied = copy_inputs(BlobStore(fs, layout.inputs), inputs)
-        session = session_record(run.hex(), 1, [], **{**fields, "inputs": {**fields.get("inputs", {}), **copied}})
+        _make_directories(fs, layout, building)
+        copied = copy_inputs(BlobStore(fs, layout.inputs), repair.inputs)
+        session = session_record(run.hex(), 1, [], repair.contents.with_inputs(copied))
         journal = JournalWriter(fs, building, run, 1)
         undo.callback(journal.abandon)
         journal.queue.commit(encode(session))
         crashpoints.reach("repair.rebuilding")
-        _clear_place(fs, layout, backup)
+        _back_up_old_journal(fs, layout, backup)
         fs.rename(building, layout.journal)
         fs.sync_directory(layout.root)
         crashpoints.reach("repair.rebuilt")
@@ -60,7 +58,7 @@ def rebuild_journal(
         return opened
 
 
-def _make_places(fs: FileSystem, layout: Layout, building: Path) -> None:
+def _make_directories(fs: FileSystem, layout: Layout, building: Path) -> None:
     for name in fs.list(layout.root):
         if name.startswith(_BUILDING):
             fs.remove_tree(layout.root / name)
@@ -70,16 +68,16 @@ def _make_places(fs: FileSystem, layout: Layout, building: Path) -> None:
     fs.sync_directory(layout.root)
 
 
-def _clear_place(fs: FileSystem, layout: Layout, backup: Backup) -> None:
+def _back_up_old_journal(fs: FileSystem, layout: Layout, backup: Backup) -> None:
     if layout.journal.is_dir() and not fs.list(layout.journal):
         # An empty directory gives way to the new one by itself.
         pass
     elif os.path.lexists(layout.journal):
         backup.move(layout.journal)
-    set_index_aside(layout, backup)
+    back_up_index(layout, backup)
 
 
-def set_index_aside(layout: Layout, backup: Backup) -> None:
+def back_up_index(layout: Layout, backup: Backup) -> None:
     """Puts an index that is of no use, and what SQLite left beside it, into the backup."""
     for path in (layout.index, layout.index.with_name(layout.index.name + "-journal")):
         if os.path.lexists(path):

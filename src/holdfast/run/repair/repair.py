@@ -11,6 +11,7 @@ Before anything is replaced, its bytes are in a new directory `backup-<n>`. A se
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,36 +22,36 @@ from holdfast.errors import ConfigurationError, NotARun, StorageFailure
 from holdfast.run.core.codec import classify, decode
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import Input, PlanEntry, TrialRecord
+from holdfast.run.core.records import UNKNOWN_DIGEST, Input, PlanEntry, TrialRecord
 from holdfast.run.core.result_file import ResultFileFault
 from holdfast.run.core.run_id import find_run_id
-from holdfast.run.fold.attempt_ends import Ends
+from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.fold.attempt_ends import AttemptEnds
 from holdfast.run.repair.backup import Backup
-from holdfast.run.repair.derived_files import Counted, Mender
-from holdfast.run.repair.planner import UNKNOWN, Planner
+from holdfast.run.repair.derived_files import DerivedFiles, JournalTotals
 from holdfast.run.repair.rebuild_journal import rebuild_journal
-from holdfast.run.repair.result_findings import (
-    Conflict,
-    Findings,
-    Group,
+from holdfast.run.repair.repair_session import Planner, RepairSession
+from holdfast.run.repair.result_comparison import (
+    ResultComparison,
+    ResultConflict,
     ResultTally,
+    TrialGroup,
     has_results,
     not_planned,
-    places,
     planned_scorers,
+    trial_groups,
 )
-from holdfast.run.repair.session_basis import Basis, fields_of
 from holdfast.run.session.open import open_session
 from holdfast.run.session.session import RunSession
 from holdfast.storage import RealFileSystem, take_lease
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.local import find_holder, run_held
 
-_TOGETHER = 1000
+_RECORDS_AT_A_TIME = 1000
 _TRIAL = b'"type":"trial"'
 
 
-class Repair(msgspec.Struct, frozen=True):
+class RepairReport(msgspec.Struct, frozen=True):
     """What a repair found and did."""
 
     run: str
@@ -63,16 +64,16 @@ class Repair(msgspec.Struct, frozen=True):
     before: int
     after: int
     difference: int
-    groups: list[Group]
+    groups: list[TrialGroup]
     changes: list[str]
     backup: str
     faults: list[ResultFileFault]
-    conflicts: list[Conflict]
+    conflicts: list[ResultConflict]
     missing: list[str]
     notes: list[str]
 
 
-def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> Repair:
+def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> RepairReport:
     """Repairs the run in `root`.
 
     Raises:
@@ -80,9 +81,9 @@ def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> Re
         RunHeld: a session executes it.
         StorageFailure: the disk failed.
     """
-    work = _Work(root, planner, fs or RealFileSystem())
+    work = _RepairWork(root, planner, fs or RealFileSystem())
     try:
-        return work.carry_out()
+        return work.run()
     except OSError as error:
         raise StorageFailure(
             f"{root} could not be repaired: {error.filename or ''} {error.strerror or error}.",
@@ -93,18 +94,20 @@ def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> Re
         planner.close()
 
 
-class _Work:
+class _RepairWork:
+    """One repair of a run."""
+
     def __init__(self, root: Path, planner: Planner, fs: FileSystem) -> None:
         self.layout, self.planner, self.fs = Layout(root), planner, fs
-        self.ends, self.tally, self.backup = Ends(), ResultTally(), Backup(fs, root)
+        self.ends, self.tally, self.backup = AttemptEnds(), ResultTally(), Backup(fs, root)
         self.changes: list[str] = []
         self.missing: list[str] = []
         self.notes: list[str] = []
         self.scorers: dict[tuple[str, str], set[str]] = {}
-        """Who has scored, by task and model, as far as the journal tells."""
+        """Who has scored, by task and model, as far as the journal knows."""
         self.session = 0
 
-    def carry_out(self) -> Repair:
+    def run(self) -> RepairReport:
         try:
             find_run_id(self.fs, self.layout)
         except NotARun as error:
@@ -115,79 +118,82 @@ class _Work:
 
     # A run whose journal is there.
 
-    def _with_journal(self) -> Repair:
-        mender = Mender(self.layout, self.fs, self.backup, self.planner.same)
+    def _with_journal(self) -> RepairReport:
+        derived = DerivedFiles(self.layout, self.fs, self.backup, self.planner.same)
         with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
-            reader = mender.open_copy(Path(directory))
+            reader = derived.open_with_copied_index(Path(directory))
             try:
-                reader = mender.look(reader, self._read(reader), Path(directory))
+                reader = derived.check(reader, self._read_ends(reader), Path(directory))
                 pins = [state.pin() for state in reader.index.states()]
-                base = self._base(reader)
-                self._tell_damage(reader)
+                session = self._next_session(reader)
+                self._note_damage(reader)
             finally:
                 reader.close()
-        findings = self._look(base)
-        self.changes.extend(mender.mend())
-        if base is not None and (findings.new or base.is_new):
-            if base.is_new:
+        results = self._compare_results(session)
+        self.changes.extend(derived.repair())
+        if session is not None and (results.new or session.is_new):
+            if session.is_new:
                 self.changes.append("A session record was written, made from the configuration.")
-            self._record(open_session(self.layout.root, base.unless_changed(pins), self.fs), findings)
-        return self._told(findings)
+            make = self._with_plan(session, results).unless_changed(pins)
+            self._record(open_session(self.layout.root, make, self.fs), results)
+        return self._report(results)
 
-    def _read(self, reader: RunReader) -> Counted:
-        """Takes in the ends of all trials."""
-        counted = Counted(self.ends)
+    def _read_ends(self, reader: RunReader) -> JournalTotals:
+        """Reads the ends of all trials."""
+        totals = JournalTotals(self.ends)
         for ident, line in reader.journal.stream([]):
             if entry := classify(line):
-                counted.kinds[entry.kind] += 1
+                totals.kinds[entry.kind] += 1
             if (
                 line.startswith(_TRIAL, 1)
                 and isinstance(trial := decode(line), TrialRecord)
-                and self.ends.take(trial, ident)
+                and self.ends.add(trial, ident)
             ):
-                self.tally.before.update(places(trial))
+                self.tally.before.update(trial_groups(trial))
                 self.scorers.setdefault((trial.task, trial.model), set()).update(trial.scores)
-        return counted
+        return totals
 
-    def _tell_damage(self, reader: RunReader) -> None:
+    def _note_damage(self, reader: RunReader) -> None:
         losses = sum(1 for damage in reader.damage() if damage.is_loss)
         if losses:
             self.notes.append(f"The journal is damaged in {losses} places, and stays so; `holdfast verify` names them.")
 
-    def _base(self, reader: RunReader) -> Basis | None:
+    def _next_session(self, reader: RunReader) -> RepairSession | None:
+        """The session to record results in: as the last one, or, where its plan is not known, a rebuilt one."""
         last = reader.sessions[-1] if reader.sessions else None
-        if last is None or any(item.digest == UNKNOWN for item in last.inputs.values()):
-            return self._remade(last.config if last else self._config(), known=last is not None)
+        if last is None or any(item.digest == UNKNOWN_DIGEST for item in last.inputs.values()):
+            return self._rebuilt(last.config if last else self._read_config(), known=last is not None)
         grid, reason = self.planner.grid(reader)
         if reason:
-            told = "The planned grid could not be made again, so results are held against the plan's tasks only"
-            self.notes.append(f"{told}: {reason}")
+            note = "The planned grid could not be made again, so results are held against the plan's tasks only"
+            self.notes.append(f"{note}: {reason}")
         planned = planned_scorers(reader.sessions)
-        return Basis(fields_of(last), {}, lambda trial: not_planned(planned, trial) or grid(trial), new=False)
+        contents = SessionContents.carried_over(last)
+        return RepairSession(contents, {}, lambda trial: not_planned(planned, trial) or grid(trial), is_new=False)
 
     # A run of which only other files are left.
 
-    def _without_journal(self, error: NotARun) -> Repair:
+    def _without_journal(self, error: NotARun) -> RepairReport:
         if not self.layout.root.is_dir() or not has_results(self.layout):
             raise error
-        base = self._remade(self._config())
-        findings = self._look(base)
-        if base is not None and findings.new:
-            self._rebuild(base, findings)
-        return self._told(findings)
+        repair = self._rebuilt(self._read_config())
+        results = self._compare_results(repair)
+        if repair is not None and results.new:
+            self._rebuild(self._with_plan(repair, results), results)
+        return self._report(results)
 
-    def _rebuild(self, base: Basis, findings: Findings) -> None:
+    def _rebuild(self, repair: RepairSession, results: ResultComparison) -> None:
         lease = take_lease(self.fs, self.layout.root)
-        session = rebuild_journal(self.fs, self.layout, lease, self.backup, base.fields, base.inputs)
+        session = rebuild_journal(self.fs, self.layout, lease, self.backup, repair)
         self.changes.append(
             f"No journal was left: a new one was begun from config.yaml. The run has a new id, {session.run.hex()}."
         )
-        self._record(session, findings)
+        self._record(session, results)
 
     # What both have in common.
 
-    def _config(self) -> dict[str, Any] | None:
-        """The configuration by its file; None, and told, if that is of no use either."""
+    def _read_config(self) -> dict[str, Any] | None:
+        """The configuration by its file; None, and listed as missing, if that is of no use either."""
         from holdfast.spec.loading.yaml_document import read_document  # noqa: PLC0415 - PyYAML is needed here only
 
         state = "is no mapping"
@@ -202,65 +208,72 @@ class _Work:
         self.missing.append(f"The configuration: no session record survives, and config.yaml {state}.")
         return None
 
-    def _remade(self, config: dict[str, Any] | None, *, known: bool = False) -> Basis | None:
-        """The session made again; a plan that is still not known has been told of before."""
+    def _rebuilt(self, config: dict[str, Any] | None, *, known: bool = False) -> RepairSession | None:
+        """The session rebuilt from a configuration; a plan that is still not known was recorded as such before."""
         if config is None:
             return None
-        remade = self.planner.remake(config, self.layout)
-        self.missing += remade.missing
-        if remade.missing:
-            remade.fields.setdefault("inputs", {})["plan"] = Input(UNKNOWN, 0, copied=False)
-        return Basis(remade.fields, remade.inputs, remade.why_not, new=not (known and remade.missing))
+        rebuilt = self.planner.rebuild(config, self.layout)
+        self.missing += rebuilt.missing
+        is_plan_known, contents = not rebuilt.missing, rebuilt.contents
+        if not is_plan_known:
+            contents = contents.with_inputs({"plan": Input(UNKNOWN_DIGEST, 0, copied=False)})
+        is_new = is_plan_known or not known
+        return RepairSession(contents, rebuilt.inputs, rebuilt.rejection, is_new, is_plan_known)
 
-    def _look(self, base: Basis | None) -> Findings:
-        why_not = base.why_not if base else lambda trial: not_planned({}, trial)
-        findings = Findings(self.layout, self.ends, why_not, self.tally)
-        findings.look()
-        if base is not None and "plan" not in base.fields:
-            # The report goes by the plan; that no number is known keeps the run from being complete.
-            pairs = sorted({*self.scorers, *findings.scorers})
-            names = {pair: self.scorers.get(pair, set()) | findings.scorers.get(pair, set()) for pair in pairs}
-            base.fields["plan"] = [PlanEntry(*pair, 0, sorted(names[pair])) for pair in pairs]
-        return findings
+    def _compare_results(self, session: RepairSession | None) -> ResultComparison:
+        rejection = session.rejection if session else lambda trial: not_planned({}, trial)
+        results = ResultComparison(self.layout, self.ends, rejection, self.tally)
+        results.run()
+        return results
 
-    def _record(self, session: RunSession, findings: Findings) -> None:
-        """Records the results that the journal lacks, and ends the session."""
+    def _with_plan(self, session: RepairSession, results: ResultComparison) -> RepairSession:
+        """The session with a plan of what was found, where the real one is not known."""
+        if session.is_plan_known:
+            return session
+        # The report goes by the plan; that no number is known keeps the run from being complete.
+        pairs = sorted({*self.scorers, *results.scorers})
+        names = {pair: self.scorers.get(pair, set()) | results.scorers.get(pair, set()) for pair in pairs}
+        plan = [PlanEntry(*pair, 0, sorted(names[pair])) for pair in pairs]
+        return replace(session, contents=replace(session.contents, plan=plan))
+
+    def _record(self, session: RunSession, results: ResultComparison) -> None:
+        """Records the results that the journal has not, and ends the session."""
         try:
             # Handed in many at a time, so that few frames have to be synced.
-            records = findings.records()
-            while batch := list(islice(records, _TOGETHER)):
+            records = results.records()
+            while batch := list(islice(records, _RECORDS_AT_A_TIME)):
                 for record in batch:
                     session.append(record)
-            finished = self.ends.kept + findings.new_kept
-            code = 0 if self._is_ok(findings) else 1
+            finished = self.ends.kept + results.new_kept
+            code = 0 if self._is_ok(results) else 1
             session.close("repaired", code, finished=finished, planned=session.session.planned)
         finally:
             session.abandon()
         self.session = session.number
-        if findings.new:
-            self.changes.append(f"{findings.new} results were recorded, in session {session.number}.")
+        if results.new:
+            self.changes.append(f"{results.new} results were recorded, in session {session.number}.")
 
-    def _is_ok(self, findings: Findings) -> bool:
-        return not (findings.faults or findings.conflicts or self.missing)
+    def _is_ok(self, results: ResultComparison) -> bool:
+        return not (results.faults or results.conflicts or self.missing)
 
-    def _told(self, findings: Findings) -> Repair:
-        added = findings.new_kept if self.session else 0
+    def _report(self, results: ResultComparison) -> RepairReport:
+        added = results.new_kept if self.session else 0
         if not self.session:
             self.tally.added.clear()
-        return Repair(
+        return RepairReport(
             run=str(self.layout.root),
-            ok=self._is_ok(findings),
+            ok=self._is_ok(results),
             session=self.session,
-            files=findings.files,
-            sound=findings.sound,
+            files=results.files,
+            sound=results.sound,
             before=self.ends.kept,
             after=self.ends.kept + added,
             difference=added,
             groups=self.tally.groups(),
             changes=self.changes,
             backup=self.backup.name,
-            faults=findings.faults,
-            conflicts=findings.conflicts,
+            faults=results.faults,
+            conflicts=results.conflicts,
             missing=self.missing,
             notes=self.notes,
         )

@@ -13,46 +13,45 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.core.codec import encode, outsource
 from holdfast.run.core.config_file import write_config
-from holdfast.run.core.environment import session_record
-from holdfast.run.core.inputs import Content, copy_inputs
+from holdfast.run.core.inputs import InputSource, copy_inputs
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import Record
+from holdfast.run.core.session_contents import SessionContents, session_record
 from holdfast.run.session.session import RunSession
+from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
 
 _CREATING = "creating"
 
 
-class _Beginning(NamedTuple):
+class _FirstContent(NamedTuple):
     """What a run has before it has a name."""
 
-    inputs: Mapping[str, Content]
+    contents: SessionContents
+    inputs: Mapping[str, InputSource]
     preload: Iterable[Record]
 
 
 def create_run(
     root: Path,
+    contents: SessionContents,
     *,
-    name: str,
-    config: dict[str, Any],
-    inputs: Mapping[str, Content] | None = None,
-    planned: int = 0,
-    fields: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, InputSource] | None = None,
     preload: Iterable[Record] = (),
     fs: FileSystem | None = None,
-    **writer: Any,
+    writer: WriterOptions = DEFAULT_WRITER,
 ) -> RunSession:
-    """Makes the run `root` and opens its first session; `fields` are further fields of its session record.
+    """Makes the run `root` and opens its first session; `inputs` are copied into the run.
 
-    `preload` are records that the run begins with: they are durable before it has its name.
+    `preload` are records that the run starts with: they are durable before it has its name.
 
     Raises:
         UsageError: something is there already.
@@ -62,8 +61,7 @@ def create_run(
     root = root.absolute()
     refuse_existing(root)
     try:
-        told = {"name": name, "config": config, "planned": planned, **(fields or {})}
-        return _create(fs, root, _Beginning(inputs or {}, preload), told, writer)
+        return _create(fs, root, _FirstContent(contents, inputs or {}, preload), writer)
     except OSError as error:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
             # Somebody else has made it meanwhile.
@@ -77,28 +75,26 @@ def create_run(
 def refuse_existing(root: Path, otherwise: str = "add `--or-resume` to the same command") -> None:
     """Raises UsageError unless a run can be put at `root`: nothing is there, or an empty directory."""
     if Layout(root).journal.exists():
-        told = f"Go on with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
-        raise UsageError(f"{root} already holds a run.", hint=told)
+        hint = f"Go on with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
+        raise UsageError(f"{root} already holds a run.", hint=hint)
     if root.exists() and not (root.is_dir() and not any(root.iterdir())):
         raise UsageError(f"{root} exists and is not an empty directory.", hint="Choose another directory for the run.")
 
 
-def _create(
-    fs: FileSystem, root: Path, beginning: _Beginning, fields: dict[str, Any], writer: dict[str, Any]
-) -> RunSession:
+def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOptions) -> RunSession:
     run = os.urandom(16)
-    building = _make_place(fs, root, run)
+    building = _make_building_place(fs, root, run)
     with contextlib.ExitStack() as undo:
-        undo.callback(_remove, fs, building.root)
+        undo.callback(_remove_building_place, fs, building.root)
         lease = take_lease(fs, building.root)
         undo.callback(lease.release)
-        copied = copy_inputs(BlobStore(fs, building.inputs), beginning.inputs)
+        copied = copy_inputs(BlobStore(fs, building.inputs), first.inputs)
         crashpoints.reach("run.inputs-written")
-        session = session_record(run.hex(), 1, [], inputs=copied, **fields)
-        journal = JournalWriter(fs, building.journal, run, 1, **writer)
+        session = session_record(run.hex(), 1, [], first.contents.with_inputs(copied))
+        journal = writer.open(fs, building.journal, run, 1)
         undo.callback(journal.abandon)
         journal.queue.commit(encode(session))
-        _preload(journal, BlobStore(fs, building.blobs), beginning.preload)
+        _preload(journal, BlobStore(fs, building.blobs), first.preload)
         write_config(fs, building.config, [session])
         fs.sync_directory(building.root)
         crashpoints.reach("run.session-synced")
@@ -113,10 +109,10 @@ def _create(
         return opened
 
 
-def _make_place(fs: FileSystem, root: Path, run: bytes) -> Layout:
+def _make_building_place(fs: FileSystem, root: Path, run: bytes) -> Layout:
     """The directories of a run, beside the place that it will have."""
     make_directories(fs, root.parent)
-    _remove_leftovers(fs, root)
+    _remove_unfinished_creations(fs, root)
     building = Layout(root.with_name(f".{root.name}.{_CREATING}-{run.hex()[:12]}"))
     for directory in (building.root, building.journal, building.blobs, building.inputs, building.artifacts):
         fs.make_directory(directory)
@@ -124,8 +120,8 @@ def _make_place(fs: FileSystem, root: Path, run: bytes) -> Layout:
     return building
 
 
-def _remove(fs: FileSystem, building: Path) -> None:
-    """Takes back what was begun; where that fails too, the next creation of the run removes it."""
+def _remove_building_place(fs: FileSystem, building: Path) -> None:
+    """Removes what was started; where that fails too, the next creation of the run removes it."""
     with contextlib.suppress(OSError):
         if building.exists():
             fs.remove_tree(building)
@@ -154,8 +150,8 @@ def make_directories(fs: FileSystem, path: Path) -> None:
         sync_name(fs, directory)
 
 
-def _remove_leftovers(fs: FileSystem, root: Path) -> None:
-    """Removes what earlier creations of this run left when they were killed; never one that is still under way."""
+def _remove_unfinished_creations(fs: FileSystem, root: Path) -> None:
+    """Removes what earlier creations of this run left when they were killed; never one that is still running."""
     prefix = f".{root.name}.{_CREATING}-"
     for name in fs.list(root.parent):
         if not name.startswith(prefix):

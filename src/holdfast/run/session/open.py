@@ -10,33 +10,33 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from holdfast.errors import StorageFailure
-from holdfast.journal import JournalWriter, SegmentPin
+from holdfast.journal import SegmentPin
 from holdfast.run.core.codec import encode
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.reader_cache import take_further
+from holdfast.run.core.reader_index import adopt_reader_index
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.run_id import check_openable, find_run_id
 from holdfast.run.session.session import RunSession
+from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
 
-MakeRecord = Callable[[RunReader, int, list[SegmentPin]], SessionRecord]
+MakeSessionRecord = Callable[[RunReader, int, list[SegmentPin]], SessionRecord]
 """Makes a session's record, given its number and pins on all that is there."""
 
 
 def open_session(
     root: Path,
-    make: MakeRecord,
+    make: MakeSessionRecord,
     fs: FileSystem | None = None,
     *,
     at_least: int = 1,
-    **writer: Any,
+    writer: WriterOptions = DEFAULT_WRITER,
 ) -> RunSession:
-    """Opens the run in `root` for executing; `make` gives this session's record, whose number is `at_least` so high.
+    """Opens the run in `root` for executing; `make` gives this session's record, whose number is `at_least` or higher.
 
     Raises:
         NotARun: there is no run.
@@ -49,17 +49,17 @@ def open_session(
     with contextlib.ExitStack() as undo:
         lease = take_lease(fs, root)
         undo.callback(lease.release)
-        _settle_name(fs, root)
+        _sync_run_name(fs, root)
         layout = Layout(root)
-        take_further(layout, find_run_id(fs, layout))
+        adopt_reader_index(layout, find_run_id(fs, layout))
         reader = RunReader(root, fs, index=layout.index)
         undo.callback(reader.close)
-        session = _begin(reader, lease, max(_next_number(reader), at_least), make, writer)
+        session = _open_under_lease(reader, lease, max(_next_number(reader), at_least), make, writer)
         undo.pop_all()
         return session
 
 
-def _settle_name(fs: FileSystem, root: Path) -> None:
+def _sync_run_name(fs: FileSystem, root: Path) -> None:
     """The process that made the run may have died between renaming it and syncing its parent."""
     try:
         sync_name(fs, root.absolute())
@@ -70,16 +70,12 @@ def _settle_name(fs: FileSystem, root: Path) -> None:
         ) from error
 
 
-def _begin(
-    reader: RunReader,
-    lease: Lease,
-    number: int,
-    make: MakeRecord,
-    options: dict[str, Any],
+def _open_under_lease(
+    reader: RunReader, lease: Lease, number: int, make: MakeSessionRecord, writer: WriterOptions
 ) -> RunSession:
     pins = [state.pin() for state in reader.index.states()]
     session = make(reader, number, pins)
-    journal = JournalWriter(reader.fs, reader.layout.journal, reader.run, number, **options)
+    journal = writer.open(reader.fs, reader.layout.journal, reader.run, number)
     with contextlib.ExitStack() as undo:
         undo.callback(journal.abandon)
         for doubtful in reader.index.doubtful():

@@ -1,29 +1,27 @@
 """A run open for executing: under its lease, with a journal of this session's own.
 
 Nothing is written or acknowledged once the lease is lost, and nothing is acknowledged while it is in doubt. What fails
-beside the journal stops nothing, and stands in the ledger. Where trials count only once they are in a store, nobody is
-told of one before.
+beside the journal stops nothing, and is counted in the ledger. Where trials count only once they are in a store, none
+is reported before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import msgspec
 
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.journal.index.database import INDEX
 from holdfast.run.core.codec import encode, outsource
-from holdfast.run.core.environment import now
+from holdfast.run.core.environment import utc_timestamp
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import FAILURE, FAILURES, NoteRecord, Record, SessionEndRecord, SessionRecord
-from holdfast.run.remote.uploader import Uploader
+from holdfast.run.session.store_copy import SegmentUploader, StoreCopy
 from holdfast.storage import Lease
-from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
+from holdfast.storage.leases.remote import HolderProgress, LocalAndRemoteLease
 from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, merge_failures
 
 _LEASE_SECONDS = 0.2
@@ -38,28 +36,25 @@ class RunSession:
         self.session = session
         self.run = reader.run
         self.layout = reader.layout
-        self.uploader: Uploader | None = None
+        self._store: StoreCopy | None = None
         self._last_seq = 0
-        self.finished_now: Callable[[], int] = lambda: 0
-        """How many trials are finished; set by whoever counts them."""
-        self.counts_when_up = False
-        """Whether a trial counts only once its segment is in the store."""
+        self._finished: Callable[[], int] = lambda: 0
         self.derived = ToleratedFailures()
         """Failures to write what is only derived from the journal."""
         self._sources: list[ToleratedFailures] = []
         for source in (self.derived, reader.index.failures, lease.failures):
-            self._attend(source)
+            self._watch_failures(source)
 
-    def _attend(self, source: ToleratedFailures) -> None:
+    def _watch_failures(self, source: ToleratedFailures) -> None:
         """From now on what fails there is in the ledger."""
         self._sources.append(source)
-        source.listen(self._write_down)
+        source.listen(self._record_failure)
 
-    def _write_down(self, failure: ToleratedFailure) -> None:
+    def _record_failure(self, failure: ToleratedFailure) -> None:
         """The first failure of its kind goes into the journal at once: the session may not live to its end."""
         note = NoteRecord(kind=FAILURE, text=str(failure), data=failure)
         with contextlib.suppress(StorageFailure, RunHeld):
-            self._queue.put(self._line(note))
+            self._queue.put(self._encode_line(note))
 
     def failures(self) -> list[ToleratedFailure]:
         """What has failed in this session and stopped nothing."""
@@ -69,16 +64,26 @@ class RunSession:
     def number(self) -> int:
         return self.session.number
 
-    def _line(self, record: Record) -> bytes:
+    @property
+    def uploader(self) -> SegmentUploader | None:
+        """What uploads the run, if it is also in a store."""
+        return self._store.uploader if self._store is not None else None
+
+    @property
+    def counts_when_uploaded(self) -> bool:
+        """Whether a trial counts only once its segment is in a store."""
+        return self._store is not None and self._store.counts_when_uploaded
+
+    def _encode_line(self, record: Record) -> bytes:
         if self._lease.is_lost():
-            raise self._no_longer_held()
+            raise self._lease_lost()
         try:
             return outsource(encode(record), self.reader.blobs)
         except OSError as error:
             raise StorageFailure(f"A blob of {self.layout.root} could not be written: {error.strerror}.") from error
 
-    def _no_longer_held(self) -> RunHeld:
-        place = self.uploader.url if self.uploader is not None else self.layout.root
+    def _lease_lost(self) -> RunHeld:
+        place = self._store.uploader.url if self._store is not None else self.layout.root
         return RunHeld(
             f"This session holds the run {place} no more; another may be executing it.",
             hint="What was acknowledged is intact; see `holdfast status`, then resume.",
@@ -86,7 +91,7 @@ class RunSession:
 
     def append(self, record: Record) -> None:
         """Hands a record in without waiting; it precedes everything handed in later."""
-        self._queue.append(self._line(record), getattr(record, "trial", ""))
+        self._queue.append(self._encode_line(record), getattr(record, "trial", ""))
 
     def commit(self, record: Record) -> RecordId:
         """Returns once the record is durable.
@@ -95,27 +100,30 @@ class RunSession:
             StorageFailure: it could not be made durable.
             RunHeld: the lease ran out, and another session may have taken the run.
         """
-        return self._queue.commit(self._line(record), getattr(record, "trial", ""))
+        return self._queue.commit(self._encode_line(record), getattr(record, "trial", ""))
 
     async def _until_held(self) -> None:
         """Nothing is acknowledged while the lease is not held; it may be renewed, or turn out to be lost."""
         while not self._lease.is_held():
             if self._lease.is_lost():
-                raise self._no_longer_held()
+                raise self._lease_lost()
             await asyncio.sleep(_LEASE_SECONDS)
 
-    def go_remote(self, lease: RemoteLease, uploader: Uploader, *, counts_when_up: bool) -> None:
+    def attach_store(self, store: StoreCopy) -> None:
         """From now on the run is also in a store: under its lease, and uploaded as it grows."""
-        self._lease = LocalAndRemoteLease(self._lease, lease)
-        self.uploader, self.counts_when_up = uploader, counts_when_up
-        lease.progress = lambda: (self.finished_now(), self.session.planned)
-        lease.behind = lambda: uploader.lag.segments
-        for source in (lease.failures, uploader.failures):
-            self._attend(source)
-        if lease.session < self.number:
-            lease.session = self.number
-            lease.renew()
-        uploader.start(self._writer)
+        self._lease, self._store = LocalAndRemoteLease(self._lease, store.lease), store
+        for source in (store.lease.failures, store.uploader.failures):
+            self._watch_failures(source)
+        store.lease.publish(self._progress, self.number)
+        store.uploader.start(self._writer)
+
+    def publish_finished(self, count: Callable[[], int]) -> None:
+        """From now on the lease in the store publishes this count of finished trials."""
+        self._finished = count
+
+    def _progress(self) -> HolderProgress:
+        behind = self._store.uploader.segments_behind if self._store is not None else 0
+        return HolderProgress(self._finished(), self.session.planned, behind)
 
     def is_held(self) -> bool:
         """Whether work may begin now.
@@ -125,26 +133,26 @@ class RunSession:
             SegmentConflict: what is done now could not count.
         """
         if self._lease.is_lost():
-            raise self._no_longer_held()
+            raise self._lease_lost()
         self.check_store()
         return self._lease.is_held()
 
     def check_store(self) -> None:
         """Raises SegmentConflict where trials count only once they are up, and the store has no room for them."""
-        if self.counts_when_up and self.uploader is not None and self.uploader.conflict is not None:
+        if self.counts_when_uploaded and self.uploader is not None and self.uploader.conflict is not None:
             raise self.uploader.conflict
 
-    def when_counted(self, tell: Callable[[], None]) -> None:
-        """Calls `tell` once what was committed so far counts: at once, or, where the store decides, when it is up."""
-        if self.uploader is None or not self.counts_when_up:
-            tell()
+    def when_counted(self, report: Callable[[], None]) -> None:
+        """Calls `report` once what was committed so far counts: at once, or, where the store decides, when it is up."""
+        if self.uploader is None or not self.counts_when_uploaded:
+            report()
             return
         loop = asyncio.get_running_loop()
 
-        def up() -> None:
-            loop.call_soon_threadsafe(tell)
+        def uploaded() -> None:
+            loop.call_soon_threadsafe(report)
 
-        self.uploader.when_up(self._last_seq, up)
+        self.uploader.when_uploaded(self._last_seq, uploaded)
 
     def put(self, record: Record) -> None:
         """As `append`, and never waits for room; for those who wait for a later record of theirs.
@@ -152,7 +160,7 @@ class RunSession:
         Raises:
             StorageFailure: the journal has ended.
         """
-        self._queue.put(self._line(record), getattr(record, "trial", ""))
+        self._queue.put(self._encode_line(record), getattr(record, "trial", ""))
 
     async def keep(self, record: Record) -> RecordId:
         """As `commit`, for a coroutine that may be cancelled: the cancellation waits until the record is durable.
@@ -162,7 +170,7 @@ class RunSession:
             RunHeld: the lease ran out, and another session may have taken the run.
         """
         try:
-            ident = await self._queue.keep(self._line(record), getattr(record, "trial", ""))
+            ident = await self._queue.keep(self._encode_line(record), getattr(record, "trial", ""))
         except asyncio.CancelledError:
             # The record is durable all the same, and counts once its frame does.
             self._last_seq = self._writer.last_seq
@@ -172,7 +180,16 @@ class RunSession:
             await self._until_held()
         return ident
 
-    def close(self, how: str, exit_code: int = 0, **fields: Any) -> None:
+    def close(
+        self,
+        how: str,
+        exit_code: int = 0,
+        *,
+        finished: int = 0,
+        failed: int = 0,
+        planned: int = 0,
+        ledger: Mapping[str, Any] | None = None,
+    ) -> None:
         """Ends the session in an orderly way: writes what waits, the session's end, and seals.
 
         Raises:
@@ -180,20 +197,29 @@ class RunSession:
         """
 
         def last(pins: list[SegmentPin]) -> bytes:
-            end = SessionEndRecord(number=self.number, how=how, exit_code=exit_code, at=now(), pins=pins, **fields)
-            if found := self.failures():
-                end = msgspec.structs.replace(end, ledger={**end.ledger, FAILURES: found})
+            failures = self.failures()
+            end = SessionEndRecord(
+                number=self.number,
+                how=how,
+                exit_code=exit_code,
+                at=utc_timestamp(),
+                finished=finished,
+                failed=failed,
+                planned=planned,
+                ledger={**(ledger or {}), **({FAILURES: failures} if failures else {})},
+                pins=pins,
+            )
             return encode(end)
 
         try:
             self._writer.close(last)
-            self._bring_up_index()
+            self._update_index()
             if self.uploader is not None:
                 self.uploader.finish()
         finally:
             self.abandon()
 
-    def _bring_up_index(self) -> None:
+    def _update_index(self) -> None:
         """The session has ended; an index that cannot be brought up to that costs time, never data."""
         try:
             self.reader.index.refresh(settle=False, again=False)
@@ -201,15 +227,15 @@ class RunSession:
             self.reader.index.failures.note(INDEX, error)
 
     def abandon(self) -> None:
-        """Lets go of the run without another word, as a crash would; nothing is written after that."""
+        """Gives the run up without writing anything more, as a crash would."""
         self._writer.abandon()
         if self.uploader is not None:
             self.uploader.stop()
-            self._keep_what_is_late(self.uploader)
+            self._upload_after_loss(self.uploader)
         self.reader.close()
         self._lease.release()
 
-    def _keep_what_is_late(self, uploader: Uploader) -> None:
+    def _upload_after_loss(self, uploader: SegmentUploader) -> None:
         """A session that has lost the run writes no more; what it had goes up all the same, under its own number."""
         if self._lease.is_lost():
             with contextlib.suppress(StorageFailure, OSError):

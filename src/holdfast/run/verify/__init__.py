@@ -1,1 +1,1 @@
-"""Verify."""
+"""Checking that everything in a run is there, unchanged and consistent."""

@@ -1,9 +1,9 @@
-"""Verification: everything in a run counted against everything else, from the bytes, without the index.
+"""Verification: everything in a run is counted and compared, from the bytes, without the index.
 
 Frames against their digests, segments against their footers, footers and pins against what is there, the ends of
 sessions against the trials, trials against the plan, and blobs, inputs and artifacts against the records that cite
-them; deep, also what the records say of one another (run/deep.py). Every difference is named. A torn tail that a crash
-left is told, and is no damage.
+them; deep, also what the records say of one another (cross_check_records.py). Every difference is named. A torn tail
+that a crash left is reported, and is no damage.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from holdfast.journal.reader import SeenFrames, SegmentWalk
 from holdfast.run.core.codec import Envelope, citation, decode
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import AnyRecord, SessionEndRecord, SessionRecord, TrialRecord
-from holdfast.run.verify.cross_records import Deep
+from holdfast.run.fold.inconsistencies import describe_inconsistencies
+from holdfast.run.verify.cross_check_records import RecordCrossCheck
 
 
 class Verification(msgspec.Struct):
@@ -45,7 +46,7 @@ class Verification(msgspec.Struct):
     notes: list[str]
 
 
-class _Count:
+class _RunCounts:
     """What one pass over the journal adds up."""
 
     def __init__(self) -> None:
@@ -77,10 +78,10 @@ class _Count:
         known = sum(1 for first in self.kept.values() if first <= session)
         return known + sum(1 for trial in self._unseen.get(session, ()) if self.kept[trial] > session)
 
-    def take(self, line: bytes, session: int) -> AnyRecord | Envelope | None:
-        """Counts a line; what stands in it."""
+    def add(self, line: bytes, session: int) -> AnyRecord | Envelope | None:
+        """Counts a line; the record in it."""
         if cited := citation(line):
-            self._take_citation(cited)
+            self._add_citation(cited)
             return cited
         record = decode(line)
         self.types[str(record.__struct_config__.tag) if record else "unknown"] += 1
@@ -92,16 +93,16 @@ class _Count:
         elif trial := getattr(record, "trial", ""):
             self.started.add(trial)
             if isinstance(record, TrialRecord):
-                self._take_trial(record, session)
+                self._add_trial(record, session)
         return record
 
-    def _take_citation(self, record: Envelope) -> None:
+    def _add_citation(self, record: Envelope) -> None:
         self.types[record.type] += 1
         self.started.add(record.trial)
         self.blobs[record.blob] = record.size
         self.citing.setdefault(record.blob, set()).add(record.trial)
 
-    def _take_trial(self, record: TrialRecord, session: int) -> None:
+    def _add_trial(self, record: TrialRecord, session: int) -> None:
         if record.status.is_kept:
             first = max(self._first_seen, session)
             self.kept[record.trial] = min(first, self.kept.get(record.trial, first))
@@ -124,9 +125,9 @@ class _Count:
         ]
 
 
-def verify_run(reader: RunReader, deep: Deep | None = None) -> Verification:
+def verify_run(reader: RunReader, deep: RecordCrossCheck | None = None) -> Verification:
     """Counts everything in the run; with `deep`, also what the records say of one another."""
-    count, indexed = _Count(), set(reader.finished())
+    count, indexed = _RunCounts(), set(reader.finished())
     states, damage = _read_all(reader, count, deep)
     pins = [*count.pins(), *reader.index.gone()]
     damage = reader.index.name_missed(damage + cross_check(states, pins, count.lost()))
@@ -135,10 +136,12 @@ def verify_run(reader: RunReader, deep: Deep | None = None) -> Verification:
     damage += _check_files(reader, count)
     if deep is not None:
         damage += deep.check(count.sessions, count.artifacts)
-    return _result(reader, count, states, damage, deep)
+    return _verification(reader, count, states, damage, deep)
 
 
-def _read_all(reader: RunReader, count: _Count, deep: Deep | None) -> tuple[list[SegmentState], list[Damage]]:
+def _read_all(
+    reader: RunReader, count: _RunCounts, deep: RecordCrossCheck | None
+) -> tuple[list[SegmentState], list[Damage]]:
     """Counts every record once; what the segments were found to hold, and what is wrong within them, in order."""
     seen, walk = SeenFrames(), SegmentWalk(reader.journal)
     states: list[SegmentState] = []
@@ -148,9 +151,9 @@ def _read_all(reader: RunReader, count: _Count, deep: Deep | None) -> tuple[list
         with reader.journal.scan(segment, settle=True) as scan:
             for frame in scan.frames():
                 for place, line in enumerate(scan.lines(frame)) if seen.add(frame.origin) else ():
-                    record = count.take(line, frame.origin.session)
+                    record = count.add(line, frame.origin.session)
                     if deep is not None:
-                        deep.take(record, frame.record_id(place))
+                        deep.add(record, frame.record_id(place))
         walk.follow(segment, scan)
         found[segment.ident] = scan.damage
         states.append(scanned_state(segment, scan))
@@ -158,8 +161,12 @@ def _read_all(reader: RunReader, count: _Count, deep: Deep | None) -> tuple[list
     return states, [item for ident in sorted(found) for item in found[ident]]
 
 
-def _result(
-    reader: RunReader, count: _Count, states: list[SegmentState], damage: list[Damage], deep: Deep | None
+def _verification(
+    reader: RunReader,
+    count: _RunCounts,
+    states: list[SegmentState],
+    damage: list[Damage],
+    deep: RecordCrossCheck | None,
 ) -> Verification:
     return Verification(
         run=reader.place,
@@ -178,24 +185,24 @@ def _result(
         grid=len(deep.grid) if deep and deep.grid is not None else 0,
         torn_bytes=sum(item.length for item in damage if item.kind is DamageKind.TORN),
         damage=damage,
-        notes=reader.notes(),
+        notes=describe_inconsistencies(reader),
     )
 
 
-def _check_files(reader: RunReader, count: _Count) -> list[Damage]:
+def _check_files(reader: RunReader, count: _RunCounts) -> list[Damage]:
     found = [_check_blob(reader, digest, count) for digest in count.blobs]
     inputs = {item.digest: item.size for session in count.sessions for item in session.inputs.values() if item.copied}
     found += [reader.inputs.check(digest, size) for digest, size in inputs.items()]
     return [damage for damage in found if damage is not None] + _check_artifacts(reader.layout.artifacts, count)
 
 
-def _check_blob(reader: RunReader, digest: str, count: _Count) -> Damage | None:
+def _check_blob(reader: RunReader, digest: str, count: _RunCounts) -> Damage | None:
     damage = reader.blobs.check(digest, count.blobs[digest])
     trials = sorted(count.citing[digest] - {""})
     return msgspec.structs.replace(damage, keys=tuple(trials)) if damage else None
 
 
-def _check_artifacts(directory: Path, count: _Count) -> list[Damage]:
+def _check_artifacts(directory: Path, count: _RunCounts) -> list[Damage]:
     missing = [name for name in count.artifacts if not (directory / name).is_file()]
     damage = [
         Damage(DamageKind.MISSING, f"artifacts/{name}", "a trial's record names it, and it is not there")
@@ -208,7 +215,7 @@ def _check_artifacts(directory: Path, count: _Count) -> list[Damage]:
     ]
 
 
-def _check_counts(count: _Count) -> list[Damage]:
+def _check_counts(count: _RunCounts) -> list[Damage]:
     """Counts that must agree in a journal from which nothing is lost."""
     damage: list[Damage] = []
     for end in count.ends:
@@ -224,7 +231,7 @@ def _check_counts(count: _Count) -> list[Damage]:
     return damage
 
 
-def _check_index(count: _Count, reader: RunReader, before: set[str]) -> list[Damage]:
+def _check_index(count: _RunCounts, reader: RunReader, before: set[str]) -> list[Damage]:
     """The index against the journal, beside a writer that goes on: what was indexed before the journal was read is in
     it, and what was read is in the index now.
     """
@@ -232,8 +239,8 @@ def _check_index(count: _Count, reader: RunReader, before: set[str]) -> list[Dam
     invented = sorted(before - count.kept.keys())
     absent = sorted(count.kept.keys() - set(reader.finished()))
     return [
-        Damage(DamageKind.CONFLICT, "index", f"{len(keys)} finished trials {told}", keys=tuple(keys))
-        for keys, told in (
+        Damage(DamageKind.CONFLICT, "index", f"{len(keys)} finished trials {detail}", keys=tuple(keys))
+        for keys, detail in (
             (invented, "are in the index and not in the journal"),
             (absent, "are in the journal and not in the index"),
         )

@@ -13,8 +13,9 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -43,6 +44,15 @@ def lifetime_seconds() -> float:
     return seconds
 
 
+def seconds_since(at: str) -> float | None:
+    """How long ago a moment was, by this machine's clock; None where `at` is no moment. For people only."""
+    try:
+        then = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    return max(time.time() - (then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp(), 0.0)
+
+
 class PublishedLease(msgspec.Struct, frozen=True):
     """What the lease object says."""
 
@@ -59,16 +69,21 @@ class PublishedLease(msgspec.Struct, frozen=True):
 
     def age_seconds(self) -> float | None:
         """How long ago it was published, going by two clocks that may differ; for people."""
-        try:
-            return max(time.time() - datetime.fromisoformat(self.at).timestamp(), 0.0)
-        except ValueError:
-            return None
+        return seconds_since(self.at)
 
     def is_current(self) -> bool:
         """Whether the holder seems to be at work; for display only."""
         alive = False if self.released else is_alive(self.holder)
         age = self.age_seconds()
         return (age is not None and age < 2 * LIFETIME_SECONDS) if alive is None else alive
+
+
+class HolderProgress(NamedTuple):
+    """How far the holder of a run is; published with every renewal."""
+
+    finished: int = 0
+    planned: int = 0
+    behind: int = 0
 
 
 class RemoteLease:
@@ -86,9 +101,7 @@ class RemoteLease:
         self.session = above + 1
         self._holder = this_process()
         self._beat = 0
-        self.progress: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        """How many trials are finished, and how many are planned; published with every renewal."""
-        self.behind: Callable[[], int] = lambda: 0
+        self._progress: Callable[[], HolderProgress] = HolderProgress
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.lost = False
@@ -129,10 +142,18 @@ class RemoteLease:
     def _encoded(self, *, released: bool = False) -> bytes:
         self._beat += 1
         at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+        finished, planned, behind = self._progress()
         published = PublishedLease(
-            self._holder, self._beat, *self.progress(), at, released, session=self.session, behind=self.behind()
+            self._holder, self._beat, finished, planned, at, released, session=self.session, behind=behind
         )
         return msgspec.json.encode(published)
+
+    def publish(self, progress: Callable[[], HolderProgress], session: int) -> None:
+        """From now on every renewal publishes this progress; a session's number that is higher is published at once."""
+        self._progress = progress
+        if self.session < session:
+            self.session = session
+            self.renew()
 
     def is_held(self) -> bool:
         """Whether this process may begin and acknowledge work now."""

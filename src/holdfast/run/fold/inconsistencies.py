@@ -1,4 +1,4 @@
-"""What a person should know of a run that was just opened: where its journal, its index, its files and its plan differ.
+"""Where the journal, the index, the files and the plan of a run differ, as notes for people who open it.
 
 Each note says what was found and what was done about it; none of them keeps the run from being read.
 """
@@ -7,29 +7,26 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import TrialRecord
 
-if TYPE_CHECKING:
-    from holdfast.run.core.reader import RunReader
-
-_LOOKED_AT = 100
+_CHECKED_TRIALS = 100
 """How many finished trials without files are asked whether they should have any, when a run is opened."""
 
 
-def notes_of(reader: RunReader) -> list[str]:
+def describe_inconsistencies(reader: RunReader) -> list[str]:
     """What was found to differ, and what was done about it."""
     notes = [f"The index was built anew from the journal: {reader.index.note}."] if reader.index.note else []
     losses = [damage for damage in reader.damage() if damage.is_loss]
     if losses:
         kinds = Counter(damage.kind.value for damage in losses)
-        told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-        notes.append(f"The journal is damaged ({told}); what was lost is owed again. `holdfast verify` names it.")
-    return notes + _lost_notes(reader) + _plan_notes(reader) + _artifact_notes(reader)
+        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        notes.append(f"The journal is damaged ({counts}); what was lost is owed again. `holdfast verify` names it.")
+    return notes + _lost_segment_notes(reader) + _plan_notes(reader) + _artifact_notes(reader)
 
 
-def _lost_notes(reader: RunReader) -> list[str]:
+def _lost_segment_notes(reader: RunReader) -> list[str]:
     present = {segment.ident for segment in reader.journal.segments()}
     return [
         f"Segment {ident} was lost with its machine, noted by session {session}; its trials were owed again."
@@ -47,10 +44,10 @@ def _artifact_notes(reader: RunReader) -> list[str]:
         f"artifacts/{name} is left alone: no record of such a trial is in the journal."
         for name in sorted(present - known)
     ]
-    without = itertools.islice((key for key in reader.finished() if key not in present), _LOOKED_AT)
-    if lacking := [key for key in without if _names_artifacts(reader, key)]:
-        told = f"{', '.join(lacking[:3])}{' and others' if len(lacking) > 3 else ''}"
-        notes.append(f"The artifacts of finished trials are gone ({told}); their records stand.")
+    without = itertools.islice((key for key in reader.finished() if key not in present), _CHECKED_TRIALS)
+    if missing := [key for key in without if _names_artifacts(reader, key)]:
+        named = f"{', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}"
+        notes.append(f"The artifacts of finished trials are gone ({named}); their records stand.")
     return notes
 
 

@@ -1,8 +1,7 @@
-"""The gate: may this run go on with what is offered now?
+"""Whether a run may be resumed with what is offered now.
 
-It stands before every path that could execute trials. `decide` is a pure function from what is saved in the run and
-what is offered to a verdict with reasons; `refusal` puts a negative one into words. Nothing is written before it was
-passed.
+Every path that could execute trials passes here first. `decide` is a pure function from what is saved in the run and
+what is offered to a verdict with reasons; `resume_refused` puts a negative one into words. Nothing is written before.
 
 What is compared: the two evals, field by field (spec/compare.py); the content of every sample that was asked, by key;
 and the code of every task in Python, by normalised source, with what it sets and how much it asks for.
@@ -11,27 +10,25 @@ and the code of every task in Python, by normalised source, with what it sets an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
 from holdfast.errors import ResumeAborted
+from holdfast.run.core.display_text import change_text, list_text
 from holdfast.run.core.records import Change, TaskCode
-from holdfast.run.drift.task_growth import shape_differences
+from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, join, way_out
 
-_NAMED = 5
-
-Content = Mapping[str, tuple[bytes, bytes]]
+SampleDigests = Mapping[str, tuple[bytes, bytes]]
 """Samples by their key: the digest of its input, the digest of its target."""
 
 
 class Samples(msgspec.Struct, frozen=True):
     """The samples of a task, on one side of the comparison."""
 
-    asked: Content
-    every: Content
+    asked: SampleDigests
+    every: SampleDigests
     """All that its dataset has, asked about or not."""
     keyed: bool
     """Whether the dataset gives them ids of their own."""
@@ -49,10 +46,10 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What the gate says."""
+    """Whether a run may be resumed, and with which eval."""
 
     spec: EvalSpec
-    """The eval to go on with, if nothing is refused."""
+    """The eval to resume with, if nothing is refused."""
     differences: list[Difference]
 
     @property
@@ -67,12 +64,12 @@ class Decision(msgspec.Struct, frozen=True):
 
     @property
     def kept(self) -> list[Difference]:
-        """Where fewer were offered and the saved ones stand."""
+        """Where fewer were offered and the saved ones are kept."""
         return [item for item in self.differences if item.verdict is DriftVerdict.KEPT]
 
 
 def decide(saved: Snapshot, offered: Snapshot) -> Decision:
-    """Whether the run may go on with what is offered, and with which eval."""
+    """Whether the run may be resumed with what is offered, and with which eval."""
     joined = join(saved.spec, offered.spec)
     differences = list(joined.differences)
     for task, samples in offered.samples.items():
@@ -83,9 +80,9 @@ def decide(saved: Snapshot, offered: Snapshot) -> Decision:
             differences += _compare_code(task, saved.code[task], code, where)
             if joined.spec.tasks[task].use:
                 differences += _compare_settings(task, saved.code[task], code, where)
-                told = {item.path for item in differences}
-                shape = shape_differences(task, saved.code[task], code)
-                differences += [item for item in shape if item.path not in told]
+                known = {item.path for item in differences}
+                sizes = task_size_differences(task, saved.code[task], code)
+                differences += [item for item in sizes if item.path not in known]
     return Decision(joined.spec, differences)
 
 
@@ -99,16 +96,16 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
     added = sum(key not in saved.every for key in offered.asked)
     found = []
     if inputs:
-        found.append(_refused(path, Drift.IDENTITY, "samples", f"input edited: {_named(inputs)}"))
+        found.append(_refused_difference(path, Drift.IDENTITY, "samples", f"input edited: {list_text(inputs)}"))
     if targets:
-        found.append(_refused(path, Drift.SCORING, "samples", f"target edited: {_named(targets)}"))
+        found.append(_refused_difference(path, Drift.SCORING, "samples", f"target edited: {list_text(targets)}"))
     if missing and others and not (saved.keyed and offered.keyed):
         # Without ids a sample is its content: an edited one is gone, and another has come.
-        edited = f"{len(missing)} replaced by {len(others)} others: {_named(missing)}"
-        return [*found, _refused(path, Drift.IDENTITY, "samples", edited)]
+        edited = f"{len(missing)} replaced by {len(others)} others: {list_text(missing)}"
+        return [*found, _refused_difference(path, Drift.IDENTITY, "samples", edited)]
     if missing:
-        told = f"without {_named(missing)}"
-        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", told, DriftVerdict.KEPT))
+        without = f"without {list_text(missing)}"
+        found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", without, DriftVerdict.KEPT))
     if added:
         total = f"{len(offered.asked)} samples"
         found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", total, DriftVerdict.GROWN))
@@ -117,11 +114,13 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
 
 def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
     if old.solver != new.solver:
-        yield _refused(f"tasks.{task}.use", Drift.IDENTITY, "solver", f"{new.name} changed in {where}")
+        yield _refused_difference(f"tasks.{task}.use", Drift.IDENTITY, "solver", f"{new.name} changed in {where}")
     for name, digest in old.scorers.items():
         if new.scorers.get(name) != digest:
             state = "changed in" if name in new.scorers else "is no longer in"
-            yield _refused(f"tasks.{task}.scorers.{name}", Drift.SCORING, "scorer", f"{name} {state} {where}")
+            yield _refused_difference(
+                f"tasks.{task}.scorers.{name}", Drift.SCORING, "scorer", f"{name} {state} {where}"
+            )
 
 
 def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
@@ -131,19 +130,14 @@ def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> It
         grown = before is None and name.startswith("prompt ")
         if before != after and not grown:
             drift = Drift.SCORING if name == "target" else Drift.IDENTITY
-            yield _refused(f"tasks.{task}.use", drift, name, f"{name} changed in {where}")
+            yield _refused_difference(f"tasks.{task}.use", drift, name, f"{name} changed in {where}")
 
 
-def _refused(path: str, drift: Drift, old: str, new: str) -> Difference:
+def _refused_difference(path: str, drift: Drift, old: str, new: str) -> Difference:
     return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out(drift))
 
 
-def _named(keys: list[str]) -> str:
-    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return ", ".join(keys[:_NAMED]) + more
-
-
-def refusal(decision: Decision, run: str) -> ResumeAborted:
+def resume_refused(decision: Decision, run: str) -> ResumeAborted:
     """The error that names every refused field with its class, both values and the way out."""
     lines = [f"Resume aborted: {run} may not go on with these changes; nothing was written."]
     for item in decision.refused:
@@ -151,16 +145,3 @@ def refusal(decision: Decision, run: str) -> ResumeAborted:
         if item.way_out:
             lines.append(f"    {item.way_out}")
     return ResumeAborted("\n".join(lines))
-
-
-def change_text(old: Any, new: Any) -> str:
-    """Both values, as they stand in the header of config.yaml."""
-    return f"{value_text(old)} → {value_text(new)}"
-
-
-def value_text(value: Any) -> str:
-    if value is None:
-        return "unset"
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    text = " ".join(text.split())
-    return text if len(text) <= 120 else f"{text[:119]}…"

@@ -1,7 +1,7 @@
-"""How much a task in Python asks for: its epochs, its limit, its axes, its scorers. They may grow, and never shrink.
+"""The size of a task in Python: its epochs, its limit, its axes, its scorers. They may grow, and never shrink.
 
 An eval file says these of a declarative task, and they are compared there. A task in Python may bring its own, so what
-a run asked for is recorded with its code; where the code asks for less than before, the run keeps what it had.
+a run asked for is recorded with its code; where the code asks for less than before, the run keeps its size.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import msgspec
 
 from holdfast.run.core.records import TaskCode
 from holdfast.spec import Drift
-from holdfast.spec.compare import Difference, DriftVerdict, way_out
+from holdfast.spec.compare import Difference, DriftVerdict, limit_bound, way_out
 
 
-def wider(saved: TaskCode, offered: TaskCode) -> TaskCode:
-    """The offered task with everything that the saved one asked for."""
+def merge_task_sizes(saved: TaskCode, offered: TaskCode) -> TaskCode:
+    """The offered task with everything that the saved one asked for too."""
     axes = {axis: [*saved.axes.get(axis, []), *_added(saved, offered, axis)] for axis in offered.axes}
-    limit = max(_bound(saved.limit), _bound(offered.limit))
+    limit = max(limit_bound(saved.limit), limit_bound(offered.limit))
     return msgspec.structs.replace(
         offered,
         epochs=max(saved.epochs, offered.epochs),
@@ -28,14 +28,14 @@ def wider(saved: TaskCode, offered: TaskCode) -> TaskCode:
     )
 
 
-def shape_differences(task: str, saved: TaskCode, offered: TaskCode) -> list[Difference]:
-    """What a task asks for more or less than before."""
+def task_size_differences(task: str, saved: TaskCode, offered: TaskCode) -> list[Difference]:
+    """Where a task asks for more or for less than before."""
     found = []
     if saved.epochs != offered.epochs:
         verdict = DriftVerdict.GROWN if offered.epochs > saved.epochs else DriftVerdict.KEPT
         found.append(Difference(f"tasks.{task}.epochs", Drift.ADDITIVE, saved.epochs, offered.epochs, verdict))
     if saved.limit != offered.limit:
-        verdict = DriftVerdict.GROWN if _bound(offered.limit) > _bound(saved.limit) else DriftVerdict.KEPT
+        verdict = DriftVerdict.GROWN if limit_bound(offered.limit) > limit_bound(saved.limit) else DriftVerdict.KEPT
         found.append(Difference(f"tasks.{task}.limit", Drift.ADDITIVE, saved.limit, offered.limit, verdict))
     added = [name for name in offered.scorers if name not in saved.scorers]
     found += [Difference(f"tasks.{task}.scorers.{n}", Drift.ADDITIVE, None, "added", DriftVerdict.GROWN) for n in added]
@@ -60,7 +60,3 @@ def _axis_differences(task: str, saved: TaskCode, offered: TaskCode) -> Iterator
 
 def _added(saved: TaskCode, offered: TaskCode, axis: str) -> list[str]:
     return [value for value in offered.axes[axis] if value not in saved.axes.get(axis, [])]
-
-
-def _bound(limit: int | None) -> float:
-    return math.inf if limit is None else limit

@@ -1,7 +1,7 @@
-"""A survey of a run: what is finished and what is damaged, from one pass over its segments and without an index.
+"""One scan of a run without an index: what is finished and what is damaged, from one pass over its segments.
 
 Every frame is checked and expanded once, and only the ends of trials and sessions are taken out of it; segments may
-be given from several threads, in any order. Memory does not grow with the run.
+be added from several threads, in any order. Memory does not grow with the run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 _TRIAL, _SESSION = b'{"type":"trial"', b'{"type":"session'
 
 
-class Survey:
+class RunScan:
     """What is known of a run so far."""
 
     def __init__(self, layout: Layout, run: bytes, fs: FileSystem | None = None) -> None:
@@ -52,8 +52,8 @@ class Survey:
     def close(self) -> None:
         self._db.close()
 
-    def take(self, segment: SegmentFile, scan: SegmentScan) -> None:
-        """Carries out a scan, and takes in what it finds."""
+    def add_segment(self, segment: SegmentFile, scan: SegmentScan) -> None:
+        """Carries out the scan of a segment, and keeps what it finds."""
         finished: list[tuple[str]] = []
         lines: dict[RecordId, bytes] = {}
         for frame in scan.frames():
@@ -71,8 +71,8 @@ class Survey:
             elif (entry := classify(line)) and entry.kind == "trial" and entry.flag == KEPT:
                 finished.append((entry.key,))
 
-    def complete(self) -> None:
-        """Takes in the segments on disk that were not given.
+    def scan_rest(self) -> None:
+        """Adds the segments on disk that were not added yet; after that the questions below have answers.
 
         Raises:
             NewerFormat: a newer version wrote some of the run.
@@ -81,22 +81,22 @@ class Survey:
         for segment in journal.segments():
             if segment.ident not in self._states:
                 with journal.scan(segment, settle=True) as scan:
-                    self.take(segment, scan)
+                    self.add_segment(segment, scan)
         refuse_newer(self.layout, self._newer)
-        self.sessions, self.ends = self._records()
+        self.sessions, self.ends = self._session_records()
 
-    def _records(self) -> tuple[list[SessionRecord], list[SessionEndRecord]]:
-        found = [decode(self.whole(line)) for _, line in sorted(self._lines.items())]
+    def _session_records(self) -> tuple[list[SessionRecord], list[SessionEndRecord]]:
+        found = [decode(self.resolve_blob(line)) for _, line in sorted(self._lines.items())]
         return [one for one in found if isinstance(one, SessionRecord)], [
             one for one in found if isinstance(one, SessionEndRecord)
         ]
 
-    def whole(self, line: bytes) -> bytes:
-        """A record's line, or the blob that it cites; a citation of what is damaged is given as it stands."""
+    def resolve_blob(self, line: bytes) -> bytes:
+        """A record's line, or the blob that it cites; a citation of a damaged blob is given as it is."""
         cited, blobs = cited_blob(line), BlobStore(self.fs, self.layout.blobs)
         return read_bytes(self.fs, blobs.path(cited[0])) if cited and blobs.check(*cited) is None else line
 
-    # Asking, once it is complete.
+    # Questions, once everything is scanned.
 
     def finished_count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM finished").fetchone()[0])
@@ -114,7 +114,7 @@ class Survey:
         lost = {ident for record in self.sessions for ident in record.lost}
         damage = [item for ident in sorted(self._damage) for item in self._damage[ident]]
         damage += cross_check(self._states.values(), pins, lost)
-        never = {f"journal/{ident.filename(sealed=True)}" for ident in self._never_brought(pins) if ident not in lost}
+        never = {f"journal/{ident.filename(sealed=True)}" for ident in self._never_uploaded(pins) if ident not in lost}
         return [
             f"{item.where} was lost with its machine, before it was uploaded; its trials are owed."
             if item.where in never
@@ -123,5 +123,5 @@ class Survey:
             if item.is_loss
         ]
 
-    def _never_brought(self, pins: list[SegmentPin]) -> list[SegmentId]:
+    def _never_uploaded(self, pins: list[SegmentPin]) -> list[SegmentId]:
         return unseen_successors(self._states.values(), pins) if self.layout.recovered.exists() else []

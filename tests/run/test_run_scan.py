@@ -1,4 +1,4 @@
-"""A survey says of a run what reading it says, whatever has become of its bytes."""
+"""A scan without an index says of a run what reading it says, whatever has become of its bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.run import RunReader
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import AnswerRecord, Status, TrialRecord
 from holdfast.run.core.run_id import find_run_id
-from holdfast.run.fold.survey import Survey
+from holdfast.run.fold.run_scan import RunScan
 from holdfast.storage import RealFileSystem
 
 SEED = 24
@@ -31,10 +31,10 @@ def lived_run(root):
     return root
 
 
-def surveyed(root):
-    with closing(Survey(Layout(root), find_run_id(RealFileSystem(), Layout(root)))) as survey:
-        survey.complete()
-        return survey.finished_count(), survey.planned(), survey.losses()
+def scanned(root):
+    with closing(RunScan(Layout(root), find_run_id(RealFileSystem(), Layout(root)))) as scan:
+        scan.scan_rest()
+        return scan.finished_count(), scan.planned(), scan.losses()
 
 
 def read(root):
@@ -47,15 +47,15 @@ def read(root):
         reader.close()
 
 
-def test_recovery_20_a_sound_run_is_surveyed_as_it_is_read(tmp_path):
+def test_recovery_20_a_sound_run_is_scanned_as_it_is_read(tmp_path):
     """Finished trials are counted once, failed ones and texts that look like ends are not."""
     root = lived_run(tmp_path / "run")
-    assert surveyed(root) == read(root) == (4, 6, [])
+    assert scanned(root) == read(root) == (4, 6, [])
 
 
 @pytest.mark.parametrize("how", ["flip", "cut", "gone"])
-def test_recovery_02_a_damaged_run_is_surveyed_as_it_is_read(tmp_path, no_cache, how):
-    """Wherever a run is damaged, the survey counts and names what reading does."""
+def test_recovery_02_a_damaged_run_is_scanned_as_it_is_read(tmp_path, no_cache, how):
+    """Wherever a run is damaged, the scan counts and names what reading does."""
     print(f"seed {SEED}")
     rng, root = random.Random(SEED), lived_run(tmp_path / "run")
     lossy = 0
@@ -63,7 +63,7 @@ def test_recovery_02_a_damaged_run_is_surveyed_as_it_is_read(tmp_path, no_cache,
         data = path.read_bytes()
         for _ in range(1 if how == "gone" else 12):
             damage(path, data, how, rng.randrange(len(data)))
-            found = surveyed(root)
+            found = scanned(root)
             assert found == read(root)
             lossy += bool(found[2])
             path.write_bytes(data)

@@ -1,7 +1,7 @@
-"""A glimpse of a run in a store: its state and its counts from a few small reads, however large the run is.
+"""The quick status of a run in a store: its state and its counts from a few small reads, however large the run is.
 
 The end of its last session is in the last bytes of a segment and counts what was finished. Of a run that was cut short,
-only what its machine last published is known so cheaply, and that is said; bringing the run home counts what is there.
+only what its machine last published is known so cheaply, and the note says so; a download counts what is there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.journal.segment import parse_name
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import SessionEndRecord, SessionRecord
-from holdfast.run.remote.run_objects import id_in_store
+from holdfast.run.remote.run_objects import run_id_in_store
 from holdfast.storage.leases.remote import PublishedLease, find_published_lease
 from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
@@ -29,7 +29,7 @@ _FINISHED_CODES = (0, 1)
 """Exit codes of sessions that left nothing undone that they could do."""
 
 
-class RunPeek(NamedTuple):
+class QuickStatus(NamedTuple):
     """What is known of a run without reading it; None is not known."""
 
     state: str
@@ -40,46 +40,48 @@ class RunPeek(NamedTuple):
     note: str = ""
 
 
-def peek_run(store: ObjectStore, segments: list[StoredObject]) -> RunPeek:
-    """Looks at the run whose segments these are.
+def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatus:
+    """The status of the run whose segments these are.
 
     Raises:
         NotARun: nothing in them is legible.
         StorageFailure: the store does not answer.
     """
-    looking = _Looking(store, segments)
+    newest = _NewestSession(store, segments)
     published = find_published_lease(store)
     age = max(time.time() - max(entry.at for entry in segments), 0.0)
     if published is not None and published.is_current():
-        return RunPeek("running", published.finished, published.planned, age)
-    end = looking.end()
+        return QuickStatus("running", published.finished, published.planned, age)
+    end = newest.end()
     if end is not None and (published is None or published.session <= end.number):
-        return _ended(end, looking.idents, age)
+        return _status_after_end(end, newest.idents, age)
     if published is not None:
-        return RunPeek("incomplete", published.finished, published.planned, age, _told(published))
+        return QuickStatus("incomplete", published.finished, published.planned, age, _published_note(published))
     note = "How many trials are finished is not known before it is brought home."
-    return RunPeek("incomplete", None, looking.planned(), age, note)
+    return QuickStatus("incomplete", None, newest.planned(), age, note)
 
 
-def _ended(end: SessionEndRecord, present: set[SegmentId], age: float) -> RunPeek:
+def _status_after_end(end: SessionEndRecord, present: set[SegmentId], age: float) -> QuickStatus:
     missing = [pin for pin in end.pins if SegmentId(*pin[:3]) not in present]
     if missing:
         note = f"{len(missing)} of the segments of its last session are gone."
-        return RunPeek("incomplete", end.finished, end.planned, age, note)
+        return QuickStatus("incomplete", end.finished, end.planned, age, note)
     is_complete = 0 < end.planned <= end.finished and end.exit_code in _FINISHED_CODES
-    return RunPeek("complete" if is_complete else "incomplete", end.finished, end.planned, age)
+    return QuickStatus("complete" if is_complete else "incomplete", end.finished, end.planned, age)
 
 
-def _told(published: PublishedLease) -> str:
+def _published_note(published: PublishedLease) -> str:
     late = f", with {published.behind} segments not uploaded" if published.behind else ""
     return f"The count is what its machine last told{late}."
 
 
-class _Looking:
+class _NewestSession:
+    """The newest session of a run, read at its two ends only."""
+
     def __init__(self, store: ObjectStore, segments: list[StoredObject]) -> None:
         named = ((parse_name(entry.key.rpartition("/")[2]), entry) for entry in segments)
         known = {parsed[0]: entry for parsed, entry in named if parsed}
-        self._store, self._run, self.idents = store, id_in_store(store, segments), set(known)
+        self._store, self._run, self.idents = store, run_id_in_store(store, segments), set(known)
         newest = max(ident.session for ident in known)
         # The first writer of a session begins it and ends it.
         writer = min(ident.writer for ident in known if ident.session == newest)
@@ -88,16 +90,16 @@ class _Looking:
     def end(self) -> SessionEndRecord | None:
         """How the newest session ended, if it came to that."""
         ident, entry = list(self._newest.items())[-1]
-        scan = self._drained(ident, entry, max(entry.size - _TAIL, 0))
+        scan = self._scan_tail(ident, entry, max(entry.size - _TAIL, 0))
         if scan.last_frame is None and scan.footer is not None:
-            scan = self._drained(ident, entry, scan.footer.offsets[-1] if scan.footer.offsets else entry.size)
+            scan = self._scan_tail(ident, entry, scan.footer.offsets[-1] if scan.footer.offsets else entry.size)
         elif scan.last_frame is None:
-            scan = self._drained(ident, entry, max(entry.size - _LARGE_TAIL, 0))
+            scan = self._scan_tail(ident, entry, max(entry.size - _LARGE_TAIL, 0))
         lines = scan.last_frame.lines(zstandard.ZstdDecompressor()) if scan.last_frame else None
         record = decode(lines[-1]) if lines else None
         return record if isinstance(record, SessionEndRecord) else None
 
-    def _drained(self, ident: SegmentId, entry: StoredObject, start: int) -> SegmentScan:
+    def _scan_tail(self, ident: SegmentId, entry: StoredObject, start: int) -> SegmentScan:
         """A scan of the last bytes of a segment; of none if they are many."""
         scan = self._scan(ident, entry, start=start if start >= entry.size - _LARGE_TAIL else entry.size)
         deque(scan.frames(), maxlen=0)

@@ -1,4 +1,4 @@
-"""The deep part of verification: the records of a run held against one another, trial by trial.
+"""The deep part of verification: the records of a run are cross-checked, trial by trial.
 
 Every step's parent is on record; every valid trial has its answer, and every score that was planned when it ended;
 every score is that of a planned scorer; every trial belongs to the planned grid, where that can be made again; every
@@ -17,35 +17,34 @@ from holdfast.journal import Damage, DamageKind, RecordId
 from holdfast.journal.digest import file_digest
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import ARTIFACT, AnyRecord, SessionRecord, Status
-from holdfast.run.core.result_file import ResultFileFault, results, where_of
-from holdfast.run.fold.attempt_ends import Standing
-from holdfast.run.fold.record_facts import Facts
-from holdfast.run.repair.planner import UNKNOWN
+from holdfast.run.core.records import ARTIFACT, UNKNOWN_DIGEST, AnyRecord, SessionRecord, Status
+from holdfast.run.core.result_file import ResultFileFault, read_results, result_location
+from holdfast.run.fold.attempt_ends import EndMatch
+from holdfast.run.fold.record_database import RecordDatabase
 
 _VALID = Status.VALID.value
 
 
-class Keys(Protocol):
+class PlannedKeys(Protocol):
     """The keys of all planned trials."""
 
     def __len__(self) -> int: ...
     def __contains__(self, key: str) -> bool: ...
 
 
-class Deep:
-    """Takes in every record, then names every difference."""
+class RecordCrossCheck:
+    """Gets every record, then names every difference."""
 
-    def __init__(self, reader: RunReader, grid: Keys | None = None) -> None:
-        self._layout, self._facts, self.grid = reader.layout, Facts(reader), grid
+    def __init__(self, reader: RunReader, grid: PlannedKeys | None = None) -> None:
+        self._layout, self._records, self.grid = reader.layout, RecordDatabase(reader), grid
         self.results = 0
 
     def close(self) -> None:
-        self._facts.close()
+        self._records.close()
 
-    def take(self, record: AnyRecord | Envelope | None, ident: RecordId) -> None:
-        """Takes in a record, or what stands in the journal of one that is stored as a blob."""
-        self._facts.take(record, ident)
+    def add(self, record: AnyRecord | Envelope | None, ident: RecordId) -> None:
+        """Adds a record, or what is in the journal of one that is stored as a blob."""
+        self._records.add(record, ident)
 
     def check(self, sessions: list[SessionRecord], artifacts: Mapping[str, str]) -> list[Damage]:
         """Every difference; `artifacts` are the files that records cite, with their digests."""
@@ -61,44 +60,44 @@ class Deep:
         ]
 
     def _keys(self, query: str, *values: object) -> list[str]:
-        return [key for (key,) in self._facts.select(query, *values)]
+        return [key for (key,) in self._records.select(query, *values)]
 
     def _check_steps(self) -> Iterator[Damage]:
         query = (
             "SELECT DISTINCT p.trial FROM parents p WHERE NOT EXISTS (SELECT 1 FROM steps s"
             " WHERE (s.trial, s.attempt, s.step) = (p.trial, p.attempt, p.parent)) ORDER BY p.trial"
         )
-        yield from _named(DamageKind.MISSING, self._keys(query), "have a step whose parent is not on record")
+        yield from _trials_damage(DamageKind.MISSING, self._keys(query), "have a step whose parent is not on record")
 
     def _check_answers(self) -> Iterator[Damage]:
         query = (
             "SELECT trial FROM kept WHERE status = ? AND source != ?"
             " AND NOT EXISTS (SELECT 1 FROM answers a WHERE a.trial = kept.trial)"
         )
-        yield from _named(
+        yield from _trials_damage(
             DamageKind.MISSING, self._keys(query, _VALID, ARTIFACT), "are valid and have no answer on record"
         )
 
     def _check_scores(self, sessions: list[SessionRecord]) -> Iterator[Damage]:
         """Every valid trial has the scores that were planned when it ended, and its record says the same of them."""
-        plans = {session.number: _scorers(session) for session in sessions}
-        lacking: list[str] = []
+        plans = {session.number: _scorers_by_plan(session) for session in sessions}
+        missing: list[str] = []
         differing: list[str] = []
         query = "SELECT trial, session, task, model, scores FROM kept WHERE status = ? ORDER BY trial"
-        for key, session, task, model, told in self._facts.select(query, _VALID):
-            said: dict[str, float] = msgspec.json.decode(told)
-            given = self._given(key)
+        for key, session, task, model, encoded in self._records.select(query, _VALID):
+            recorded: dict[str, float] = msgspec.json.decode(encoded)
+            given = self._given_scores(key)
             planned = plans.get(session, {}).get((task, model), set())
-            if (planned | said.keys()) - given.keys() or planned - said.keys():
-                lacking.append(key)
-            if any(not _agrees(value, given.get(name)) for name, value in said.items()):
+            if (planned | recorded.keys()) - given.keys() or planned - recorded.keys():
+                missing.append(key)
+            if any(not _agrees(value, given.get(name)) for name, value in recorded.items()):
                 differing.append(key)
-        yield from _named(DamageKind.MISSING, lacking, "are valid and lack a score that was planned")
-        yield from _named(DamageKind.CONFLICT, differing, "have another score than the scorer gave")
+        yield from _trials_damage(DamageKind.MISSING, missing, "are valid and lack a score that was planned")
+        yield from _trials_damage(DamageKind.CONFLICT, differing, "have another score than the scorer gave")
 
-    def _given(self, key: str) -> dict[str, set[float | None]]:
+    def _given_scores(self, key: str) -> dict[str, set[float | None]]:
         given: dict[str, set[float | None]] = {}
-        for scorer, value in self._facts.select("SELECT scorer, value FROM scores WHERE trial = ?", key):
+        for scorer, value in self._records.select("SELECT scorer, value FROM scores WHERE trial = ?", key):
             given.setdefault(scorer, set()).add(value)
         return given
 
@@ -108,11 +107,11 @@ class Deep:
             planned.setdefault(entry.task, set()).update(entry.scorers)
         every = set().union(*planned.values())
         query = "SELECT DISTINCT s.scorer, e.task FROM scores s LEFT JOIN ended e ON e.trial = s.trial"
-        for scorer, task in list(self._facts.select(query)) if planned else ():
+        for scorer, task in list(self._records.select(query)) if planned else ():
             if scorer not in (every if task is None else planned.get(task, set())):
                 keys = self._keys("SELECT DISTINCT trial FROM scores WHERE scorer = ? ORDER BY trial", scorer)
                 where = f" of the task {task!r}" if task is not None else ""
-                yield from _named(
+                yield from _trials_damage(
                     DamageKind.COUNT, keys, f"have a score of {scorer!r}, which is no planned scorer{where}"
                 )
 
@@ -124,10 +123,10 @@ class Deep:
                 detail = f"session {session.number} planned {session.planned} trials, its tasks and models {total}"
                 yield Damage(DamageKind.COUNT, "journal", detail)
         last = sessions[-1] if sessions else None
-        if last is None or not last.plan or any(item.digest == UNKNOWN for item in last.inputs.values()):
+        if last is None or not last.plan or any(item.digest == UNKNOWN_DIGEST for item in last.inputs.values()):
             return
         planned = {(entry.task, entry.model): entry.planned for entry in last.plan}
-        for task, model, count in self._facts.select("SELECT task, model, count(*) FROM kept GROUP BY task, model"):
+        for task, model, count in self._records.select("SELECT task, model, count(*) FROM kept GROUP BY task, model"):
             if count > planned.get((task, model), 0):
                 detail = f"{count} trials of {task!r} with {model!r} are finished, "
                 yield Damage(DamageKind.COUNT, "journal", f"{detail}{planned.get((task, model), 0)} are planned")
@@ -143,26 +142,26 @@ class Deep:
             "SELECT trial FROM ended UNION SELECT trial FROM steps UNION SELECT trial FROM answers"
             " UNION SELECT trial FROM scores ORDER BY trial"
         )
-        strangers = [key for (key,) in self._facts.select(query) if key not in grid]
-        yield from _named(DamageKind.COUNT, strangers, "are on record and not part of the planned grid")
+        strangers = [key for (key,) in self._records.select(query) if key not in grid]
+        yield from _trials_damage(DamageKind.COUNT, strangers, "are on record and not part of the planned grid")
 
     def _check_files(self, artifacts: Mapping[str, str]) -> Iterator[Damage]:
         for name, digest in artifacts.items():
             path = self._layout.artifacts / name
-            if path.is_file() and (problem := _differs(path, digest)):
+            if path.is_file() and (problem := _file_problem(path, digest)):
                 yield Damage(DamageKind.CHANGED, f"artifacts/{name}", problem, keys=(name.partition("/")[0],))
 
     def _check_results(self) -> Iterator[Damage]:
-        for found in results(self._layout):
+        for found in read_results(self._layout):
             self.results += 1
             if isinstance(found, ResultFileFault):
                 yield Damage(DamageKind.UNREADABLE, found.where, found.reason)
                 continue
-            standing, detail = self._facts.ends.compare(found.trial)
-            where, keys = where_of(found.path), (found.trial.trial,)
-            if standing is Standing.CONFLICT:
+            match, detail = self._records.ends.compare(found.trial)
+            where, keys = result_location(found.path), (found.trial.trial,)
+            if match is EndMatch.CONFLICT:
                 yield Damage(DamageKind.CONFLICT, where, detail, keys=keys)
-            elif standing is Standing.NEW:
+            elif match is EndMatch.NEW:
                 yield Damage(
                     DamageKind.COUNT, where, "the journal lacks this result; `holdfast repair` records it", keys=keys
                 )
@@ -173,17 +172,17 @@ def _agrees(value: float, given: set[float | None] | None) -> bool:
     return given is None or None in given or value in given
 
 
-def _scorers(session: SessionRecord) -> dict[tuple[str, str], set[str]]:
+def _scorers_by_plan(session: SessionRecord) -> dict[tuple[str, str], set[str]]:
     return {(entry.task, entry.model): set(entry.scorers) for entry in session.plan}
 
 
-def _differs(path: Path, digest: str) -> str:
+def _file_problem(path: Path, digest: str) -> str:
     try:
         return "" if file_digest(path) == digest else "its content is not what the trial's record cites"
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
 
 
-def _named(kind: DamageKind, keys: list[str], told: str) -> Iterator[Damage]:
+def _trials_damage(kind: DamageKind, keys: list[str], detail: str) -> Iterator[Damage]:
     if keys:
-        yield Damage(kind, "journal", f"{len(keys)} trials {told}", keys=tuple(keys))
+        yield Damage(kind, "journal", f"{len(keys)} trials {detail}", keys=tuple(keys))

@@ -1,7 +1,7 @@
-"""What the result files of a run come to, held against its journal and its plan.
+"""The result files of a run, compared with its journal and its plan.
 
 A file that is not sound, or that belongs to no planned trial, is a fault. One that says otherwise than the journal is a
-conflict, and the journal wins. What is left and not yet on record is new. Each file is read once; what has to be
+conflict, and the journal wins. What is left and not on record yet is new. Each file is read once; what has to be
 recorded waits in a temporary database.
 """
 
@@ -14,14 +14,14 @@ import msgspec
 
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import ARTIFACT, Record, ScoreRecord, SessionRecord, Status, TrialRecord
-from holdfast.run.core.result_file import RESULT, Result, ResultFileFault, results, where_of
-from holdfast.run.fold.attempt_ends import Ends, Standing
+from holdfast.run.core.result_file import RESULT, ResultFile, ResultFileFault, read_results, result_location
+from holdfast.run.fold.attempt_ends import AttemptEnds, EndMatch
 
-WhyNot = Callable[[TrialRecord], str]
+RejectionReason = Callable[[TrialRecord], str]
 """Why a result does not belong to the run; empty if it does."""
 
 
-class Group(msgspec.Struct, frozen=True):
+class TrialGroup(msgspec.Struct, frozen=True):
     """Finished trials of one task, one model, or one value on an axis."""
 
     by: str
@@ -33,7 +33,7 @@ class Group(msgspec.Struct, frozen=True):
     difference: int
 
 
-class Conflict(msgspec.Struct, frozen=True):
+class ResultConflict(msgspec.Struct, frozen=True):
     """A result file that contradicts the journal."""
 
     where: str
@@ -49,71 +49,71 @@ class ResultTally:
         self.before: Counter[tuple[str, str]] = Counter()
         self.added: Counter[tuple[str, str]] = Counter()
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[TrialGroup]:
         """Every group that anything was counted in, in order."""
         return [
-            Group(by, value, self.files[by, value], before, before + added, added)
+            TrialGroup(by, value, self.files[by, value], before, before + added, added)
             for by, value in sorted({*self.files, *self.before, *self.added})
             for before, added in [(self.before[by, value], self.added[by, value])]
         ]
 
 
-def places(trial: TrialRecord) -> list[tuple[str, str]]:
+def trial_groups(trial: TrialRecord) -> list[tuple[str, str]]:
     """The groups that a trial belongs to."""
     return [("task", trial.task), ("model", trial.model), *((f"axis {name}", at) for name, at in trial.axes.items())]
 
 
-class Findings:
-    """The result files of a run, looked through once."""
+class ResultComparison:
+    """The result files of a run, read once."""
 
-    def __init__(self, layout: Layout, ends: Ends, why_not: WhyNot, tally: ResultTally) -> None:
-        self._layout, self._ends, self._why_not, self.tally = layout, ends, why_not, tally
+    def __init__(self, layout: Layout, ends: AttemptEnds, rejection: RejectionReason, tally: ResultTally) -> None:
+        self._layout, self._ends, self._rejection, self.tally = layout, ends, rejection, tally
         self.files = self.sound = self.new = self.new_kept = 0
         self.faults: list[ResultFileFault] = []
-        self.conflicts: list[Conflict] = []
+        self.conflicts: list[ResultConflict] = []
         self.scorers: dict[tuple[str, str], set[str]] = {}
         """The scorers that new results name, by task and model."""
 
-    def look(self) -> None:
-        """Reads every file and counts."""
-        for found in results(self._layout):
+    def run(self) -> None:
+        """Reads every file, compares and counts."""
+        for found in read_results(self._layout):
             self.files += 1
             if isinstance(found, ResultFileFault):
                 self.faults.append(found)
-            elif reason := self._why_not(found.trial):
-                self.faults.append(ResultFileFault(where_of(found.path), reason))
+            elif reason := self._rejection(found.trial):
+                self.faults.append(ResultFileFault(result_location(found.path), reason))
             else:
-                self._take(found)
+                self._compare(found)
 
-    def _take(self, found: Result) -> None:
+    def _compare(self, found: ResultFile) -> None:
         trial = found.trial
         self.sound += 1
-        self.tally.files.update(places(trial))
-        standing, detail = self._ends.compare(trial)
-        if standing is Standing.CONFLICT:
-            self.conflicts.append(Conflict(where_of(found.path), trial.trial, detail))
-        elif standing is Standing.NEW:
-            self._take_new(trial, found.digest)
+        self.tally.files.update(trial_groups(trial))
+        match, detail = self._ends.compare(trial)
+        if match is EndMatch.CONFLICT:
+            self.conflicts.append(ResultConflict(result_location(found.path), trial.trial, detail))
+        elif match is EndMatch.NEW:
+            self._queue_new(trial, found.digest)
 
-    def _take_new(self, trial: TrialRecord, digest: str) -> None:
+    def _queue_new(self, trial: TrialRecord, digest: str) -> None:
         files = {**trial.artifacts, RESULT: digest}
-        self._ends.add(msgspec.structs.replace(trial, source=ARTIFACT, artifacts=files))
+        self._ends.queue(msgspec.structs.replace(trial, source=ARTIFACT, artifacts=files))
         self.new += 1
         self.scorers.setdefault((trial.task, trial.model), set()).update(trial.scores)
         if trial.status.is_kept:
             self.new_kept += 1
-            self.tally.added.update(places(trial))
+            self.tally.added.update(trial_groups(trial))
 
     def records(self) -> Iterator[Record]:
         """What has to be recorded of the results that the journal lacks."""
-        for trial in self._ends.added():
+        for trial in self._ends.queued():
             for scorer, value in trial.scores.items():
                 yield ScoreRecord(trial=trial.trial, attempt=trial.attempt, scorer=scorer, value=value, source=ARTIFACT)
             yield trial
 
 
 def planned_scorers(sessions: list[SessionRecord]) -> dict[tuple[str, str], set[str]]:
-    """For every planned task and model the scorers that every trial of it must have; one added later is owed."""
+    """By planned task and model, the scorers that every trial must have; those added later may still be missing."""
     scorers: dict[tuple[str, str], set[str]] = {}
     for session in sessions:
         for entry in session.plan:
@@ -128,21 +128,21 @@ def not_planned(planned: Mapping[tuple[str, str], set[str]], trial: TrialRecord)
         return f"the plan has no task {trial.task!r} for the model {trial.model!r}"
     if trial.status is not Status.VALID:
         return ""
-    lacking = planned.get((trial.task, trial.model), set()) - trial.scores.keys()
-    if lacking:
-        return f"it holds no verdict: the score of {', '.join(sorted(lacking))} is missing"
+    missing = planned.get((trial.task, trial.model), set()) - trial.scores.keys()
+    if missing:
+        return f"it holds no verdict: the score of {', '.join(sorted(missing))} is missing"
     return "" if planned or trial.scores else "it holds no verdict: no scores"
 
 
 def samples_of(layout: Layout) -> dict[str, set[str]]:
-    """The samples that sound result files speak of, by task."""
+    """The samples that sound result files name, by task."""
     samples: dict[str, set[str]] = {}
-    for found in results(layout):
-        if isinstance(found, Result):
+    for found in read_results(layout):
+        if isinstance(found, ResultFile):
             samples.setdefault(found.trial.task, set()).add(found.trial.sample)
     return samples
 
 
 def has_results(layout: Layout) -> bool:
     """Whether any result file is sound."""
-    return any(isinstance(found, Result) for found in results(layout))
+    return any(isinstance(found, ResultFile) for found in read_results(layout))

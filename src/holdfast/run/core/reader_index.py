@@ -1,7 +1,7 @@
 """Whose index a run is read with: its writer's lies in the run, every other reader's in that user's cache.
 
 The file in the cache has one reader at a time, who holds a lock beside it. Another who comes meanwhile takes a copy,
-which is used only if it is, byte for byte, as an index was left. Each begins from whichever knows more of the journal,
+which is used only if it is, byte for byte, as an index was left. Each starts from whichever covers more of the journal,
 so that what was read once is not read again. All of them are only caches: where none can be had, reading takes longer
 and finds the same.
 """
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from holdfast.journal.index.database import copy_index, has_its_sum, indexed_bytes, sum_path
-from holdfast.run.core.layout import Layout, reader_cache
+from holdfast.run.core.layout import Layout, reader_index_path
 
 
 class ReaderIndex:
@@ -28,7 +28,7 @@ class ReaderIndex:
         """None where there is no place for a file."""
         self._lock, self._private = -1, ""
         with contextlib.suppress(OSError):
-            cache = reader_cache(layout.root, run)
+            cache = reader_index_path(layout.root, run)
             cache.parent.mkdir(parents=True, exist_ok=True)
             self.path = self._locked(cache, layout) or self._copied(cache, layout)
 
@@ -39,7 +39,7 @@ class ReaderIndex:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return None
-        _take_further(cache, layout.index)
+        _copy_if_further(cache, layout.index)
         return cache
 
     def _copied(self, cache: Path, layout: Layout) -> Path:
@@ -66,16 +66,16 @@ class ReaderIndex:
         self.close()
 
 
-def take_further(layout: Layout, run: bytes) -> None:
-    """Begins the run's own index, which the caller may write, from this user's where that knows more of the journal.
+def adopt_reader_index(layout: Layout, run: bytes) -> None:
+    """Starts the run's own index, which the caller may write, from this user's where that covers more of the journal.
 
     So what was read to look at the run is not read again to execute it.
     """
-    _take_further(layout.index, reader_cache(layout.root, run))
+    _copy_if_further(layout.index, reader_index_path(layout.root, run))
 
 
-def _take_further(index: Path, other: Path) -> None:
-    """Replaces an index by one that knows more, and nothing by whatever there is; either is checked when it is used."""
+def _copy_if_further(index: Path, other: Path) -> None:
+    """Replaces an index by one that covers more, and a missing one by any; either is checked when it is used."""
     with contextlib.suppress(OSError, sqlite3.Error):
         known = indexed_bytes(index)
         if indexed_bytes(other) > known and (not known or has_its_sum(other)):

@@ -1,6 +1,6 @@
-"""What the records of a run say of one another, gathered in one pass over its journal, in any order of its segments.
+"""What the records of a run say of one another, as tables of a temporary database, so that memory stays bounded.
 
-Kept in a temporary database, so that memory does not grow with the run.
+Filled in one pass over the journal, in any order of its segments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.journal import RecordId
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import AnswerRecord, AnyRecord, ScoreRecord, StepRecord, TrialRecord
-from holdfast.run.fold.attempt_ends import Ends
+from holdfast.run.fold.attempt_ends import AttemptEnds
 
 _HEAD_BYTES = 1 << 16
 _BATCH_ROWS = 2000
@@ -54,12 +54,12 @@ class _Head(msgspec.Struct):
     parent: str = ""
 
 
-class Facts:
-    """The facts of a run, each in a row."""
+class RecordDatabase:
+    """Steps, answers, scores and ends of a run's trials, each in a row."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
-        self.ends = Ends()
+        self.ends = AttemptEnds()
         self._db = sqlite3.connect("", isolation_level=None)
         self._db.executescript(f"PRAGMA cache_size = -8000; BEGIN;{_SCHEMA}")
         self._waiting: dict[str, list[tuple[object, ...]]] = {name: [] for name in _INSERTS}
@@ -69,22 +69,22 @@ class Facts:
         self._db.close()
 
     def select(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        """Rows of the tables, once everything has been taken in."""
+        """Rows of the tables, once everything has been added."""
         self._flush()
         return iter(self._db.execute(query, values))
 
-    def take(self, record: AnyRecord | Envelope | None, ident: RecordId) -> None:
-        """Takes in a record, or what stands in the journal of one that is stored as a blob."""
+    def add(self, record: AnyRecord | Envelope | None, ident: RecordId) -> None:
+        """Adds a record, or what is in the journal of one that is stored as a blob."""
         if isinstance(record, Envelope):
-            self._take_blob(record)
+            self._add_blob(record)
         elif isinstance(record, StepRecord):
-            self._take_step(record)
+            self._add_step(record)
         elif isinstance(record, AnswerRecord):
             self._put("answers", record.trial)
         elif isinstance(record, ScoreRecord) and record.error is None:
             self._put("scores", record.trial, record.scorer, record.value)
         elif isinstance(record, TrialRecord):
-            self._take_trial(record, ident)
+            self._add_trial(record, ident)
 
     def _put(self, table: str, *values: object) -> None:
         waiting = self._waiting[table]
@@ -98,15 +98,15 @@ class Facts:
                 self._db.executemany(_INSERTS[table], waiting)
                 waiting.clear()
 
-    def _take_blob(self, cited: Envelope) -> None:
-        if cited.type == "step" and (head := self._head(cited.blob)):
-            self._take_step(head)
+    def _add_blob(self, cited: Envelope) -> None:
+        if cited.type == "step" and (head := self._read_head(cited.blob)):
+            self._add_step(head)
         elif cited.type == "answer":
             self._put("answers", cited.trial)
         elif cited.type == "score":
             self._put("scores", cited.trial, cited.scorer, None)
 
-    def _head(self, digest: str) -> _Head | None:
+    def _read_head(self, digest: str) -> _Head | None:
         """The first fields of a record, however long it is."""
         try:
             file = self._reader.fs.open(self._reader.blobs.path(digest))
@@ -121,16 +121,16 @@ class Facts:
         finally:
             file.close()
 
-    def _take_step(self, step: StepRecord | _Head) -> None:
+    def _add_step(self, step: StepRecord | _Head) -> None:
         self._put("steps", step.trial, str(step.attempt), step.step)
         if step.parent:
             self._put("parents", step.trial, str(step.attempt), step.parent)
 
-    def _take_trial(self, trial: TrialRecord, ident: RecordId) -> None:
-        self.ends.take(trial, ident)
+    def _add_trial(self, trial: TrialRecord, ident: RecordId) -> None:
+        self.ends.add(trial, ident)
         self._put("ended", trial.trial, trial.task)
         if trial.status.is_kept:
             place = ".".join(f"{part:020}" for part in (_NEWEST - ident.session, *ident[1:]))
             scores = msgspec.json.encode(trial.scores)
-            told = (trial.status.value, trial.task, trial.model, trial.source, scores)
-            self._put("kept", trial.trial, place, ident.session, *told)
+            values = (trial.status.value, trial.task, trial.model, trial.source, scores)
+            self._put("kept", trial.trial, place, ident.session, *values)

@@ -1,0 +1,31 @@
+"""Values and lists of names as messages show them: short, in one line, the same wherever a change is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+_VALUE_LETTERS = 120
+_LISTED_NAMES = 5
+
+
+def change_text(old: Any, new: Any) -> str:
+    """Both values, as they stand in the header of config.yaml."""
+    return f"{value_text(old)} → {value_text(new)}"
+
+
+def value_text(value: Any) -> str:
+    """A value of the configuration; a long one is cut."""
+    if value is None:
+        return "unset"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = " ".join(text.split())
+    return text if len(text) <= _VALUE_LETTERS else f"{text[: _VALUE_LETTERS - 1]}…"
+
+
+def list_text(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - _LISTED_NAMES} more" if len(names) > _LISTED_NAMES else ""
+    return ", ".join(names[:_LISTED_NAMES]) + more

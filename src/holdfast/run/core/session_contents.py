@@ -1,0 +1,73 @@
+"""The record of a session: what whoever opens the session decides about it, and what this process and moment add."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from holdfast.journal import SegmentId, SegmentPin
+from holdfast.run.core.environment import environment, utc_timestamp
+from holdfast.run.core.records import Change, Input, PlanEntry, SessionRecord, TaskCode
+from holdfast.version import __version__
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionContents:
+    """What whoever opens a session decides about its record; the fields are those of `SessionRecord`."""
+
+    name: str
+    config: dict[str, Any]
+    inputs: dict[str, Input] = field(default_factory=dict)
+    planned: int = 0
+    plan: list[PlanEntry] = field(default_factory=list)
+    code: dict[str, TaskCode] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    serving: str = ""
+    lost: list[SegmentId] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+
+    @classmethod
+    def carried_over(cls, last: SessionRecord) -> SessionContents:
+        """What the next session has in common with this one, if nothing is changed."""
+        return cls(
+            name=last.name,
+            config=last.config,
+            inputs=last.inputs,
+            planned=last.planned,
+            plan=last.plan,
+            code=last.code,
+            source=last.source,
+            serving=last.serving,
+        )
+
+    def with_inputs(self, copied: Mapping[str, Input]) -> SessionContents:
+        """The same with further inputs, which are in the run already."""
+        return replace(self, inputs={**self.inputs, **copied})
+
+
+def session_record(run: str, number: int, pins: list[SegmentPin], contents: SessionContents) -> SessionRecord:
+    """The record of a session of this process, now."""
+    return SessionRecord(
+        number=number,
+        run=run,
+        name=contents.name,
+        at=utc_timestamp(),
+        version=__version__,
+        config=contents.config,
+        inputs=contents.inputs,
+        environment=environment(str(contents.config.get("directory", "."))),
+        packages=contents.packages,
+        # Only shown to people, so bytes that are no text become escapes.
+        invocation=[word.encode(errors="backslashreplace").decode() for word in sys.argv],
+        source=contents.source,
+        planned=contents.planned,
+        plan=contents.plan,
+        code=contents.code,
+        serving=contents.serving,
+        pins=pins,
+        lost=contents.lost,
+        changes=contents.changes,
+    )

@@ -1,0 +1,71 @@
+"""What a session needs to know of the copy of its run in an object store: a lease there, and an uploader.
+
+The uploader itself is in `run/remote`, above this package; whoever opens the session hands it in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.errors import SegmentConflict
+from holdfast.journal import JournalWriter
+from holdfast.storage.leases.remote import RemoteLease
+from holdfast.storage.tolerated_failures import ToleratedFailures
+
+
+class SegmentUploader(Protocol):
+    """Uploads what a session writes."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def failures(self) -> ToleratedFailures: ...
+
+    @property
+    def conflict(self) -> SegmentConflict | None:
+        """A segment that the store holds with other bytes, if there is any: then not everything ever gets up."""
+
+    @property
+    def segments_behind(self) -> int:
+        """How many sealed segments are not in the store yet."""
+
+    def lag_text(self) -> str:
+        """How far the store is behind, in words; empty where it is not."""
+
+    def start(self, journal: JournalWriter) -> None:
+        """Starts to upload what the journal writes."""
+
+    def when_uploaded(self, seq: int, callback: Callable[[], None]) -> None:
+        """Calls back, in the uploader's thread, once the frame `seq` of this session is in the store."""
+
+    def flush(self, seconds: float) -> bool:
+        """Seals and uploads now; whether everything is up before so many seconds have passed."""
+
+    def finish(self) -> None:
+        """Uploads what the session's end has added, for a bounded time."""
+
+    def left_text(self) -> str:
+        """What is not in the store, where it is, and how it gets there; for when the session is over."""
+
+    def upload_late(self) -> None:
+        """Uploads whatever there is, once nobody writes any more.
+
+        Raises:
+            StorageFailure: the store does not take it.
+        """
+
+    def stop(self) -> None:
+        """Ends the upload; what is not up stays in the spool for the next session."""
+
+
+@dataclass(frozen=True)
+class StoreCopy:
+    """The copy of a run in an object store, while a session executes the run."""
+
+    lease: RemoteLease
+    uploader: SegmentUploader
+    counts_when_uploaded: bool
+    """Whether a trial counts only once its segment is in the store."""

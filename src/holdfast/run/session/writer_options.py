@@ -1,0 +1,41 @@
+"""How the journal of a session is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.journal import JournalWriter, SegmentId
+from holdfast.journal.commit_queue import QUEUE_BYTES
+from holdfast.journal.writer import SEGMENT_BYTES
+from holdfast.storage.filesystem import FileSystem
+
+
+@dataclass(frozen=True)
+class WriterOptions:
+    """The sizes of a session's queue and segments, and who hears of a sealed segment."""
+
+    queue_bytes: int = QUEUE_BYTES
+    segment_bytes: int = SEGMENT_BYTES
+    on_sealed: Callable[[SegmentId], None] | None = None
+
+    def open(self, fs: FileSystem, journal: Path, run: bytes, session: int) -> JournalWriter:
+        """The first writer of a session.
+
+        Raises:
+            UsageError: it has written already.
+            StorageFailure: the disk failed.
+        """
+        return JournalWriter(
+            fs,
+            journal,
+            run,
+            session,
+            queue_bytes=self.queue_bytes,
+            segment_bytes=self.segment_bytes,
+            on_sealed=self.on_sealed,
+        )
+
+
+DEFAULT_WRITER = WriterOptions()
