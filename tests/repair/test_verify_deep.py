@@ -39,7 +39,7 @@ def record(root, *records, finished=0):
     session = begin_session_like(root)
     for item in records:
         session.append(item)
-    session.close("interrupted", 130, finished=finished, planned=session.session.planned)
+    session.close("interrupted", 130, finished=finished, planned=session.record.planned)
 
 
 def whole(end: TrialRecord) -> list:

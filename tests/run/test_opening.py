@@ -207,7 +207,7 @@ def test_each_session_pins_what_was_there_before_it(tmp_path):
         states[state.ident] = state
     reader.close()
     session = begin_session(root)
-    pins = {pin[:3]: pin for pin in session.session.pins}
+    pins = {pin[:3]: pin for pin in session.record.pins}
     assert set(pins) == set(states)
     for ident, state in states.items():
         assert pins[ident] == state.pin()

@@ -33,7 +33,7 @@ from holdfast.spec.compare import Difference
 
 def announce(begun: StartedSession, *, resumed: bool) -> None:
     """Says which run it is, what is finished, and what is owed and why, before the first call."""
-    session = begun.session.session
+    session = begun.session.record
     counts = count_remaining(begun.session.reader, begun.prepared.planned)
     if not resumed:
         say(f"Run {begun.place}: {many(counts['owed'], 'trial')} to do.")

@@ -167,7 +167,7 @@ def resume_run(
         session = open_session(root, opening.make, at_least=at_least, writer=writer)
         begun = opening.begun(session)
     session.layout.recovered.unlink(missing_ok=True)
-    if begun.note or session.session.changes or _has_new_config(session.reader):
+    if begun.note or session.record.changes or _has_new_config(session.reader):
         try:
             write_config(session.reader.fs, session.layout.config, session.reader.sessions)
         except OSError as error:

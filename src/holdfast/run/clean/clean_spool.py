@@ -146,7 +146,7 @@ class _SpoolCleaning:
     def remove_if_empty(self) -> None:
         """Removes the directory too, once nothing of the run is left in it.
 
-        Also its lease: whoever wants to execute the run has to have the store's first, and that is held.
+        Also its lease: a session needs the lease of the store first, and that one is held here.
         """
         if self.result.kept:
             return

@@ -28,7 +28,7 @@ from holdfast.storage.directory_exchange import EXCHANGE_UNSUPPORTED, exchange_d
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.local import find_holder, run_held
 
-_BUILDING = ".journal.cleaning-"
+_CLEANING_PREFIX = ".journal.cleaning-"
 _BLOB = re.compile(r"[0-9a-f]{32}|\..*\.tmp")
 _MARKS = (b'{"type":"step"', b'{"type":"call"')
 
@@ -171,7 +171,7 @@ def _replace_journal(root: Path, fs: FileSystem, drop: _Transcripts) -> int:
     """Puts a journal without these records in the place of the old one; its size."""
     layout = Layout(root)
     old = Journal(fs, layout.journal, find_run_id(fs, layout))
-    new = Journal(fs, root / f"{_BUILDING}{os.urandom(6).hex()}", old.run)
+    new = Journal(fs, root / f"{_CLEANING_PREFIX}{os.urandom(6).hex()}", old.run)
     try:
         size = _build_journal(old, new, drop)
         _exchange_journals(new.directory, layout.journal)
@@ -181,7 +181,7 @@ def _replace_journal(root: Path, fs: FileSystem, drop: _Transcripts) -> int:
         raise
     fs.sync_directory(root)
     crashpoints.reach("clean.exchanged")
-    # Nothing in the index is where it was; it would find that out by itself, and take the records for lost.
+    # Nothing in the index is where it was; it would find that out by itself, and report the records as lost.
     for name in (layout.index.name, f"{layout.index.name}-journal"):
         if (root / name).exists():
             fs.remove(root / name)
@@ -215,7 +215,7 @@ def _exchange_journals(building: Path, journal: Path) -> None:
 
 def _remove_unfinished_cleanings(fs: FileSystem, root: Path) -> None:
     """Removes what an earlier cleaning left when it was killed: an unfinished journal, or the old one."""
-    left = [name for name in fs.list(root) if name.startswith(_BUILDING)]
+    left = [name for name in fs.list(root) if name.startswith(_CLEANING_PREFIX)]
     if left:
         # Before the old one is removed, it must be certain that the new one is in its place.
         fs.sync_directory(root)

@@ -31,7 +31,7 @@ from holdfast.run.core.codec import classify, decode
 from holdfast.run.core.records import SessionEndRecord, SessionRecord
 from holdfast.storage import crashpoints
 
-FRAME_BYTES = 1 << 20
+_NEW_FRAME_BYTES = 1 << 20
 _SESSION = b'{"type":"session'
 DropRecord = Callable[[bytes], bool]
 
@@ -53,7 +53,7 @@ class JournalRewriter:
         """
         segments = self._journal.segments()
         idents = {segment.ident for segment in segments}
-        # The first writer of a session comes last: the session's end stands there, and pins the segments of the others.
+        # The first writer of a session comes last: it holds the session's end, which pins the segments of the others.
         for segment in sorted(segments, key=lambda item: (item.ident.session, -item.ident.writer, item.ident.number)):
             after = segment.ident._replace(number=segment.ident.number + 1)
             self._write(segment, successor=after in idents)
@@ -76,7 +76,7 @@ class JournalRewriter:
         lines: list[bytes] = []
         size = 0
         for line in self._kept(scan):
-            if lines and size + len(line) > FRAME_BYTES:
+            if lines and size + len(line) > _NEW_FRAME_BYTES:
                 writer.append(lines, _trial_keys(lines))
                 lines, size = [], 0
             lines.append(line)

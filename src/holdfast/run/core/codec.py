@@ -1,4 +1,4 @@
-"""Records as bytes: one line of JSON each, and what can be told of a line without reading all of it.
+"""Records as bytes: one line of JSON each, and what is known of a line without decoding all of it.
 
 `encode` and `decode` are inverses for every record. A value that JSON cannot hold (NaN, a lone surrogate) is refused
 when it is encoded. A line that is too large for the journal is stored as a blob, and a short one cites it.
@@ -19,7 +19,7 @@ from holdfast.run.core.records import BY_MODEL, KEPT, NOT_KEPT, AnyRecord, Recor
 
 
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the index needs of any record, and all that stands in the journal of one that is stored as a blob."""
+    """What the index needs of any record, and all that the journal has of one that is stored as a blob."""
 
     type: str
     trial: str = ""
@@ -140,7 +140,7 @@ def outsource(line: bytes, blobs: BlobStore) -> bytes:
 
 
 def citation(line: bytes) -> Envelope | None:
-    """What stands in the journal of a record that is stored as a blob; None for any other line."""
+    """What the journal has of a record that is stored as a blob; None for any other line."""
     if b'"blob":"' not in line or len(line) > 1 << 16:
         return None
     try:
@@ -151,6 +151,6 @@ def citation(line: bytes) -> Envelope | None:
 
 
 def cited_blob(line: bytes) -> tuple[str, int] | None:
-    """The digest and size of the blob that a line stands for, if it does."""
+    """The digest and size of the blob that a line cites, if it cites one."""
     envelope = citation(line)
     return (envelope.blob, envelope.size) if envelope else None

@@ -12,7 +12,7 @@ _LISTED_NAMES = 5
 
 
 def change_text(old: Any, new: Any) -> str:
-    """Both values, as they stand in the header of config.yaml."""
+    """Both values, as the header of config.yaml has them."""
     return f"{value_text(old)} → {value_text(new)}"
 
 

@@ -1,4 +1,4 @@
-"""What a session ran with, for whoever asks later: the interpreter, the packages installed, the commit of the eval.
+"""What a session ran with, for later questions: the interpreter, the packages installed, the commit of the eval.
 
 It is in the session's record and is never compared. What cannot be found out is left out; nothing here can fail a
 session.

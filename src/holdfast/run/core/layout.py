@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 RUNS = Path("runs")
-"""Where runs are put that nobody gives a place."""
+"""Where runs are put by default."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def reader_index_path(root: Path, run: bytes) -> Path:
 
 
 def _home_cache() -> Path:
-    """The user's cache; a user without a home, as in many containers, gets a place that is none, and no cache."""
+    """The user's cache; a user without a home, as in many containers, has no cache."""
     try:
         return Path.home() / ".cache"
     except RuntimeError:

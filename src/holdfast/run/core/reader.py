@@ -1,6 +1,6 @@
 """A run open for reading: beside its writer, after a crash, from whatever bytes are left.
 
-Opening is recovery. Nothing in the run is changed; the reader's index lies in the reader's own cache. What is given as
+Opening is recovery. Nothing in the run is changed; the reader's index is in the reader's own cache. What is given as
 finished has been synced: the reader syncs the tail of an unsealed segment itself before it counts it.
 """
 
@@ -118,7 +118,7 @@ class RunReader:
         return read_bytes(self.fs, self.blobs.path(digest))
 
     def read(self, row: IndexRow) -> AnyRecord | None:
-        """The record that an index row stands for, or None if its bytes are gone or of an unknown type."""
+        """The record that an index row points to, or None if its bytes are gone or of an unknown type."""
         line = self.read_line(row)
         return decode(line) if line is not None else None
 

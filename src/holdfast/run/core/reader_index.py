@@ -1,8 +1,8 @@
-"""Whose index a run is read with: its writer's lies in the run, every other reader's in that user's cache.
+"""The index that a reader of a run uses: the writer's is in the run, every other reader's in that user's cache.
 
-The file in the cache has one reader at a time, who holds a lock beside it. Another who comes meanwhile takes a copy,
-which is used only if it is, byte for byte, as an index was left. Each starts from whichever covers more of the journal,
-so that what was read once is not read again. All of them are only caches: where none can be had, reading takes longer
+The file in the cache has one reader at a time, who holds a lock beside it. Another one meanwhile gets a copy, which
+is used only if it is, byte for byte, as an index was left. Each starts from whichever covers more of the journal,
+so that what was read once is not read again. All of them are only caches: without one, reading takes longer
 and finds the same.
 """
 
@@ -33,7 +33,7 @@ class ReaderIndex:
             self.path = self._locked(cache, layout) or self._copied(cache, layout)
 
     def _locked(self, cache: Path, layout: Layout) -> Path | None:
-        """The file in the cache, if nobody else is at it."""
+        """The file in the cache, if nobody else uses it."""
         self._lock = os.open(cache.with_name(cache.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -69,7 +69,7 @@ class ReaderIndex:
 def adopt_reader_index(layout: Layout, run: bytes) -> None:
     """Starts the run's own index, which the caller may write, from this user's where that covers more of the journal.
 
-    So what was read to look at the run is not read again to execute it.
+    So what was read before the run was opened is not read again to execute it.
     """
     _copy_if_further(layout.index, reader_index_path(layout.root, run))
 

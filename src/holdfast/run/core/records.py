@@ -16,7 +16,7 @@ from holdfast.models.message import Usage
 
 
 class Status(enum.StrEnum):
-    """How a trial ended. The first three are kept on resume, FAILED is tried again, UNFINISHED goes on."""
+    """How a trial ended. The first three are kept on resume, FAILED is tried again, UNFINISHED is continued."""
 
     VALID = "valid"
     LIMITED = "limited"
@@ -37,7 +37,7 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     copied: bool = True
     raw: str = ""
-    """The digest of the file that it was taken from, as it stood there."""
+    """The digest of the file that it was copied from, as that file was."""
 
 
 UNKNOWN_DIGEST = "unknown"
@@ -86,7 +86,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def _tag_of(name: str) -> str:
-    """The `type` under which a record stands in the journal: its class name without the ending."""
+    """The `type` of a record in the journal: its class name without the ending."""
     return name.removesuffix("Record").lower()
 
 
@@ -98,7 +98,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
 
 
 class SessionRecord(Record, frozen=True):
-    """A process attached itself to the run. Holds everything that is needed to go on."""
+    """A process attached itself to the run. Holds everything that is needed to resume it."""
 
     number: int
     run: str
@@ -119,7 +119,7 @@ class SessionRecord(Record, frozen=True):
     """The digest of serving.yaml, if the run has one."""
     pins: list[SegmentPin] = []
     lost: list[SegmentId] = []
-    """Segments that were lost with their machine before they were uploaded: their trials are owed."""
+    """Segments that were lost with their machine before they were uploaded: their trials remain."""
     changes: list[Change] = []
 
 
@@ -207,7 +207,7 @@ class TrialRecord(Record, frozen=True):
     limit: str = ""
     stage: str = ""
     source: str = ""
-    """The run that it was taken over from, or `artifact` if it was taken from a result file."""
+    """The run that it was copied from, or `artifact` if it was recorded from a result file."""
     error: Failure | None = None
     artifacts: dict[str, str] = {}
 
@@ -269,7 +269,7 @@ _summary_decoder = msgspec.msgpack.Decoder(TrialSummary)
 KEPT, NOT_KEPT = 1, 0
 """How the index flags the end of a trial."""
 ARTIFACT = "artifact"
-"""The source of a record that `repair` took from a result file."""
+"""The source of a record that `repair` made from a result file."""
 BY_MODEL = 1
 """How the index flags a step that is a model's reply to a call of this run."""
 

@@ -63,7 +63,7 @@ def encode_result(trial: TrialRecord) -> bytes:
     content = msgspec.json.decode(encode(trial))
     # Written also where there are none: a file without a word on scores has lost them.
     content.setdefault("scores", {})
-    data = msgspec.json.encode({**content, _CHECKSUM: content_digest(_canonical(content))})
+    data = msgspec.json.encode({**content, _CHECKSUM: content_digest(_sorted_json(content))})
     pretty = msgspec.json.format(data, indent=2) + b"\n"
     if len(pretty) > RESULT_BYTES:
         raise UsageError(f"The result of the trial {trial.trial} is larger than {RESULT_BYTES} bytes.")
@@ -76,7 +76,7 @@ def _directory_name(key: str) -> str:
     return key
 
 
-def _canonical(content: dict[str, Any]) -> bytes:
+def _sorted_json(content: dict[str, Any]) -> bytes:
     return msgspec.json.encode(content, order="sorted")
 
 
@@ -142,7 +142,7 @@ def _decode_trial(content: dict[str, Any], directory: str) -> TrialRecord:
     checksum = content.pop(_CHECKSUM, None)
     if checksum is None:
         raise _InvalidResultError("it has no checksum")
-    canonical = _canonical(content)
+    canonical = _sorted_json(content)
     if checksum != content_digest(canonical):
         raise _InvalidResultError("its checksum does not fit its content")
     _check_verdict(content)

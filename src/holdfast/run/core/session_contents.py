@@ -1,4 +1,4 @@
-"""The record of a session: what whoever opens the session decides about it, and what this process and moment add."""
+"""What the record of a session holds: decided by the caller who opens it, completed by this process and moment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.version import __version__
 
 @dataclass(frozen=True, kw_only=True)
 class SessionContents:
-    """What whoever opens a session decides about its record; the fields are those of `SessionRecord`."""
+    """What the caller who opens a session decides about its record; the fields are those of `SessionRecord`."""
 
     name: str
     config: dict[str, Any]

@@ -1,1 +1,1 @@
-"""What the records of a run come to: its attempts, what remains, and where its parts disagree."""
+"""The state of a run, computed from its records: how attempts ended, what remains, where its parts disagree."""

@@ -75,7 +75,7 @@ def _directories(root: Path) -> tuple[Path, ...]:
 
 
 def _drop_links(spool: Path, root: Path) -> None:
-    """Links of an earlier look may lead to names that are gone, or to another spool; fetched files stay."""
+    """Links of an earlier view may lead to names that are gone, or to another spool; fetched files stay."""
     for directory in (root, *_directories(root)):
         for path in directory.iterdir():
             if path.is_symlink() and not (path.exists() and path.readlink().is_relative_to(spool)):
@@ -94,11 +94,11 @@ def _drop_stale(store: ObjectStore, spool: Path, root: Path, entries: list[Store
 
 
 def _is_in_store(store: ObjectStore, key: str) -> bool:
-    """Whether an object is there now: another who looks may have fetched what came up since the store was listed."""
+    """Whether an object is there now: another reader may have fetched what was uploaded since the store was listed."""
     try:
         return store.head(key, 1) != b""
     except StorageFailure:
-        # Nobody can tell, and what was fetched stays.
+        # It is not known, and what was fetched stays.
         return True
 
 
@@ -126,7 +126,7 @@ def _link(spool: Path, root: Path) -> None:
 
 
 def _link_journal(source: Path, target: Path) -> None:
-    """The newest first, so that no other who looks at this moment sees a segment without the one it vouches for."""
+    """The newest first, so that no other reader sees a segment at this moment without the one it vouches for."""
     for _ in range(_TRIES):
         names = _segment_names(source)
         for name in sorted(names, reverse=True):
@@ -166,7 +166,7 @@ def _link_one(path: Path, target: Path) -> None:
 def _drop_open(spool: Path, root: Path, entries: list[StoredObject]) -> None:
     """Forgets copies of segments that have been sealed since, or are nowhere any more."""
     journal = Layout(root).journal
-    # Listed before those that are there: a copy that another takes meanwhile is not taken for one that is nowhere.
+    # Listed before those that are there: a copy that another reader makes meanwhile must not count as stale.
     copies = [path for path in journal.iterdir() if (parsed := parse_name(path.name)) and not parsed[1]]
     names = [*_segment_names(Layout(spool).journal), *(entry.key.rpartition("/")[2] for entry in entries)]
     there = {parsed[0] for name in names if (parsed := parse_name(name))}

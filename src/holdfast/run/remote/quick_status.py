@@ -106,7 +106,7 @@ class _NewestSession:
         return scan
 
     def planned(self) -> int | None:
-        """How many trials the newest session planned, by its record, which stands at its beginning."""
+        """How many trials the newest session planned, by its record, which is at its start."""
         ident, entry = next(iter(self._newest.items()))
         for frame in islice(self._scan(ident, entry).frames(), _FIRST_FRAMES):
             for line in frame.lines(zstandard.ZstdDecompressor()) or []:

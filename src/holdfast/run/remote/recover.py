@@ -57,7 +57,7 @@ def recover(url: str, to: str | Path | None = None, *, merge: bool = False, step
 
     Raises:
         NotARun: there is no run at the URL.
-        UsageError: the directory holds something else, or lacks something and `merge` was not given.
+        UsageError: the directory holds something else, or does not have everything and `merge` was not given.
         StorageFailure: the store does not answer; what was fetched is kept for the next try.
         RunHeld: the run in the directory is being executed.
     """

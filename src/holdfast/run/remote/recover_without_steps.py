@@ -50,7 +50,7 @@ def copy_without_steps(scan: RunScan, root: Path) -> list[str]:
         raise NotARun(f"No session record is left in {scan.layout.root}.", hint=hint)
     last = scan.sessions[-1]
     inputs, warnings = _input_copies(scan.layout, last)
-    # Only inputs that are really copied may stand in the new record.
+    # Only inputs that are really copied may be in the new record.
     contents = replace(SessionContents.carried_over(last), inputs={})
     session = create_run(root, contents, inputs=inputs, preload=_kept_records(scan))
     _copy_files(scan.layout, Layout(root))

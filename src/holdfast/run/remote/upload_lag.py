@@ -1,4 +1,4 @@
-"""How far a store is behind the spool of its run: noted by the session for whoever asks on this machine."""
+"""How far a store is behind the spool of its run: noted by the session, for readers on this machine."""
 
 from __future__ import annotations
 

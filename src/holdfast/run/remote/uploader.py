@@ -20,7 +20,7 @@ from holdfast.storage.tolerated_failures import ToleratedFailures
 
 UPLOADS = "objects in the store"
 """Under this name the ledger of a session counts what the store did not take."""
-_LONGEST_PAUSE = 30.0
+_LONGEST_UPLOAD_PAUSE = 30.0
 _SEALING_SECONDS = 5.0
 
 
@@ -60,7 +60,7 @@ class Uploader:
 
     @property
     def conflict(self) -> SegmentConflict | None:
-        """A segment that the store holds with other bytes, if there is any: then not everything ever gets up."""
+        """A segment that the store holds with other bytes, if there is any: then not everything can be uploaded."""
         return self._uploads.conflict
 
     def start(self, journal: JournalWriter) -> None:
@@ -91,7 +91,7 @@ class Uploader:
         while not self._stop:
             self._wake.wait(pause)
             self._wake.clear()
-            pause = self._interval if self._round() else min(max(pause, 0.25) * 2, _LONGEST_PAUSE)
+            pause = self._interval if self._round() else min(max(pause, 0.25) * 2, _LONGEST_UPLOAD_PAUSE)
             self._note_lag()
 
     def _note_lag(self) -> None:
@@ -174,7 +174,7 @@ class Uploader:
         self.flush(seconds)
 
     def left_text(self) -> str:
-        """What is not in the store, where it is, and how it gets there; for when the session is over."""
+        """What is not in the store yet, where it is, and how to upload it; for when the session is over."""
         left = [path for path in self._uploads.missing(everything=True) if path.stat().st_size]
         if not left:
             return ""

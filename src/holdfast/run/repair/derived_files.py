@@ -1,7 +1,7 @@
 """Repairing what is derived from the journal: `config.yaml`, the run's index, and the index of this user's readers.
 
 They are checked first, and changed only where they are missing, cannot be read, or say otherwise than the journal;
-what is replaced goes to the backup.
+what is replaced is moved to the backup.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A journal in the place of one that is lost: built beside, with its session record synced, then put there at once.
 
-What is left of the old journal goes to the backup. The new one has an id of its own: nothing that vouches for a
+What is left of the old journal is moved to the backup. The new one has an id of its own: nothing that vouches for a
 segment of the lost journal (an index, a pin, a copy in a store) is about this one.
 """
 
@@ -22,7 +22,7 @@ from holdfast.run.session.session import RunSession
 from holdfast.storage import Lease, crashpoints
 from holdfast.storage.filesystem import FileSystem
 
-_BUILDING = ".journal.building-"
+_REBUILDING_PREFIX = ".journal.building-"
 
 
 def rebuild_journal(
@@ -38,7 +38,7 @@ def rebuild_journal(
         OSError, StorageFailure: it could not be written; the run is as it was, or ready for another repair.
     """
     run = os.urandom(16)
-    building = layout.root / f"{_BUILDING}{run.hex()[:12]}"
+    building = layout.root / f"{_REBUILDING_PREFIX}{run.hex()[:12]}"
     with contextlib.ExitStack() as undo:
         undo.callback(lease.release)
         _make_directories(fs, layout, building)
@@ -60,7 +60,7 @@ def rebuild_journal(
 
 def _make_directories(fs: FileSystem, layout: Layout, building: Path) -> None:
     for name in fs.list(layout.root):
-        if name.startswith(_BUILDING):
+        if name.startswith(_REBUILDING_PREFIX):
             fs.remove_tree(layout.root / name)
     for directory in (building, layout.blobs, layout.inputs, layout.artifacts):
         with contextlib.suppress(FileExistsError):

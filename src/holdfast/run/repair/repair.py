@@ -1,9 +1,9 @@
-"""Repair: what lies outside the journal is made again from it, and what the journal lost from the result files.
+"""Repair: derived files are rebuilt from the journal, and what the journal lost is recorded from result files.
 
 - `config.yaml` and the index are written again from the journal where they are missing, damaged or contradict it.
 - A sound result file whose trial has no such end on record is recorded, marked `source: artifact`, in a session of its
   own. A file that is not sound is listed, and never becomes a verdict; where file and journal differ, the journal wins.
-- Where no journal is left, or no session record in it, the session is made again from `config.yaml`.
+- Where no journal is left, or no session record in it, the session is rebuilt from `config.yaml`.
 
 Before anything is replaced, its bytes are in a new directory `backup-<n>`. A second repair finds nothing to do.
 """
@@ -48,7 +48,7 @@ from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.local import find_holder, run_held
 
 _RECORDS_AT_A_TIME = 1000
-_TRIAL = b'"type":"trial"'
+_TRIAL_TYPE = b'"type":"trial"'
 
 
 class RepairReport(msgspec.Struct, frozen=True):
@@ -145,7 +145,7 @@ class _RepairWork:
             if entry := classify(line):
                 totals.kinds[entry.kind] += 1
             if (
-                line.startswith(_TRIAL, 1)
+                line.startswith(_TRIAL_TYPE, 1)
                 and isinstance(trial := decode(line), TrialRecord)
                 and self.ends.add(trial, ident)
             ):
@@ -246,7 +246,7 @@ class _RepairWork:
                     session.append(record)
             finished = self.ends.kept + results.new_kept
             code = 0 if self._is_ok(results) else 1
-            session.close("repaired", code, finished=finished, planned=session.session.planned)
+            session.close("repaired", code, finished=finished, planned=session.record.planned)
         finally:
             session.abandon()
         self.session = session.number

@@ -33,7 +33,7 @@ class RebuiltSession:
 
 
 class Planner(Protocol):
-    """What a repair asks whoever understands evals."""
+    """What a repair has to ask about evals; the engine answers."""
 
     def same(self, data: Any, config: dict[str, Any]) -> bool:
         """Whether a configuration file says the same as a session's configuration."""

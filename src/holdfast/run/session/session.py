@@ -12,6 +12,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.journal.index.database import INDEX
@@ -24,16 +26,15 @@ from holdfast.storage import Lease
 from holdfast.storage.leases.remote import HolderProgress, LocalAndRemoteLease
 from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, merge_failures
 
-_LEASE_SECONDS = 0.2
+_LEASE_CHECK_SECONDS = 0.2
 
 
 class RunSession:
     """The one session that executes a run now. Records handed to it become durable, in order."""
 
-    def __init__(self, reader: RunReader, writer: JournalWriter, lease: Lease, session: SessionRecord) -> None:
-        self.reader, self._writer, self._lease = reader, writer, lease
+    def __init__(self, reader: RunReader, writer: JournalWriter, lease: Lease, record: SessionRecord) -> None:
+        self.reader, self._writer, self._lease, self.record = reader, writer, lease, record
         self._queue = writer.queue
-        self.session = session
         self.run = reader.run
         self.layout = reader.layout
         self._store: StoreCopy | None = None
@@ -51,7 +52,7 @@ class RunSession:
         source.listen(self._record_failure)
 
     def _record_failure(self, failure: ToleratedFailure) -> None:
-        """The first failure of its kind goes into the journal at once: the session may not live to its end."""
+        """The first failure of its kind is recorded at once: the session may be killed before its end."""
         note = NoteRecord(kind=FAILURE, text=str(failure), data=failure)
         with contextlib.suppress(StorageFailure, RunHeld):
             self._queue.put(self._encode_line(note))
@@ -62,7 +63,7 @@ class RunSession:
 
     @property
     def number(self) -> int:
-        return self.session.number
+        return self.record.number
 
     @property
     def uploader(self) -> SegmentUploader | None:
@@ -107,7 +108,7 @@ class RunSession:
         while not self._lease.is_held():
             if self._lease.is_lost():
                 raise self._lease_lost()
-            await asyncio.sleep(_LEASE_SECONDS)
+            await asyncio.sleep(_LEASE_CHECK_SECONDS)
 
     def attach_store(self, store: StoreCopy) -> None:
         """From now on the run is also in a store: under its lease, and uploaded as it grows."""
@@ -123,7 +124,7 @@ class RunSession:
 
     def _progress(self) -> HolderProgress:
         behind = self._store.uploader.segments_behind if self._store is not None else 0
-        return HolderProgress(self._finished(), self.session.planned, behind)
+        return HolderProgress(self._finished(), self.record.planned, behind)
 
     def is_held(self) -> bool:
         """Whether work may begin now.
@@ -195,29 +196,28 @@ class RunSession:
         Raises:
             StorageFailure: the end could not be recorded; what was acknowledged is intact.
         """
-
-        def last(pins: list[SegmentPin]) -> bytes:
-            failures = self.failures()
-            end = SessionEndRecord(
-                number=self.number,
-                how=how,
-                exit_code=exit_code,
-                at=utc_timestamp(),
-                finished=finished,
-                failed=failed,
-                planned=planned,
-                ledger={**(ledger or {}), **({FAILURES: failures} if failures else {})},
-                pins=pins,
-            )
-            return encode(end)
-
+        end = SessionEndRecord(
+            number=self.number,
+            how=how,
+            exit_code=exit_code,
+            finished=finished,
+            failed=failed,
+            planned=planned,
+            ledger=dict(ledger or {}),
+        )
         try:
-            self._writer.close(last)
+            self._writer.close(lambda pins: self._last_line(end, pins))
             self._update_index()
             if self.uploader is not None:
                 self.uploader.finish()
         finally:
             self.abandon()
+
+    def _last_line(self, end: SessionEndRecord, pins: list[SegmentPin]) -> bytes:
+        """The session's end, once everything before it is durable: what failed until then is counted in it."""
+        failures = self.failures()
+        ledger = {**end.ledger, FAILURES: failures} if failures else end.ledger
+        return encode(msgspec.structs.replace(end, at=utc_timestamp(), ledger=ledger, pins=pins))
 
     def _update_index(self) -> None:
         """The session has ended; an index that cannot be brought up to that costs time, never data."""
@@ -236,7 +236,7 @@ class RunSession:
         self._lease.release()
 
     def _upload_after_loss(self, uploader: SegmentUploader) -> None:
-        """A session that has lost the run writes no more; what it had goes up all the same, under its own number."""
+        """A session that has lost the run writes no more; what it has is still uploaded, under its own number."""
         if self._lease.is_lost():
             with contextlib.suppress(StorageFailure, OSError):
                 uploader.upload_late()

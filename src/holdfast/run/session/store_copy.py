@@ -26,7 +26,7 @@ class SegmentUploader(Protocol):
 
     @property
     def conflict(self) -> SegmentConflict | None:
-        """A segment that the store holds with other bytes, if there is any: then not everything ever gets up."""
+        """A segment that the store holds with other bytes, if there is any: then not everything can be uploaded."""
 
     @property
     def segments_behind(self) -> int:
@@ -42,13 +42,13 @@ class SegmentUploader(Protocol):
         """Calls back, in the uploader's thread, once the frame `seq` of this session is in the store."""
 
     def flush(self, seconds: float) -> bool:
-        """Seals and uploads now; whether everything is up before so many seconds have passed."""
+        """Seals and uploads now; whether everything is uploaded before so many seconds have passed."""
 
     def finish(self) -> None:
         """Uploads what the session's end has added, for a bounded time."""
 
     def left_text(self) -> str:
-        """What is not in the store, where it is, and how it gets there; for when the session is over."""
+        """What is not in the store yet, where it is, and how to upload it; for when the session is over."""
 
     def upload_late(self) -> None:
         """Uploads whatever there is, once nobody writes any more.
@@ -58,7 +58,7 @@ class SegmentUploader(Protocol):
         """
 
     def stop(self) -> None:
-        """Ends the upload; what is not up stays in the spool for the next session."""
+        """Ends the upload; what is not uploaded stays in the spool for the next session."""
 
 
 @dataclass(frozen=True)

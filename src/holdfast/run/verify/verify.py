@@ -232,8 +232,8 @@ def _check_counts(count: _RunCounts) -> list[Damage]:
 
 
 def _check_index(count: _RunCounts, reader: RunReader, before: set[str]) -> list[Damage]:
-    """The index against the journal, beside a writer that goes on: what was indexed before the journal was read is in
-    it, and what was read is in the index now.
+    """The index against the journal, while a writer may be working: what was indexed before the journal was read is
+    in it, and what was read is in the index now.
     """
     reader.refresh()
     invented = sorted(before - count.kept.keys())
