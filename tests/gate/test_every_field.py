@@ -10,7 +10,7 @@ import pytest
 from schema_values import document_with, example, leaves, may_be_absent
 
 from holdfast.errors import ConfigurationError
-from holdfast.run.drift.decision import Decision, Snapshot, decide
+from holdfast.run.drift.gate import Decision, Snapshot, decide
 from holdfast.spec import Drift, EvalSpec, Place, resolve, typed_eval
 from holdfast.spec.compare import DriftVerdict
 from holdfast.spec.schema.introspect import members, unwrapped

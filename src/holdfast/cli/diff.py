@@ -14,7 +14,7 @@ from holdfast.engine.opening.start import last_session
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.reader import RunReader
-from holdfast.run.drift.decision import Decision
+from holdfast.run.drift.gate import Decision
 from holdfast.run.locate import find_run
 
 

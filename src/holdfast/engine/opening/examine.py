@@ -24,7 +24,7 @@ from holdfast.journal.digest import file_digest
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import TaskCode
-from holdfast.run.drift.decision import Decision, Samples, Snapshot, decide, resume_refused
+from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, resume_refused
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, join

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from holdfast.engine.planning.prepare import FreshInputs, SavedInputs
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.layout import Layout
-from holdfast.run.drift.decision import Samples
+from holdfast.run.drift.gate import Samples
 from holdfast.spec import DatasetSpec, TaskSpec
 from holdfast.tasks import Dataset, Rows, Task
 

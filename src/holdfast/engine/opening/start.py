@@ -29,7 +29,7 @@ from holdfast.run.core.layout import RUNS
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import Input, PlanEntry, Record, SessionRecord
 from holdfast.run.core.session_contents import SessionContents
-from holdfast.run.drift.decision import Decision
+from holdfast.run.drift.gate import Decision
 from holdfast.run.session.create import refuse_existing
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions

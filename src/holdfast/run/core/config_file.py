@@ -18,9 +18,9 @@ from holdfast.run.core.records import SessionRecord
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem, write_atomically
 
-Same = Callable[[Any, dict[str, Any]], bool]
+SameValues = Callable[[Any, dict[str, Any]], bool]
 """Whether the data of a file says the same as a session's configuration."""
-Edited = Callable[[Any, dict[str, Any]], list[str]]
+EditedValues = Callable[[Any, dict[str, Any]], list[str]]
 """Where it says something else."""
 
 _MAX_BYTES = 8 << 20
@@ -61,7 +61,9 @@ def _one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in " ".join(words))
 
 
-def check_config(path: Path, sessions: Sequence[SessionRecord], same: Same, edited: Edited | None = None) -> str:
+def check_config(
+    path: Path, sessions: Sequence[SessionRecord], same: SameValues, edited: EditedValues | None = None
+) -> str:
     """What is to be done about the file: nothing (""), or a note that says why it will be written again.
 
     Raises:

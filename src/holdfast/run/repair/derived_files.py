@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from holdfast.errors import ResumeAborted
-from holdfast.run.core.config_file import Same, check_config, write_config
+from holdfast.run.core.config_file import SameValues, check_config, write_config
 from holdfast.run.core.layout import Layout, reader_index_path
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord
@@ -41,7 +41,7 @@ class JournalTotals:
 class DerivedFiles:
     """The derived files of one run."""
 
-    def __init__(self, layout: Layout, fs: FileSystem, backup: Backup, same: Same) -> None:
+    def __init__(self, layout: Layout, fs: FileSystem, backup: Backup, same: SameValues) -> None:
         self._layout, self._fs, self._backup, self._same = layout, fs, backup, same
         self._sessions: list[SessionRecord] = []
         self._index = self._config = ""

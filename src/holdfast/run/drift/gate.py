@@ -1,4 +1,4 @@
-"""Whether a run may be resumed with what is offered now.
+"""The gate: whether a run may be resumed with what is offered now.
 
 Every path that could execute trials passes here first. `decide` is a pure function from what is saved in the run and
 what is offered to a verdict with reasons; `resume_refused` puts a negative one into words. Nothing is written before.
