@@ -71,6 +71,7 @@ class Uploader:
 
     def sealed(self, ident: SegmentId) -> None:
         """A segment has been sealed; called by the journal's writer."""
+        # Before the upload is started, nobody waits for a frame of it.
         last_seq = self._journal.last_sealed_seq if self._journal is not None else 0
         with self._lock:
             self._sealed.append((ident, last_seq))

@@ -111,7 +111,10 @@ class RunSession:
             await asyncio.sleep(_LEASE_CHECK_SECONDS)
 
     def attach_store(self, store: StoreCopy) -> None:
-        """From now on the run is also in a store: under its lease, and uploaded as it grows."""
+        """From now on the run is also in a store: under its lease, and uploaded as it grows.
+
+        Called once the run has its name and its session record: before, there is nothing that may be uploaded.
+        """
         self._lease, self._store = LocalAndRemoteLease(self._lease, store.lease), store
         for source in (store.lease.failures, store.uploader.failures):
             self._watch_failures(source)
