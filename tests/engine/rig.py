@@ -16,7 +16,7 @@ from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import RunStatus, run_status
 from holdfast.engine.execution import Ended, Execution
 from holdfast.engine.opening.start import StartedSession, resume_run, start_run
-from holdfast.engine.planning.prepare import IN_MEMORY
+from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.run import verify_run
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader

@@ -11,7 +11,7 @@ import pytest
 from durable import pieces, reframed, segment_paths
 from holdfast import ResumeAborted, Sample, Task, evaluate, exact, generate
 from holdfast.engine.opening.start import input_files, planned_contents
-from holdfast.engine.planning.prepare import FreshInputs, prepare
+from holdfast.engine.planning.prepared_eval import FreshInputs, prepare
 from holdfast.run import create_run
 from holdfast.spec import load_eval, plain, resolve
 

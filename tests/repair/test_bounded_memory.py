@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from workspaces import begin_session_like, leave_results, planned_run, workspace_eval
 
-from holdfast.engine.opening.remake import EvalPlanner
+from holdfast.engine.opening.rebuilt_session import EvalPlanner
 from holdfast.run import RunReader, verify_run
 from holdfast.run.clean.clean_steps import clean_steps
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, StepRecord

@@ -20,7 +20,7 @@ from workspaces import (
 )
 
 from durable import begin_session, data_pieces, segment_paths, snapshot
-from holdfast.engine.opening.remake import EvalPlanner
+from holdfast.engine.opening.rebuilt_session import EvalPlanner
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.core import result_file
 from holdfast.run.core.records import Failure, Status

@@ -11,9 +11,9 @@ from typing import Any
 
 from holdfast.api.run import Run
 from holdfast.engine.execution import Ended, Execution
-from holdfast.engine.opening.complete import complete_run
+from holdfast.engine.opening.complete_run import complete_run
 from holdfast.engine.opening.start import StartedSession, resume_run, start_run
-from holdfast.engine.planning.prepare import IN_MEMORY
+from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.errors import ResumeAborted, StorageFailure, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.spec import EvalSpec, resolve, typed_eval

@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.main import print_json
 from holdfast.cli.resume import edited_eval
-from holdfast.engine.opening.examine import Examiner
+from holdfast.engine.opening.resume_plan import Examiner
 from holdfast.engine.opening.start import last_session
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import change_text

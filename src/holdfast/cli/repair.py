@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli.main import print_json
 from holdfast.cli.ui.printable import printable
-from holdfast.engine.opening.remake import EvalPlanner
+from holdfast.engine.opening.rebuilt_session import EvalPlanner
 from holdfast.run.locate import find_local_run
 from holdfast.run.repair.repair import RepairReport, repair_run
 from holdfast.run.repair.result_comparison import TrialGroup

@@ -8,9 +8,9 @@ import click
 
 from holdfast.cli.main import print_json
 from holdfast.cli.ui.execute import carry_out, tell_kept
-from holdfast.engine.opening.complete import complete_run
+from holdfast.engine.opening.complete_run import complete_run
+from holdfast.engine.opening.remote_run import resume_remote_run, upload_rest
 from holdfast.engine.opening.start import last_session, resume_run
-from holdfast.engine.opening.start_remote import resume_remote_run, upload_rest
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.engine.trials.reuse import Reuse
 from holdfast.errors import ConfigurationError, UsageError

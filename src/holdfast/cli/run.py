@@ -11,10 +11,10 @@ from holdfast.cli.main import print_json
 from holdfast.cli.resume import go_on
 from holdfast.cli.ui.execute import carry_out
 from holdfast.cli.ui.printable import many
+from holdfast.engine.opening.remote_run import remote_exists, start_remote_run
 from holdfast.engine.opening.start import StartedSession, default_root, plan_entries, start_run
-from holdfast.engine.opening.start_remote import remote_exists, start_remote_run
-from holdfast.engine.planning.forecast import Forecast, forecast
-from holdfast.engine.planning.prepare import FreshInputs, Prepared, prepare
+from holdfast.engine.planning.cost import Forecast, forecast
+from holdfast.engine.planning.prepared_eval import FreshInputs, Prepared, prepare
 from holdfast.engine.trials.reuse import Reuse
 from holdfast.errors import UsageError
 from holdfast.run.core.layout import Layout

@@ -33,7 +33,7 @@ def command(run: str, *, deep: bool, as_json: bool) -> int:
 
 
 def _verify_deep(reader: RunReader) -> Verification:
-    from holdfast.engine.opening.grid import Grid, planned_grid  # noqa: PLC0415 - tasks and datasets are needed here only
+    from holdfast.engine.opening.planned_grid import Grid, planned_grid  # noqa: PLC0415 - tasks and datasets are needed here only
 
     grid: Grid | None = None
     note = "No session record is left, so the planned grid is not known."

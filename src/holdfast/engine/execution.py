@@ -14,19 +14,19 @@ from dataclasses import asdict, dataclass, replace
 
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.model_calls.caller import CallCounts, Caller, Model
-from holdfast.engine.model_calls.open_models import ready_models
+from holdfast.engine.model_calls.open_model import ready_models
 from holdfast.engine.planning.plan import KeySet, TrialSequence
-from holdfast.engine.planning.prepare import Prepared
+from holdfast.engine.planning.prepared_eval import Prepared
 from holdfast.engine.progress import Progress
 from holdfast.engine.scheduling.admission import Activity, AdmissionGate
 from holdfast.engine.scheduling.clock import Clock, RealClock
-from holdfast.engine.scheduling.limits import EvalLimits
+from holdfast.engine.scheduling.concurrency_limits import EvalLimits
 from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
 from holdfast.engine.trials.attempt import TrialRunner
-from holdfast.engine.trials.boundary import guard
-from holdfast.engine.trials.context import TrialEnvironment
+from holdfast.engine.trials.error_boundary import guard
 from holdfast.engine.trials.history import History, blocked_trials
 from holdfast.engine.trials.reuse import Reuse
+from holdfast.engine.trials.running_trial import TrialEnvironment
 from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.fold.remaining_trials import trials_missing_scores
 from holdfast.run.session.session import RunSession

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.engine.opening.examine import Examiner, ResumePlan
+from holdfast.engine.opening.resume_plan import Examiner, ResumePlan
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.reader import RunReader
 from holdfast.spec import EvalSpec

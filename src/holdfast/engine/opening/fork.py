@@ -20,7 +20,7 @@ from holdfast.engine.opening.start import StartedSession, create_planned, last_s
 from holdfast.engine.planning.earlier_runs import comparable_code
 from holdfast.engine.planning.estimate import Estimate
 from holdfast.engine.planning.plan import KeySet, PlannedTrial, TrialSequence
-from holdfast.engine.planning.prepare import FreshInputs, Prepared, SavedInputs, prepare
+from holdfast.engine.planning.prepared_eval import FreshInputs, Prepared, SavedInputs, prepare
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.engine.trials.history import History, Past
 from holdfast.run.core.reader import RunReader

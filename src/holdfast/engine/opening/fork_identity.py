@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.planning.plan import PlannedTask
-from holdfast.engine.planning.prepare import Prepared
+from holdfast.engine.planning.prepared_eval import Prepared
 from holdfast.run.core.records import TaskCode
 from holdfast.spec import ModelSpec, plain
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.engine.planning.prepare import FreshInputs, SavedInputs
+from holdfast.engine.planning.prepared_eval import FreshInputs, SavedInputs
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.layout import Layout
 from holdfast.run.drift.gate import Samples

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.engine.opening.examine import Examiner, ResumePlan, raw_digest, task_codes
 from holdfast.engine.opening.examine_live import examine_beside_session
-from holdfast.engine.planning.prepare import FreshInputs, Prepared, prepare, source_inputs
+from holdfast.engine.opening.resume_plan import Examiner, ResumePlan, raw_digest, task_codes
+from holdfast.engine.planning.prepared_eval import FreshInputs, Prepared, prepare, source_inputs
 from holdfast.engine.trials.reuse import Reuse
 from holdfast.errors import NotARun
 from holdfast.journal import SegmentPin

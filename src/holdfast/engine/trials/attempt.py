@@ -17,9 +17,9 @@ from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.admission import TimeLimit
 from holdfast.engine.scheduling.scheduler import SlotGrant
 from holdfast.engine.scheduling.slots import Limit
-from holdfast.engine.trials.boundary import Outcome, guard
-from holdfast.engine.trials.context import RunningTrial, TrialEnvironment
+from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import History, Past
+from holdfast.engine.trials.running_trial import RunningTrial, TrialEnvironment
 from holdfast.run.core.records import AnswerRecord, NoteRecord, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.tasks.answer import Answer, as_answer
 from holdfast.tasks.score import as_score

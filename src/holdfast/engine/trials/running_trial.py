@@ -22,7 +22,7 @@ from holdfast.engine.planning.plan import PlannedTrial, trial_seed
 from holdfast.engine.scheduling.admission import Activity
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.scheduler import SlotGrant
-from holdfast.engine.trials.boundary import LimitReached, Outcome, guard, guard_thread
+from holdfast.engine.trials.error_boundary import LimitReached, Outcome, guard, guard_thread
 from holdfast.engine.trials.history import Past
 from holdfast.engine.trials.reuse import Reuse, fingerprint_in
 from holdfast.engine.trials.steps import (

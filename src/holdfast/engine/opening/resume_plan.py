@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.engine.opening.resumed_inputs import Asking, ResumedInputs, chosen
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
-from holdfast.engine.planning.prepare import FreshInputs, SavedInputs, build, input_name
+from holdfast.engine.planning.prepared_eval import FreshInputs, SavedInputs, build, input_name
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.errors import ConfigurationError, ResumeAborted
 from holdfast.journal.digest import file_digest

@@ -12,11 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from holdfast.engine.opening.examine import same_values
-from holdfast.engine.opening.grid import Grid, planned_grid, wrong_key
+from holdfast.engine.opening.planned_grid import Grid, planned_grid, wrong_key
+from holdfast.engine.opening.resume_plan import same_values
 from holdfast.engine.opening.start import input_files, planned_contents
 from holdfast.engine.planning.earlier_runs import with_present_names
-from holdfast.engine.planning.prepare import FreshInputs, Prepared, input_name, prepare
+from holdfast.engine.planning.prepared_eval import FreshInputs, Prepared, input_name, prepare
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout

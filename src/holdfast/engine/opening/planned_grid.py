@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from holdfast.engine.planning.plan import KeySet, TrialSequence, trial_key
-from holdfast.engine.planning.prepare import Prepared, SavedInputs, build, prepare
+from holdfast.engine.planning.prepared_eval import Prepared, SavedInputs, build, prepare
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord, TrialRecord

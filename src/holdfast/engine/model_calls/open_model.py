@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.engine.model_calls.caller import Model
 from holdfast.engine.model_calls.rate_limit import RateLimiter
 from holdfast.engine.model_calls.served_model import replied_before
-from holdfast.engine.planning.prepare import Prepared
+from holdfast.engine.planning.prepared_eval import Prepared
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.slots import Limit
 from holdfast.run.core.reader import RunReader

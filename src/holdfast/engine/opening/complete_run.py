@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.engine.opening.examine import ResumePlan
 from holdfast.engine.opening.examine_live import examine_beside_session
+from holdfast.engine.opening.resume_plan import ResumePlan
 from holdfast.engine.opening.start import last_session
 from holdfast.engine.trials.history import blocked_trials
 from holdfast.errors import RunHeld, StorageFailure, UsageError

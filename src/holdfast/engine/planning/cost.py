@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from holdfast.engine.planning.plan import PlannedTask
-from holdfast.engine.planning.prepare import Prepared
+from holdfast.engine.planning.prepared_eval import Prepared
 from holdfast.spec import ModelSpec
 from holdfast.tasks.solver import Generate
 
