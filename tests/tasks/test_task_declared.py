@@ -9,7 +9,7 @@ from dataset_files import open_rows, write_jsonl
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message, Reply
 from holdfast.spec import DatasetSpec, TaskSpec
-from holdfast.tasks import Answer, Sample, Task, adapt_task, build_task, conversation, exact, generate
+from holdfast.tasks import Answer, Sample, Task, adapt_task, as_messages, build_task, exact, generate
 from holdfast.tasks.prompt import InvalidPrompt
 
 COUNTRIES = [{"country": "France", "capital": "Paris"}, {"country": "Italy", "capital": "Rome"}]
@@ -222,13 +222,13 @@ def test_an_entry_that_uses_a_python_task_may_set_what_it_leaves_open():
 def test_a_prompt_becomes_messages_with_the_system_text_before_them():
     """A text, a message or several; a system text of their own is left alone."""
     user, own = Message("user", "x"), Message("system", "own")
-    assert conversation("x") == conversation(user) == conversation([user]) == (user,)
-    assert conversation("x", "S") == (Message("system", "S"), user)
-    assert conversation([own, user], "S") == (own, user)
+    assert as_messages("x") == as_messages(user) == as_messages([user]) == (user,)
+    assert as_messages("x", "S") == (Message("system", "S"), user)
+    assert as_messages([own, user], "S") == (own, user)
 
 
 @pytest.mark.parametrize("prompt", [None, 5, [], ["x"], {"role": "user"}, Answer("x")])
 def test_what_is_no_prompt_is_a_type_error(prompt):
     """A solver that asks with something else is told so."""
     with pytest.raises(InvalidPrompt):
-        conversation(prompt)
+        as_messages(prompt)

@@ -5,7 +5,7 @@ from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.ingest import Ingested, ingest, ingest_samples
 from holdfast.tasks.datasets.rows import Rows
 from holdfast.tasks.from_spec import adapt_task, build_task
-from holdfast.tasks.prompt import conversation
+from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score, as_score
 from holdfast.tasks.scorers import Scorer, build_scorer, choice, exact, includes, numeric, regex, scorer
@@ -29,11 +29,11 @@ __all__ = [
     "Trial",
     "adapt_task",
     "as_answer",
+    "as_messages",
     "as_score",
     "build_scorer",
     "build_task",
     "choice",
-    "conversation",
     "exact",
     "generate",
     "includes",

@@ -14,7 +14,7 @@ class InvalidPrompt(HoldfastError, TypeError):  # noqa: N818 - reads as a senten
     kind = "task"
 
 
-def conversation(prompt: str | Message | Sequence[Message], system: str | None = None) -> tuple[Message, ...]:
+def as_messages(prompt: str | Message | Sequence[Message], system: str | None = None) -> tuple[Message, ...]:
     """The messages of a prompt; the system text goes before them unless they begin with one of their own."""
     messages = _messages(prompt)
     if not messages:

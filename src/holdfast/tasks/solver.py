@@ -16,7 +16,7 @@ from holdfast.models.message import Message, Reply
 from holdfast.spec import Generation, Shot
 from holdfast.tasks.datasets.choices import lettered, prompt_fields
 from holdfast.tasks.nearest import did_you_mean, listing
-from holdfast.tasks.prompt import conversation
+from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.template import Template
 from holdfast.tasks.trial import Trial
@@ -50,9 +50,9 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         template = self._variant(axes)
         system = self.system.render(sample.fields(), place) if self.system else None
         if isinstance(sample.input, list):
-            return conversation((*self._turns(), *_continued(sample.input, template, place)), system)
+            return as_messages((*self._turns(), *_continued(sample.input, template, place)), system)
         text = self._shown_shots() + self._text(template, sample, place)
-        return conversation((*self._turns(), Message("user", text)), system)
+        return as_messages((*self._turns(), Message("user", text)), system)
 
     def identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
         """What a trial's answer depends on here: what is asked, and how."""

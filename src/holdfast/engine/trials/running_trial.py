@@ -42,7 +42,7 @@ from holdfast.models.message import Message, Reply, Request, Usage, encodable, f
 from holdfast.run.core.records import CallRecord, Failure, StepRecord
 from holdfast.run.session.session import RunSession
 from holdfast.spec import Generation
-from holdfast.tasks.prompt import conversation
+from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.solver import check_generation
 from holdfast.tasks.trial import Prompt
@@ -147,7 +147,7 @@ class RunningTrial:
         self._check_going_on("generate")
         talk = _TALK.get()
         continues = bool(talk.messages) and isinstance(prompt, str | Message)
-        messages = conversation(prompt, None if continues else self._cell.task.task.system)
+        messages = as_messages(prompt, None if continues else self._cell.task.task.system)
         if continues:
             messages = (*talk.messages, *messages)
         request = Request(messages, self._generation(generation))
