@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from bench.material import Prose
-from holdfast.engine.execution import Ended, Execution
+from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.start import StartedSession, start_run
 from holdfast.spec import EvalSpec, resolve, typed_eval
 
@@ -65,10 +65,10 @@ def _last_question(dataset: Path, count: int) -> str:
     return question
 
 
-def carry_out(spec: EvalSpec, root: Path) -> Ended:
+def carry_out(spec: EvalSpec, root: Path) -> SessionOutcome:
     """A whole run: from an eval to the end of its first session."""
     return asyncio.run(execute(start_run(spec, root)))
 
 
-async def execute(begun: StartedSession) -> Ended:
-    return await Execution(begun.session, begun.prepared).run(signals=False)
+async def execute(started: StartedSession) -> SessionOutcome:
+    return await Execution(started.session, started.prepared).run(signals=False)

@@ -34,25 +34,25 @@ def measure(setting: Setting) -> list[Figure]:
 def _ours(place: Path, dataset: Path) -> float:
     """Wall seconds from the first trial's start to the last one's durable end."""
     model = {"provider": "scripted", "model": "echo", "args": {"latency": SECONDS}}
-    begun = start_run(echo_eval(dataset, IN_FLIGHT, model), place)
+    started = start_run(echo_eval(dataset, IN_FLIGHT, model), place)
     try:
-        return asyncio.run(_timed(begun))
+        return asyncio.run(_timed(started))
     finally:
         shutil.rmtree(place)
 
 
-async def _timed(begun: StartedSession) -> float:
+async def _timed(started: StartedSession) -> float:
     """Without ending the session, which is not a matter of rate."""
-    ended, close = 0.0, begun.session.close
+    ended, close = 0.0, started.session.close
 
     def closing(how: str, exit_code: int = 0, **fields: object) -> None:
         nonlocal ended
         ended = time.perf_counter()
         close(how, exit_code, **fields)
 
-    begun.session.close = closing  # type: ignore[method-assign]
+    started.session.close = closing  # type: ignore[method-assign]
     started = time.perf_counter()
-    await execute(begun)
+    await execute(started)
     return ended - started
 
 

@@ -56,8 +56,8 @@ def witness() -> None:
     progress = importlib.import_module("holdfast.engine.progress").Progress
     original = progress.trial_ended
 
-    def trial_ended(self, cell, end, *, will_retry):
-        original(self, cell, end, will_retry=will_retry)
+    def trial_ended(self, planned, end, *, will_retry):
+        original(self, planned, end, will_retry=will_retry)
         if end.status.is_kept and ACKS in os.environ:
             with Path(os.environ[ACKS]).open("ab", buffering=0) as acks:
                 acks.write(f"{end.trial}\n".encode())

@@ -14,8 +14,9 @@ from engine.virtual import VirtualClock, VirtualLoop, run_virtually, seeded
 from holdfast import Reply, Sample, Task, Usage, exact
 from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import RunStatus, run_status
-from holdfast.engine.execution import Ended, Execution
-from holdfast.engine.opening.start import StartedSession, resume_run, start_run
+from holdfast.engine.execution import Execution, SessionOutcome
+from holdfast.engine.opening.resume import resume_run
+from holdfast.engine.opening.start import StartedSession, start_run
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.run import verify_run
 from holdfast.run.core.codec import decode
@@ -54,7 +55,7 @@ class Solver(State):
 
 
 class Actor:
-    """A provider that does what the test says; it notes when each try began and ended, and how many were under way."""
+    """A provider that does what the test says; it notes when each try began and ended, and how many were running."""
 
     def __init__(self, behave: Behaviour | None = None, *, seconds: float = 0.0) -> None:
         self._behave, self._seconds = behave, seconds
@@ -110,7 +111,7 @@ def simple_task(count: int = 1, solve=ask, score=None, name: str = "t", **fields
 class Session:
     """One session that has ended."""
 
-    ended: Ended
+    ended: SessionOutcome
     execution: Execution
     seconds: float
     error: BaseException | None = None
@@ -122,7 +123,7 @@ class Session:
 
 @dataclass
 class Rig:
-    """A run that is carried out session by session, each in virtual time."""
+    """A run that is executed session by session, each in virtual time."""
 
     root: Path
     tasks: list[Task]
@@ -178,12 +179,12 @@ class Rig:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        return Session(Ended("killed", 137, 0, 0, 0), execution, loop.time() - began)
+        return Session(SessionOutcome("killed", 137, 0, 0, 0), execution, loop.time() - began)
 
     def _execution(self, loop: VirtualLoop) -> Execution:
-        begun = self.begin()
-        loop.writers.append(begun.session._writer)
-        execution = Execution(begun.session, begun.prepared, clock=VirtualClock(loop), rng=seeded(self.seed))
+        started = self.begin()
+        loop.writers.append(started.session._writer)
+        execution = Execution(started.session, started.prepared, clock=VirtualClock(loop), rng=seeded(self.seed))
         loop.at_jump += [lambda look=look: look(execution) for look in self.looks]
         return execution
 
@@ -191,11 +192,11 @@ class Rig:
         """Opens the run for its next session, with the test's own models behind the names."""
         made = {task.name: task for task in self.tasks}
         if (self.root / "journal").is_dir():
-            begun = resume_run(self.root, tasks=made)
+            started = resume_run(self.root, tasks=made)
         else:
-            begun = start_run(self.spec(), self.root, tasks=made)
-        begun.prepared.providers.update(self.actors)
-        return begun
+            started = start_run(self.spec(), self.root, tasks=made)
+        started.prepared.providers.update(self.actors)
+        return started
 
     def spec(self):
         models = {name: {"provider": "scripted", "model": "echo", **self.models.get(name, {})} for name in self.actors}

@@ -1,4 +1,4 @@
-"""The trials of a lane are the same whether their keys were kept from an earlier session or are worked out now."""
+"""The trials of a task are the same whether their keys were kept from an earlier session or are worked out now."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from engine.rig import simple_task
 from holdfast.engine.planning import plan
-from holdfast.engine.planning.plan import KeySet, PlannedTask, TrialSequence, axis_values
+from holdfast.engine.planning.plan import PlannedTask, TrialSequence, axis_values
+from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.spec import Operation, Shuffle, TrialLimits
 from holdfast.tasks import Dataset, Rows
 from holdfast.tasks.datasets.derived_cache import DerivedCache
@@ -24,7 +25,7 @@ class Growing:
 
     def __init__(self, directory: Path, noise: random.Random) -> None:
         self._directory, self._noise = directory, noise
-        self._shelf = directory / "shelf"
+        self._cache = directory / "cache"
         self.rows: list[dict] = [{"input": f"q{number}"} for number in range(6)]
         self.axes: dict[str, list[str]] = {}
         self.models, self.epochs = ["small"], 1
@@ -53,8 +54,8 @@ class Growing:
             self.is_shuffled = not self.is_shuffled
 
     def spoil(self) -> None:
-        """Cuts, changes or exchanges what is on the shelf."""
-        paths = sorted(self._shelf.iterdir()) if self._shelf.is_dir() else []
+        """Cuts, changes or exchanges what is in the cache."""
+        paths = sorted(self._cache.iterdir()) if self._cache.is_dir() else []
         for path in self._noise.sample(paths, min(len(paths), 2)):
             data, other = path.read_bytes(), self._noise.choice(paths).read_bytes()
             place = self._noise.randrange(len(data))
@@ -64,8 +65,8 @@ class Growing:
     def task(self) -> PlannedTask:
         path = self._directory / "rows.jsonl"
         path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows))
-        rows = Rows.open(path, shelf=DerivedCache(self._shelf))
-        rows.shelf.keep(self._shelf)
+        rows = Rows.open(path, shelf=DerivedCache(self._cache))
+        rows.shelf.keep(self._cache)
         operations = [Operation(shuffle=Shuffle(seed=1))] if self.is_shuffled else []
         dataset = Dataset(rows, None, operations, limit=self.limit)
         axes = axis_values(self.axes)
@@ -73,36 +74,36 @@ class Growing:
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 12))
-def test_a_lane_from_the_shelf_is_the_lane_without_it(tmp_path, monkeypatch, seed):
-    """Whatever grew, was reordered or was damaged since: no trial is missing, and none is begun twice."""
+def test_trials_from_the_cache_are_the_trials_without_it(tmp_path, monkeypatch, seed):
+    """Whatever grew, was reordered or was damaged since: no trial is missing, and none is started twice."""
     print(f"seed {seed}")
     noise = random.Random(seed)
-    monkeypatch.setattr(plan, "_SHELVED_FROM", 1)
+    monkeypatch.setattr(plan, "_CACHED_FROM", 1)
     monkeypatch.setattr("holdfast.tasks.datasets.identity._SHELVED_FROM", 1)
     growing, finished = Growing(tmp_path, noise), set()
     for turn in range(12):
         task, keys = growing.task(), KeySet(sorted(finished))
         for model in task.models:
-            lanes = (
+            sequences = (
                 TrialSequence(task, model, keys, NOTHING),
                 TrialSequence(task, model, keys, NOTHING, task.dataset.rows.shelf),
             )
-            bare, shelved = (list(lane.cells()) for lane in lanes)
-            assert shelved == bare, (turn, model)
-            assert lanes[0].passed == lanes[1].passed == task.planned_by_model - len(bare)
-            finished.update(cell.key for cell in bare if noise.random() < 0.6)
+            computed, cached = (list(sequence.trials()) for sequence in sequences)
+            assert cached == computed, (turn, model)
+            assert sequences[0].skipped == sequences[1].skipped == task.planned_by_model - len(computed)
+            finished.update(trial.key for trial in computed if noise.random() < 0.6)
         task.dataset.rows.close()
         growing.change()
         if noise.random() < 0.3:
             growing.spoil()
 
 
-def test_a_shelf_is_used(tmp_path, monkeypatch):
+def test_the_cache_is_used(tmp_path, monkeypatch):
     """The test above would say nothing if it were not."""
-    monkeypatch.setattr(plan, "_SHELVED_FROM", 1)
+    monkeypatch.setattr(plan, "_CACHED_FROM", 1)
     task = Growing(tmp_path, random.Random(1)).task()
-    cells = list(TrialSequence(task, "small", KeySet(["00" * 10]), NOTHING, task.dataset.rows.shelf).cells())
-    monkeypatch.setattr(plan, "_digest", None)
-    again = TrialSequence(task, "small", KeySet([cells[0].key]), NOTHING, task.dataset.rows.shelf)
-    assert list(again.cells()) == cells[1:]
+    trials = list(TrialSequence(task, "small", KeySet(["00" * 10]), NOTHING, task.dataset.rows.shelf).trials())
+    monkeypatch.setattr(plan, "trial_digest", None)
+    again = TrialSequence(task, "small", KeySet([trials[0].key]), NOTHING, task.dataset.rows.shelf)
+    assert list(again.trials()) == trials[1:]
     task.dataset.rows.close()

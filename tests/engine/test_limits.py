@@ -1,4 +1,4 @@
-"""The four limits, measured over virtual time: how many are under way, and that nobody starves or leaks."""
+"""The four limits, measured over virtual time: how many are running, and that nobody starves or leaks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from engine.rig import Actor, Rig, ask, interrupt, said, samples, simple_task
 from engine.virtual import VirtualLoop, run_virtually, seeded
 from holdfast import Task, exact, scorer
-from holdfast.engine.scheduling.scheduler import Scheduler, SlotGrant, TrialQueue
-from holdfast.engine.scheduling.slots import Limit, SlotPool
+from holdfast.engine.scheduling.concurrency_limits import Limit
+from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
+from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.errors import RunDamaged
 
 
@@ -58,7 +59,7 @@ def working(gauge: Gauge, seconds: float):
 
 
 def test_the_runs_limit_is_reached_and_never_passed(tmp_path):
-    """Exactly as many trials as allowed are under way until none is left to begin."""
+    """Exactly as many trials as allowed are running until none is left to start."""
     actor = Actor(seconds=10.0)
     session = Rig(tmp_path / "r", simple_task(100), {"m": actor}, settings={"concurrency_limit": 8}).session()
     assert actor.most_active == 8
@@ -128,7 +129,7 @@ def test_stage_limits_hold_and_a_trial_that_waits_to_be_scored_holds_nothing(tmp
     assert session.seconds == pytest.approx(1.0 + 24 * 2.0)
 
 
-def test_a_task_that_waits_to_be_scored_keeps_no_other_task_from_beginning(tmp_path):
+def test_a_task_that_waits_to_be_scored_keeps_no_other_task_from_starting(tmp_path):
     """However many of its trials wait, the other task runs as if it were alone."""
     scoring, other = Gauge(), Gauge()
     tasks = [
@@ -141,8 +142,8 @@ def test_a_task_that_waits_to_be_scored_keeps_no_other_task_from_beginning(tmp_p
     assert scoring.most == 1
 
 
-def test_trials_under_way_are_bounded_though_they_hold_no_slot(tmp_path):
-    """Trials that wait to be scored are not begun without end."""
+def test_running_trials_are_bounded_though_they_hold_no_slot(tmp_path):
+    """Trials that wait to be scored are not started without end."""
     scoring, started = Gauge(), []
 
     async def solve(trial):
@@ -155,8 +156,8 @@ def test_trials_under_way_are_bounded_though_they_hold_no_slot(tmp_path):
     assert sum(1 for moment in started if moment == started[0]) == 16
 
 
-def test_lanes_take_turns(tmp_path):
-    """Of two tasks and two models all four are under way from the beginning."""
+def test_queues_take_turns(tmp_path):
+    """Of two tasks and two models all four are running from the beginning."""
     actors = {"a": Actor(seconds=10.0), "b": Actor(seconds=10.0)}
     tasks = [simple_task(50, name="x"), simple_task(50, name="y")]
     rig = Rig(tmp_path / "r", tasks, actors, settings={"concurrency_limit": 8})
@@ -165,30 +166,30 @@ def test_lanes_take_turns(tmp_path):
     assert first == sorted([("x", "a"), ("x", "b"), ("y", "a"), ("y", "b")] * 2)
 
 
-def random_levels(rng):
-    levels = [Limit(f"level {number}", rng.choice([1, 2, 3, None])) for number in range(6)]
-    kinds = [tuple(rng.sample(levels, rng.randint(1, 4))) for _ in range(4)]
-    return levels, kinds
+def random_limits(rng):
+    limits = [Limit(f"limit {number}", rng.choice([1, 2, 3, None])) for number in range(6)]
+    kinds = [tuple(rng.sample(limits, rng.randint(1, 4))) for _ in range(4)]
+    return limits, kinds
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_no_schedule_of_waiting_working_and_cancelling_leaks_a_slot(seed):
     """Whenever trials are cancelled, while they wait, work or change their stage, every slot comes back."""
     rng = seeded(seed)
-    levels, kinds = random_levels(rng)
+    limits, kinds = random_limits(rng)
     slots = SlotPool(lambda: None)
     finished = []
 
     async def trial(number):
-        ticket = SlotGrant(slots, ())
+        grant = SlotGrant(slots, ())
         try:
             for _ in range(rng.randint(1, 4)):
-                await ticket.change(rng.choice(kinds))
-                assert all(level.limit is None or level.taken <= level.limit for level in levels)
+                await grant.change(rng.choice(kinds))
+                assert all(limit.maximum is None or limit.in_use <= limit.maximum for limit in limits)
                 await asyncio.sleep(rng.choice([0.0, 0.5, 1.0]))
             finished.append(number)
         finally:
-            ticket.give()
+            grant.release()
 
     async def schedule():
         tasks = [asyncio.ensure_future(trial(number)) for number in range(30)]
@@ -200,7 +201,7 @@ def test_no_schedule_of_waiting_working_and_cancelling_leaks_a_slot(seed):
 
     run_virtually(schedule())
     assert len(finished) >= 15
-    assert [level.taken for level in levels] == [0] * len(levels)
+    assert [limit.in_use for limit in limits] == [0] * len(limits)
     assert not slots._waiting
 
 
@@ -233,11 +234,11 @@ def test_a_session_that_is_stopped_at_any_moment_gives_every_slot_back(tmp_path,
     if rng.random() < 0.5:
         rig.at[moment + rng.uniform(0.0, 2.0)] = interrupt
     session = rig.session()
-    scheduler, carrier = session.execution._scheduler, session.execution._carrier
-    levels = {level for group in carrier.score_levels.values() for level in group}
-    levels |= {scheduler._whole, *(model.level for model in carrier._models.values())}
-    assert all(level.taken == 0 for level in levels), [(level.name, level.taken) for level in levels]
-    assert not scheduler.tasks and not carrier.underway and not scheduler.slots._waiting
+    scheduler, runner = session.execution._scheduler, session.execution._runner
+    limits = {limit for group in runner._environment.score_limits.values() for limit in group}
+    limits |= {scheduler._run_limit, *(model.limit for model in runner._models.values())}
+    assert all(limit.in_use == 0 for limit in limits), [(limit.name, limit.in_use) for limit in limits]
+    assert not scheduler.tasks and not runner.running and not scheduler.slots._waiting
     assert session.execution.progress.active == 0
     assert rig.is_sound()
     assert rig.session().ended.exit_code == 0
@@ -246,23 +247,23 @@ def test_a_session_that_is_stopped_at_any_moment_gives_every_slot_back(tmp_path,
 
 def test_a_trial_cancelled_between_its_slot_and_its_first_step_gives_it_back():
     """A session that stops in the moment a trial was let in leaves nothing taken."""
-    whole = Limit("run", 2)
+    run_limit = Limit("run", 2)
 
     async def schedule():
-        scheduler = Scheduler(whole)
-        scheduler.add(TrialQueue(iter(range(10)), (whole,), Limit("active", 2)))
+        scheduler = Scheduler(run_limit)
+        scheduler.add(TrialQueue(iter(range(10)), (run_limit,), Limit("active", 2)))
 
-        async def carry(cell, ticket):
+        async def run_trial(trial, grant):
             await asyncio.sleep(1.0)
 
-        running = asyncio.ensure_future(scheduler.run(carry))
+        running = asyncio.ensure_future(scheduler.run(run_trial))
         await asyncio.sleep(0)
         scheduler.cancel()
         await running
         assert not scheduler.tasks
 
     run_virtually(schedule(), VirtualLoop())
-    assert whole.taken == 0
+    assert run_limit.in_use == 0
 
 
 def test_an_error_of_the_plan_itself_ends_the_session_and_leaves_nobody_behind(tmp_path):
@@ -278,8 +279,8 @@ def test_an_error_of_the_plan_itself_ends_the_session_and_leaves_nobody_behind(t
     begin = rig.begin
 
     def begin_damaged():
-        begun = begin()
-        dataset = begun.prepared.tasks[0].dataset
+        started = begin()
+        dataset = started.prepared.tasks[0].dataset
 
         def key(position):
             if position == 5:
@@ -287,7 +288,7 @@ def test_an_error_of_the_plan_itself_ends_the_session_and_leaves_nobody_behind(t
             return type(dataset).key(dataset, position)
 
         dataset.key = key
-        return begun
+        return started
 
     rig.begin = begin_damaged
     with pytest.raises(RunDamaged, match="Row 6"):

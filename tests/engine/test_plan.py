@@ -10,7 +10,8 @@ import pytest
 from engine.rig import Rig, ask, samples, simple_task
 from engine.virtual import seeded
 from holdfast import Sample, Task, exact, generate
-from holdfast.engine.planning.plan import KEY_BYTES, KeySet, PlannedTask, TrialSequence, axis_values, trial_key
+from holdfast.engine.planning.plan import PlannedTask, TrialSequence, axis_values
+from holdfast.engine.planning.trial_keys import KEY_BYTES, KeySet, trial_key
 from holdfast.spec import TrialLimits
 
 NOTHING = KeySet([])
@@ -39,7 +40,7 @@ def planned(count: int, epochs: int = 1, axes=(), name: str = "t", models=("m",)
 
 
 def keys_of(rig: Rig) -> dict[tuple, str]:
-    """The key of every trial that a rig has carried out, by what it is."""
+    """The key of every trial that a rig has run, by what it is."""
     return {(end.task, end.model, end.sample, end.epoch, *end.axes.items()): end.trial for end in rig.ends()}
 
 
@@ -82,19 +83,19 @@ def test_every_part_of_a_trial_is_part_of_its_key():
     assert {len(key) for key in keys} == {2 * KEY_BYTES}
 
 
-def test_lanes_give_the_keys_that_trials_are_named_by():
+def test_sequences_give_the_keys_that_trials_are_named_by():
     """What is planned and what can be computed for one trial agree."""
     task = planned(2, epochs=2, axes=axis_values({"prompt": ["x", "y"]}))
-    cells = list(TrialSequence(task, "m", NOTHING, NOTHING).cells())
-    assert [cell.key for cell in cells] == [
-        trial_key("t", "m", cell.axes, f"s{cell.position}", cell.epoch) for cell in cells
+    trials = list(TrialSequence(task, "m", NOTHING, NOTHING).trials())
+    assert [trial.key for trial in trials] == [
+        trial_key("t", "m", trial.axes, f"s{trial.position}", trial.epoch) for trial in trials
     ]
 
 
 def test_every_sample_is_asked_once_before_any_is_asked_twice():
     """Epoch after epoch, and within an epoch sample after sample with all its axis values."""
-    cells = TrialSequence(planned(3, epochs=2, axes=axis_values({"p": ["x", "y"]})), "m", NOTHING, NOTHING).cells()
-    order = [(cell.epoch, cell.position, cell.axes["p"]) for cell in cells]
+    trials = TrialSequence(planned(3, epochs=2, axes=axis_values({"p": ["x", "y"]})), "m", NOTHING, NOTHING).trials()
+    order = [(trial.epoch, trial.position, trial.axes["p"]) for trial in trials]
     assert order == [(epoch, position, value) for epoch in (1, 2) for position in range(3) for value in "xy"]
 
 
@@ -132,10 +133,10 @@ def test_a_million_trials_start_at_once_and_take_no_memory():
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        cells = TrialSequence(task, "m", NOTHING, NOTHING).cells()
-        first = next(cells)
+        trials = TrialSequence(task, "m", NOTHING, NOTHING).trials()
+        first = next(trials)
         for _ in range(20_000):
-            next(cells)
+            next(trials)
         grown = tracemalloc.get_traced_memory()[0] - before
         peak = tracemalloc.get_traced_memory()[1] - before
     finally:
@@ -146,7 +147,7 @@ def test_a_million_trials_start_at_once_and_take_no_memory():
     assert peak < 100_000
 
 
-def test_only_as_many_trials_are_made_as_can_be_under_way(tmp_path):
+def test_only_as_many_trials_are_made_as_can_run_at_once(tmp_path):
     """The rest of a large plan waits as a number, not as objects."""
     rig = Rig(tmp_path / "r", simple_task(20, epochs=50), settings={"concurrency_limit": 8})
     made, most = [0], [0]
@@ -193,8 +194,8 @@ def test_a_key_set_takes_ten_bytes_a_key():
     assert peak < 30 * 100_000
 
 
-def test_finished_trials_are_not_begun_again(tmp_path):
-    """A resumed session passes over what is there and does the rest."""
+def test_finished_trials_are_not_started_again(tmp_path):
+    """A resumed session skips what is there and does the rest."""
     rig = Rig(tmp_path / "r", simple_task(50), settings={"concurrency_limit": 5})
     rig.actors["m"]._seconds = 1.0
     rig.killed_session(5.5)

@@ -9,7 +9,7 @@ import pytest
 
 from engine.rig import Actor, Rig, interrupt, said, simple_task
 from engine.virtual import VirtualClock, VirtualLoop, run_virtually, seeded
-from holdfast.engine.model_calls.rate_limit import Allowance, RateLimiter
+from holdfast.engine.model_calls.rate_limit import MinuteQuota, RateLimiter
 from holdfast.models.errors import RateLimited
 from holdfast.models.message import Message, Request, Usage
 from holdfast.spec import RateLimit
@@ -32,7 +32,7 @@ def limited(tmp_path, actor: Actor, count: int, **limits) -> Rig:
 
 @pytest.mark.parametrize("per_minute", [1, 7, 60, 600])
 def test_requests_keep_to_the_limit_over_any_minute_and_use_it_up(tmp_path, per_minute):
-    """No minute sees more requests than allowed, and the allowance is not left lying."""
+    """No minute sees more requests than allowed, and all that is allowed is used."""
     actor = Actor(seconds=2.0)
     count = min(per_minute * 3, 700)
     session = limited(tmp_path, actor, count, requests_per_minute=per_minute).session()
@@ -78,7 +78,7 @@ def test_tokens_keep_to_the_limit_over_any_minute(tmp_path):
     assert session.seconds <= 60.0 * 100 * 120 / 1200 * 1.5
 
 
-def test_a_request_larger_than_the_allowance_goes_alone(tmp_path):
+def test_a_request_larger_than_the_quota_goes_alone(tmp_path):
     """It goes out rather than never, and nothing else goes with it."""
     spent: list[tuple[float, float]] = []
 
@@ -91,36 +91,36 @@ def test_a_request_larger_than_the_allowance_goes_alone(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_booked_never_exceeds_an_allowance(seed):
-    """Random sizes, gaps and corrections: over any minute what was booked, as it turned out, is within the limit."""
+def test_what_is_reserved_never_exceeds_a_quota(seed):
+    """Random sizes, gaps and corrections: over any minute what was reserved, as it turned out, is within the limit."""
     rng = seeded(seed)
     limit = rng.choice([3, 60, 1_000, 50_000])
     clock = VirtualClock(VirtualLoop())
     clock._loop.close()
-    allowance, booked = Allowance(limit, clock), []
+    quota, reserved = MinuteQuota(limit, clock), []
     for _ in range(400):
         clock._loop.now += rng.choice([0.0, 0.0, rng.expovariate(1.0)])
         amount = rng.uniform(0.0, limit / rng.choice([1, 3, 30]))
-        while wait := allowance.wait_seconds(amount, clock.monotonic()):
+        while wait := quota.wait_seconds(amount, clock.monotonic()):
             clock._loop.now += wait
-        booked.append(allowance.book(amount, clock.monotonic()))
+        reserved.append(quota.reserve(amount, clock.monotonic()))
         if rng.random() < 0.5:
-            late = rng.choice(booked)
-            allowance.correct(late, late.amount * rng.random())
-    assert most_in_a_minute([(booking.at, booking.amount) for booking in booked]) <= limit + 1e-6
+            late = rng.choice(reserved)
+            quota.correct(late, late.amount * rng.random())
+    assert most_in_a_minute([(reservation.at, reservation.amount) for reservation in reserved]) <= limit + 1e-6
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_pace_survives_cancellation(seed):
+def test_a_rate_limiter_survives_cancellation(seed):
     """Those who give up waiting hold up nobody, and take nothing from the limit."""
     rng = seeded(seed)
     loop = VirtualLoop()
-    pace = RateLimiter(RateLimit(30, None), VirtualClock(loop))
+    rate_limiter = RateLimiter(RateLimit(30, None), VirtualClock(loop))
     sent: list[tuple[float, float]] = []
 
     async def call():
         await asyncio.sleep(rng.uniform(0.0, 30.0))
-        await pace.request(Request((Message("user", "x"),)))
+        await rate_limiter.reserve(Request((Message("user", "x"),)))
         sent.append((loop.time(), 1))
 
     async def work():
@@ -139,12 +139,12 @@ def test_a_pace_survives_cancellation(seed):
 def test_a_short_text_does_not_make_long_ones_look_enormous():
     """What a provider puts around a text is not taken for the price of a character."""
     loop = VirtualLoop()
-    pace = RateLimiter(RateLimit(None, 100_000), VirtualClock(loop))
+    rate_limiter = RateLimiter(RateLimit(None, 100_000), VirtualClock(loop))
 
     async def work():
-        booking = await pace.request(Request((Message("user", "x"),)))
-        pace.settle(booking, Usage(30, 5))
-        return await pace.request(Request((Message("user", "x" * 40_000),)))
+        reservation = await rate_limiter.reserve(Request((Message("user", "x"),)))
+        rate_limiter.settle(reservation, Usage(30, 5))
+        return await rate_limiter.reserve(Request((Message("user", "x" * 40_000),)))
 
     assert run_virtually(work(), loop).amount < 15_000
 

@@ -125,9 +125,9 @@ def test_answers_in_hand_are_scored_though_others_wait_at_the_gate_with_the_slot
     assert rig.statuses() == {"s0": "valid"}
 
 
-def test_code_of_the_task_that_a_signal_may_have_disturbed_counts_nothing(tmp_path):
+def test_code_of_the_task_that_a_signal_may_have_interrupted_counts_nothing(tmp_path):
     """A step and a scorer that ran when it came are owed, whatever they came to."""
-    disturbed = State(True)
+    interrupted = State(True)
 
     async def work() -> str:
         await asyncio.sleep(10.0)
@@ -141,7 +141,7 @@ def test_code_of_the_task_that_a_signal_may_have_disturbed_counts_nothing(tmp_pa
 
     async def judge(answer, sample):
         await asyncio.sleep(10.0)
-        return not disturbed.value
+        return not interrupted.value
 
     tasks = [
         Task(name="step", samples=samples(1), solve=by_step, score=scorer(worked)),
@@ -153,7 +153,7 @@ def test_code_of_the_task_that_a_signal_may_have_disturbed_counts_nothing(tmp_pa
     assert rig.ends() == [] and rig.records(ScoreRecord) == []
     assert [step.name for step in rig.records(StepRecord)] == ["generate"]
     assert len(rig.records(AnswerRecord)) == 1
-    disturbed.value = False
+    interrupted.value = False
     assert rig.session().ended.exit_code == 0
     assert sorted(next(iter(end.scores.items())) for end in rig.ends()) == [("judge", 1.0), ("worked", 1.0)]
 

@@ -11,7 +11,8 @@ import pytest
 from durable import pieces, reframed, segment_paths
 from holdfast import ResumeAborted, Sample, Task, evaluate, exact, generate
 from holdfast.engine.opening.start import input_files, planned_contents
-from holdfast.engine.planning.prepared_eval import FreshInputs, prepare
+from holdfast.engine.planning.inputs import FreshInputs
+from holdfast.engine.planning.prepared_eval import prepare_eval
 from holdfast.run import create_run
 from holdfast.spec import load_eval, plain, resolve
 
@@ -226,7 +227,7 @@ def served(world, content: bytes | None) -> None:
     """A run whose model was served by Holdfast: its session record has the digest of serving.yaml."""
     spec = resolve(load_eval(world.write()), "eval.yaml")
     inputs = FreshInputs()
-    prepared = prepare(spec, inputs)
+    prepared = prepare_eval(spec, inputs)
     digest = sha256(content).hexdigest() if content is not None else ""
     contents = replace(planned_contents(spec.name, plain(spec, explicit=True), prepared), serving=digest)
     create_run(world.run_dir, contents, inputs=input_files(prepared, inputs.files)).abandon()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from evals import write_dataset, write_eval
 from holdfast.engine.opening.start import start_run
-from holdfast.engine.planning.plan import KeySet, TrialSequence
+from holdfast.engine.planning.plan import TrialSequence
+from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.run import RunReader, RunSession, SessionContents, open_session, session_record
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import Status, TrialRecord
@@ -37,25 +38,25 @@ def planned_run(
     eval_file: Path, root: Path, end: Callable[[TrialRecord], TrialRecord] | None = None
 ) -> list[TrialRecord]:
     """Begins a run of the eval, in which nothing is carried out; how its trials will have ended."""
-    begun = start_run(resolve(load_eval(eval_file), str(eval_file)), root)
+    started = start_run(resolve(load_eval(eval_file), str(eval_file)), root)
     ends = []
-    for task in begun.prepared.tasks:
-        for cell in TrialSequence(task, "m", KeySet([]), KeySet([])).cells():
-            sample = task.dataset.key(cell.position)
+    for task in started.prepared.tasks:
+        for planned in TrialSequence(task, "m", KeySet([]), KeySet([])).trials():
+            sample = task.dataset.key(planned.position)
             trial = TrialRecord(
-                trial=cell.key,
+                trial=planned.key,
                 attempt=1,
                 status=Status.VALID,
                 task=task.name,
                 model="m",
                 sample=sample,
-                epoch=cell.epoch,
-                axes=dict(cell.axes),
-                scores={"exact": float(cell.position % 3 == 0)},
+                epoch=planned.epoch,
+                axes=dict(planned.axes),
+                scores={"exact": float(planned.position % 3 == 0)},
                 cost=0.25,
             )
             ends.append(end(trial) if end else trial)
-    begun.session.close("interrupted", 130, planned=begun.prepared.planned)
+    started.session.close("interrupted", 130, planned=started.prepared.planned)
     return ends
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.api.run import Run
-from holdfast.engine.execution import Ended, Execution
-from holdfast.engine.opening.complete_run import complete_run
-from holdfast.engine.opening.start import StartedSession, resume_run, start_run
+from holdfast.engine.execution import Execution, SessionOutcome
+from holdfast.engine.opening.complete_run import find_complete_run
+from holdfast.engine.opening.resume import resume_run
+from holdfast.engine.opening.start import StartedSession, start_run
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.errors import ResumeAborted, StorageFailure, UsageError
 from holdfast.run.core.layout import Layout
@@ -70,23 +71,23 @@ async def evaluate_async(
     spec = _eval_of(made, models, name, settings)
     root = Path(run) if run is not None else None
     if root is None or not Layout(root).journal.is_dir():
-        begun = start_run(spec, root, tasks=made, source="Python")
-    elif (complete := complete_run(root, spec, made)) is not None:
-        ended = Ended("completed", int(complete.blocked > 0), complete.planned, complete.planned, 0)
+        started = start_run(spec, root, tasks=made, source="Python")
+    elif (complete := find_complete_run(root, spec, made)) is not None:
+        ended = SessionOutcome("completed", int(complete.blocked > 0), complete.planned, complete.planned, 0)
         return Run.open(root, ended=ended)
     else:
-        begun = resume_run(root, offered=spec, tasks=made)
-    ended = await execute(begun)
+        started = resume_run(root, offered=spec, tasks=made)
+    ended = await execute(started)
     if ended.exit_code == StorageFailure.exit_code:
         raise StorageFailure(ended.warning)
     if ended.exit_code == ResumeAborted.exit_code:
         raise ResumeAborted(ended.warning)
-    return Run.open(begun.root, ended=ended)
+    return Run.open(started.root, ended=ended)
 
 
-async def execute(begun: StartedSession) -> Ended:
-    """Carries out what is owed of a session that has begun, without display."""
-    execution = Execution(begun.session, begun.prepared)
+async def execute(started: StartedSession) -> SessionOutcome:
+    """Carries out what is owed of a session that has started, without display."""
+    execution = Execution(started.session, started.prepared)
     return await execution.run(signals=False)
 
 

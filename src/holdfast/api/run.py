@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import SessionStatus, run_status
-from holdfast.engine.execution import Ended
+from holdfast.engine.execution import SessionOutcome
 from holdfast.journal import IndexRow
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import LargeRecord, RunReader
@@ -25,13 +25,13 @@ from holdfast.run.locate import find_run
 class Run:
     """A run in any state. Everything is read from its journal, and nothing in it is changed."""
 
-    def __init__(self, reader: RunReader, ended: Ended | None = None) -> None:
+    def __init__(self, reader: RunReader, ended: SessionOutcome | None = None) -> None:
         self._reader = reader
         self.ended = ended
         """How the session that this process executed ended, if it did."""
 
     @classmethod
-    def open(cls, path: str | Path, *, ended: Ended | None = None) -> Self:
+    def open(cls, path: str | Path, *, ended: SessionOutcome | None = None) -> Self:
         """Opens the run at `path`, or the one whose name it is part of.
 
         Raises:

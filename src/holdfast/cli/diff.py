@@ -9,8 +9,8 @@ import click
 
 from holdfast.cli.main import print_json
 from holdfast.cli.resume import edited_eval
-from holdfast.engine.opening.resume_plan import Examiner
-from holdfast.engine.opening.start import last_session
+from holdfast.engine.opening.resume_plan import ResumeComparison
+from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.reader import RunReader
@@ -28,8 +28,8 @@ def command(run: str, eval_file: Path, *, as_json: bool) -> int:
     reader = RunReader(find_run(run))
     try:
         last_session(reader)
-        with contextlib.closing(Examiner(reader, offered, None)) as examiner:
-            decision = examiner.compare()
+        with contextlib.closing(ResumeComparison(reader, offered, None)) as comparison:
+            decision = comparison.compare()
     finally:
         reader.close()
     if as_json:

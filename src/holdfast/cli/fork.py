@@ -10,7 +10,7 @@ import click
 from holdfast.cli.main import print_json
 from holdfast.cli.resume import offered_eval, own_eval
 from holdfast.cli.ui.printable import many
-from holdfast.engine.opening.fork import Forked, fork
+from holdfast.engine.opening.fork import ForkSummary, fork_run
 from holdfast.engine.opening.start import default_root
 from holdfast.run.locate import find_run
 
@@ -29,9 +29,9 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
     """
     root = find_run(run)
     spec = offered_eval(root, settings, eval_file) or own_eval(root)
-    begun, told = fork(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
-    finished = sum(1 for _ in begun.session.reader.finished())
-    begun.session.close("forked", finished=finished, planned=told.planned)
+    started, told = fork_run(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
+    finished = sum(1 for _ in started.session.reader.finished())
+    started.session.close("forked", finished=finished, planned=told.planned)
     if as_json:
         print_json(told)
     else:
@@ -39,7 +39,7 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
     return 0
 
 
-def _print(told: Forked) -> None:
+def _print(told: ForkSummary) -> None:
     click.echo(f"{told.run}: {many(told.planned, 'trial')} planned, {told.taken} taken over.")
     if told.rescored:
         click.echo(f"  {told.rescored} taken over with their answers, to be scored again")

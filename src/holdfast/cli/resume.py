@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from holdfast.cli.main import print_json
 from holdfast.cli.ui.execute import carry_out, tell_kept
-from holdfast.engine.opening.complete_run import complete_run
+from holdfast.engine.opening.complete_run import find_complete_run
 from holdfast.engine.opening.remote_run import resume_remote_run, upload_rest
-from holdfast.engine.opening.start import last_session, resume_run
-from holdfast.engine.planning.saved_eval import saved_eval
-from holdfast.engine.trials.reuse import Reuse
+from holdfast.engine.opening.resume import resume_run
+from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.run.core.reader import RunReader
 from holdfast.run.locate import find_run
@@ -35,15 +36,14 @@ def command(run: str, settings: tuple[str, ...], eval_file: Path | None, *, as_j
     return go_on(run if is_url(run) else str(root), offered_eval(root, settings, eval_file), as_json=as_json)
 
 
-def go_on(run: str, offered: EvalSpec | None = None, *, as_json: bool, reuse: Reuse | None = None) -> int:
+def go_on(run: str, offered: EvalSpec | None = None, *, as_json: bool, reuse: ReusableReplies | None = None) -> int:
     """Executes what is owed of a run; where nothing is, says so and opens no session."""
-    complete = complete_run(find_run(run), offered)
+    complete = find_complete_run(find_run(run), offered)
     if complete is None:
-        begun = resume_remote_run(run, offered=offered) if is_url(run) else resume_run(Path(run), offered=offered)
-        begun.reuse = reuse
+        started = resume_remote_run(run, offered=offered) if is_url(run) else resume_run(Path(run), offered=offered)
         if reuse is not None:
-            reuse.leave_out(begun.session.reader)
-        return carry_out(begun, as_json=as_json, resumed=True)
+            reuse.leave_out(started.session.reader)
+        return carry_out(replace(started, reuse=reuse), as_json=as_json, resumed=True)
     if is_url(run):
         upload_rest(run)
     tell_kept(complete.kept, complete.note)

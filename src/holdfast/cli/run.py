@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from holdfast.cli.ui.execute import carry_out
 from holdfast.cli.ui.printable import many
 from holdfast.engine.opening.remote_run import remote_exists, start_remote_run
 from holdfast.engine.opening.start import StartedSession, default_root, plan_entries, start_run
-from holdfast.engine.planning.cost import Forecast, forecast
-from holdfast.engine.planning.prepared_eval import FreshInputs, Prepared, prepare
-from holdfast.engine.trials.reuse import Reuse
+from holdfast.engine.planning.cost import CostBound, cost_bounds
+from holdfast.engine.planning.inputs import FreshInputs
+from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
+from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.locate import find_run
@@ -56,18 +58,17 @@ def command(
         raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
     if dry_run:
         return _dry_run(spec, None if or_resume else run_dir, as_json=as_json)
-    replies = Reuse([find_run(run) for run in reuse]) if reuse else None
+    replies = ReusableReplies([find_run(run) for run in reuse]) if reuse else None
     if or_resume and run_dir is not None and _is_there(run_dir):
         return go_on(run_dir, spec, as_json=as_json, reuse=replies)
     try:
-        begun = _begin(spec, run_dir, eval_file)
+        started = _begin(spec, run_dir, eval_file)
     except UsageError:
         if not (or_resume and run_dir is not None and _is_there(run_dir)):
             raise
         # The same command somewhere else was faster.
         return go_on(run_dir, spec, as_json=as_json, reuse=replies)
-    begun.reuse = replies
-    return carry_out(begun, as_json=as_json, resumed=False)
+    return carry_out(replace(started, reuse=replies), as_json=as_json, resumed=False)
 
 
 def _refuse_foreign(run_dir: str | None) -> None:
@@ -121,8 +122,8 @@ def _dry_run(spec: EvalSpec, run_dir: str | None, *, as_json: bool) -> int:
         refuse_existing(Path(run_dir).absolute())
     inputs = FreshInputs()
     try:
-        prepared = prepare(spec, inputs)
-        expected = forecast(prepared)
+        prepared = prepare_eval(spec, inputs)
+        expected = cost_bounds(prepared)
     finally:
         inputs.close()
     if as_json:
@@ -133,7 +134,7 @@ def _dry_run(spec: EvalSpec, run_dir: str | None, *, as_json: bool) -> int:
     return 0
 
 
-def _print_plan(prepared: Prepared, expected: list[Forecast]) -> None:
+def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
     for task in prepared.tasks:
         axes = f" x {len(task.axes)} variants" if len(task.axes) > 1 else ""
         epochs = f" x {task.epochs} epochs" if task.epochs > 1 else ""
@@ -145,7 +146,7 @@ def _print_plan(prepared: Prepared, expected: list[Forecast]) -> None:
     click.echo(f"{many(prepared.planned, 'trial')} in all; nothing was called or written.")
 
 
-def _told(item: Forecast) -> str:
+def _told(item: CostBound) -> str:
     if item.calls is None or item.most_calls is None:
         return f"{item.model}: as many calls as the task's own code makes"
     cost = "" if item.most_cost is None else f", which would cost about {item.most_cost:.4f}"

@@ -12,7 +12,7 @@ from holdfast.api.run import Run
 from holdfast.cli.main import print_json
 from holdfast.cli.ui.large_records import print_in_pieces, readable
 from holdfast.cli.ui.printable import many, printable
-from holdfast.engine.failure_text import told
+from holdfast.engine.failure_text import failure_line
 from holdfast.errors import UsageError
 from holdfast.run.core.reader import LargeRecord
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, StepRecord, TrialRecord
@@ -56,7 +56,7 @@ def _list(run: Run, limit: int, *, as_json: bool) -> None:
 
 def _line(record: TrialRecord) -> str:
     scores = " ".join(f"{name}={value:g}" for name, value in record.scores.items())
-    error = f" {told(record.error)}" if record.error else ""
+    error = f" {failure_line(record.error)}" if record.error else ""
     attempt = f" (attempt {record.attempt})" if record.attempt > 1 else ""
     where = _where(record)
     return " ".join(f"{record.trial} {record.status.value}{attempt} {where} {scores}{error}".split())[:300]

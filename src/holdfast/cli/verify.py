@@ -33,13 +33,14 @@ def command(run: str, *, deep: bool, as_json: bool) -> int:
 
 
 def _verify_deep(reader: RunReader) -> Verification:
-    from holdfast.engine.opening.planned_grid import Grid, planned_grid  # noqa: PLC0415 - tasks and datasets are needed here only
+    # Tasks and datasets are needed here only.
+    from holdfast.engine.opening.planned_grid import PlannedGrid, grid_of_run  # noqa: PLC0415
 
-    grid: Grid | None = None
+    grid: PlannedGrid | None = None
     note = "No session record is left, so the planned grid is not known."
     if reader.sessions:
         try:
-            grid = planned_grid(reader)
+            grid = grid_of_run(reader)
         except HoldfastError as error:
             note = f"The planned grid could not be made again, so trials were not held against it: {error}"
     deep = RecordCrossCheck(reader, grid)

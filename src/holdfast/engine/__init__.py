@@ -1,1 +1,1 @@
-"""Executing trials: plan, limits, durable steps, retries, signals and progress."""
+"""The engine: from an eval to finished trials. It plans, schedules, calls models, and runs and records trials."""

@@ -1,4 +1,4 @@
-"""A failure in one line: what was raised, what it says, and the line of the task's own code that it comes from."""
+"""A failure in one line: what was raised, its message, and the line of the task's own code that it comes from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 _FOREIGN = (str(Path(__file__).parents[1]), *{sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
-def told(failure: Failure) -> str:
+def failure_line(failure: Failure) -> str:
     """What a person needs to find the mistake; what a model or a limit did has no place in the code."""
     if not failure.traceback:
         return failure.message

@@ -1,7 +1,7 @@
 """Stopping in two stages: the first signal lets calls in flight finish, the second stops at once.
 
-After the first, nothing new begins. What is under way goes on until it is done, but no longer than the grace time.
-What is finished by then is kept; the rest is owed, and none of it is scored.
+After the first, nothing new starts. What is running continues until it is done, but no longer than the grace period.
+What is finished by then is kept; the rest remains to be done, and none of it is scored.
 
 A signal that goes to the whole process group also ends the commands of solvers and scorers. So it is noted the moment
 it arrives, between two bytecodes and whatever the loop is doing, before anything that it ended can be taken for a
@@ -29,23 +29,26 @@ class Interrupt:
         self,
         on_first: Callable[[str], None],
         on_second: Callable[[], None],
-        *,
-        on_note: Callable[[], None] = lambda: None,
-        on_stuck: Callable[[], None] | None = None,
+        on_arrival: Callable[[], None],
     ) -> None:
-        self._on_first, self._on_second = on_first, on_second
-        self._on_note, self._on_stuck = on_note, on_stuck
+        """`on_arrival` is called the moment a signal arrives; the others act on it, in the loop."""
+        self._on_first, self._on_second, self._on_arrival = on_first, on_second, on_arrival
+        self._on_stuck: Callable[[], None] | None = None
         self.exit_code = 0
         self._noted = 0
         self._is_draining = False
         self._installed: list[signal.Signals] = []
 
     @property
-    def has_come(self) -> bool:
+    def has_arrived(self) -> bool:
         return self.exit_code != 0
 
-    def install(self, before: Callable[[], int] = lambda: 0) -> None:
-        """Begins to listen; only the main thread can. A signal that came before is one that comes now."""
+    def install(self, missed: Callable[[], int] = lambda: 0, on_stuck: Callable[[], None] | None = None) -> None:
+        """Starts to listen; only the main thread can.
+
+        `missed` gives the number of a signal that came before, or 0; it is treated as one that comes now.
+        """
+        self._on_stuck = on_stuck
         if threading.current_thread() is not threading.main_thread():
             return
         loop = asyncio.get_running_loop()
@@ -54,28 +57,28 @@ class Interrupt:
             loop.add_signal_handler(number, self.arrive, number)
             signal.signal(number, self._note)
             self._installed.append(number)
-        if missed := before():
-            self._note(missed, None)
-            loop.call_soon(self.arrive, signal.Signals(missed))
+        if early := missed():
+            self._note(early, None)
+            loop.call_soon(self.arrive, signal.Signals(early))
 
     def remove(self) -> None:
-        """Stops acting on signals; a program that is ending because of one goes on taking note."""
+        """Stops acting on signals; a program that is ending because of one still takes note of more."""
         loop = asyncio.get_running_loop()
         while self._installed:
             number = self._installed.pop()
             loop.remove_signal_handler(number)
-            if self.has_come:
+            if self.has_arrived:
                 signal.signal(number, self._note)
 
     @staticmethod
     def ignore() -> None:
-        """From now on signals change nothing: everything is said and done, and the exit code stands."""
+        """From now on signals change nothing: everything is done, and the exit code is final."""
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self.exit_code = self.exit_code or _SIGNALS[signal.Signals(number)]
-        self._on_note()
+        self._on_arrival()
         self._noted += 1
         if self._noted == 2 and self._on_stuck is not None:
             watch = threading.Timer(STUCK_SECONDS, self._on_stuck)

@@ -1,4 +1,4 @@
-"""How a session goes: counts, rate, and what is left, for whoever shows them.
+"""The progress of a session: counts, rate, and what is left, for whoever shows them.
 
 Nothing is counted as finished here before its record was synced.
 """
@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from holdfast.engine.failure_text import told
+from holdfast.engine.failure_text import failure_line
 from holdfast.engine.model_calls.caller import CallCounts, ModelClosed
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.clock import Clock
@@ -28,8 +28,6 @@ class Progress:
     finished_before: int
     counts: CallCounts = field(default_factory=CallCounts)
     finished: int = 0
-    late: int = 0
-    """Of the finished: trials that had ended before and only lacked scores."""
     failed: int = 0
     unfinished: int = 0
     blocked: int = 0
@@ -56,13 +54,13 @@ class Progress:
     def seconds(self) -> float:
         return self.clock.monotonic() - self._began
 
-    def trial_started(self, cell: PlannedTrial) -> None:  # noqa: ARG002 - the observer's signature
+    def trial_started(self, planned: PlannedTrial) -> None:  # noqa: ARG002 - the observer's signature
         self.active += 1
 
-    def trial_left(self, cell: PlannedTrial) -> None:  # noqa: ARG002 - the observer's signature
+    def trial_left(self, planned: PlannedTrial) -> None:  # noqa: ARG002 - the observer's signature
         self.active -= 1
 
-    def trial_ended(self, cell: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
+    def trial_ended(self, planned: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
         """Takes in the end of an attempt, after its record was synced."""
         self.cost += end.cost
         if end.usage is not None:
@@ -71,21 +69,20 @@ class Progress:
             self.retried += 1
             return
         if end.status.is_kept:
-            self._finish(cell, end)
+            self._finish(planned, end)
         elif end.status is Status.FAILED:
             self.failed += 1
         else:
             self.unfinished += 1
         # That a model is closed was said when it happened.
         if end.error is not None and end.error.kind != ModelClosed.kind:
-            self.messages.append(f"{cell.task.name}/{end.sample}: {end.status.value}: {told(end.error)}")
+            self.messages.append(f"{planned.task.name}/{end.sample}: {end.status.value}: {failure_line(end.error)}")
 
-    def _finish(self, cell: PlannedTrial, end: TrialRecord) -> None:
+    def _finish(self, planned: PlannedTrial, end: TrialRecord) -> None:
         self.finished += 1
-        self.late += cell.late
         self.blocked += end.status is Status.BLOCKED
         if end.scores:
-            group = self.by_group.setdefault((cell.task.name, cell.model), [0, 0.0])
+            group = self.by_group.setdefault((planned.task.name, planned.model), [0, 0.0])
             group[0] += 1
             group[1] += next(iter(end.scores.values()))
 
@@ -100,7 +97,7 @@ class Progress:
         return (self.finished - before) / (now - then) if now > then else 0.0
 
     def eta_seconds(self) -> float | None:
-        """How long it will take at this rate; None while nobody can tell."""
+        """How long it will take at this rate; None while that is not known."""
         rate = self.rate()
         left = self.planned - self.done - self.failed - self.unfinished
         return left / rate if rate > 0 else None

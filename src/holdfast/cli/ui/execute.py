@@ -20,7 +20,7 @@ from holdfast.cli.ui.early_signals import early
 from holdfast.cli.ui.printable import many
 from holdfast.cli.ui.progress_display import Display
 from holdfast.cli.ui.streams import mute_if_broken, say
-from holdfast.engine.execution import Ended, Execution
+from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.interrupt import INTERRUPTED, STUCK_SECONDS, TERMINATED, Interrupt
 from holdfast.engine.opening.start import StartedSession
 from holdfast.engine.progress import Progress
@@ -31,31 +31,31 @@ from holdfast.run.fold.remaining_trials import count_remaining, reasons_text, re
 from holdfast.spec.compare import Difference
 
 
-def announce(begun: StartedSession, *, resumed: bool) -> None:
+def announce(started: StartedSession, *, resumed: bool) -> None:
     """Says which run it is, what is finished, and what is owed and why, before the first call."""
-    session = begun.session.record
-    counts = count_remaining(begun.session.reader, begun.prepared.planned)
+    session = started.session.record
+    counts = count_remaining(started.session.reader, started.prepared.planned)
     if not resumed:
-        say(f"Run {begun.place}: {many(counts['owed'], 'trial')} to do.")
+        say(f"Run {started.place}: {many(counts['owed'], 'trial')} to do.")
         return
     changed = "the configuration saved in the run"
-    if begun.decision is not None and begun.decision.changes:
-        changed += f" and {many(len(begun.decision.changes), 'change')}"
-    say(f"Resuming {begun.place} (session {session.number}), with {changed}.")
-    _tell_changes(begun)
-    finished = f"{counts['finished']} of {begun.prepared.planned} trials are finished"
+    if started.decision is not None and started.decision.changes:
+        changed += f" and {many(len(started.decision.changes), 'change')}"
+    say(f"Resuming {started.place} (session {session.number}), with {changed}.")
+    _tell_changes(started)
+    finished = f"{counts['finished']} of {started.prepared.planned} trials are finished"
     say(f"{finished}, {counts['owed']} are owed{reasons_text(remaining_reasons(counts))}.")
-    for note in describe_inconsistencies(begun.session.reader):
+    for note in describe_inconsistencies(started.session.reader):
         say(f"note: {note}")
 
 
-def _tell_changes(begun: StartedSession) -> None:
-    for warning in begun.warnings:
+def _tell_changes(started: StartedSession) -> None:
+    for warning in started.warnings:
         say(f"warning: {warning}")
-    changes = begun.decision.changes if begun.decision else []
+    changes = started.decision.changes if started.decision else []
     for change in changes:
         say(f"  {change.path}: {change_text(change.old, change.new)}")
-    tell_kept(begun.decision.kept if begun.decision else [], begun.note)
+    tell_kept(started.decision.kept if started.decision else [], started.note)
 
 
 def tell_kept(kept: list[Difference], note: str) -> None:
@@ -66,28 +66,28 @@ def tell_kept(kept: list[Difference], note: str) -> None:
         say(f"note: {note}")
 
 
-def carry_out(begun: StartedSession, *, as_json: bool, resumed: bool) -> int:
+def carry_out(started: StartedSession, *, as_json: bool, resumed: bool) -> int:
     """Executes what is owed; the exit code."""
     told = False
 
-    def tell(ended: Ended) -> None:
+    def tell(ended: SessionOutcome) -> None:
         nonlocal told
         if not told:
             told = True
             try:
-                _tell(begun, ended, as_json=as_json)
+                _tell(started, ended, as_json=as_json)
             except OSError as error:
                 # How the run ended is so whether it can be printed or not.
                 mute_if_broken(sys.stdout)
                 say(f"holdfast: how the run ended could not be printed: {error.strerror}. It was: {ended.how}.")
 
-    def give_up(ended: Ended) -> None:
+    def give_up(ended: SessionOutcome) -> None:
         """Ends a program that a task's code holds up; what was acknowledged is safe."""
         tell(ended)
         _leave(ended.exit_code)
 
     async def execute() -> int:
-        ended = await _execute(begun, give_up)
+        ended = await _execute(started, give_up)
         # Told before the loop is closed, for closing it waits for threads that a task may have left.
         tell(ended)
         if ended.exit_code in {INTERRUPTED, TERMINATED}:
@@ -95,32 +95,32 @@ def carry_out(begun: StartedSession, *, as_json: bool, resumed: bool) -> int:
         return ended.exit_code
 
     try:
-        announce(begun, resumed=resumed)
+        announce(started, resumed=resumed)
         return asyncio.run(execute())
     except SystemExit as error:
-        raise _exit_of_a_task(begun, error) from None
+        raise _exit_of_a_task(started, error) from None
     except KeyboardInterrupt:
-        say(f"Stopped before the first call. Go on with: holdfast resume {shlex.quote(begun.place)}")
+        say(f"Stopped before the first call. Go on with: holdfast resume {shlex.quote(started.place)}")
         raise
 
 
-def _exit_of_a_task(begun: StartedSession, error: SystemExit) -> HoldfastError:
+def _exit_of_a_task(started: StartedSession, error: SystemExit) -> HoldfastError:
     """sys.exit in a task of asyncio's ends the loop, and only its exit code would be left to tell."""
     told = HoldfastError(
         f"A task of the eval called sys.exit({error.code!r}), which ended the session.",
-        hint=f"Let it raise an error instead, then go on with: holdfast resume {shlex.quote(begun.place)}",
+        hint=f"Let it raise an error instead, then go on with: holdfast resume {shlex.quote(started.place)}",
     )
     told.exit_code = 1
     return told
 
 
-async def _execute(begun: StartedSession, on_stuck: Callable[[Ended], None]) -> Ended:
-    execution = Execution(begun.session, begun.prepared, reuse=begun.reuse)
-    runner = begun.prepared.spec.runner
+async def _execute(started: StartedSession, on_stuck: Callable[[SessionOutcome], None]) -> SessionOutcome:
+    execution = Execution(started.session, started.prepared, reuse=started.reuse)
+    runner = started.prepared.spec.runner
     asyncio.get_running_loop().set_exception_handler(_stray_handler(execution.progress))
     display = Display(execution.progress, interval=runner.progress_interval, lines=runner.show_progress)
     async with display.shown():
-        return await execution.run(on_stuck=on_stuck, before=lambda: early.number)
+        return await execution.run(on_stuck=on_stuck, missed_signal=lambda: early.number)
 
 
 def _stray_handler(progress: Progress) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
@@ -158,42 +158,42 @@ def end_children() -> None:
                 os.kill(int(child), signal.SIGTERM)
 
 
-def _tell(begun: StartedSession, ended: Ended, *, as_json: bool) -> None:
-    if begun.reuse is not None:
-        say(f"{begun.reuse.taken} replies were taken from other runs.")
+def _tell(started: StartedSession, ended: SessionOutcome, *, as_json: bool) -> None:
+    if started.reuse is not None:
+        say(f"{started.reuse.taken} replies were taken from other runs.")
     if ended.warning:
         say(f"holdfast: {ended.warning}")
     for failure in ended.failures:
         say(f"note: {failure}")
-    if left := _left(begun):
+    if left := _left(started):
         say(f"holdfast: {left}")
     if as_json:
-        print_json(_ended_json(begun, ended))
+        print_json(_ended_json(started, ended))
     else:
-        _tell_end(begun, ended)
+        _tell_end(started, ended)
 
 
-def _left(begun: StartedSession) -> str:
-    uploader = begun.session.uploader
+def _left(started: StartedSession) -> str:
+    uploader = started.session.uploader
     return uploader.left_text() if uploader is not None else ""
 
 
-def _tell_end(begun: StartedSession, ended: Ended) -> None:
+def _tell_end(started: StartedSession, ended: SessionOutcome) -> None:
     if ended.exit_code == 0:
         click.echo(f"Complete: {ended.finished} of {ended.planned} trials.")
-        click.echo(f"See: holdfast report {shlex.quote(begun.place)}")
+        click.echo(f"See: holdfast report {shlex.quote(started.place)}")
         return
     failed = f", {ended.failed} failed" if ended.failed else ""
     failed += f", {ended.unfinished} got no reply" if ended.unfinished else ""
     click.echo(
         f"Stopped ({ended.how}): {ended.finished} of {ended.planned} trials finished, {ended.owed} owed{failed}."
     )
-    click.echo(f"Go on with: holdfast resume {shlex.quote(begun.place)}")
+    click.echo(f"Go on with: holdfast resume {shlex.quote(started.place)}")
 
 
-def _ended_json(begun: StartedSession, ended: Ended) -> dict[str, Any]:
+def _ended_json(started: StartedSession, ended: SessionOutcome) -> dict[str, Any]:
     return {
-        "run": begun.place,
+        "run": started.place,
         "state": "complete" if ended.owed == 0 else "incomplete",
         "how": ended.how,
         "exit_code": ended.exit_code,
@@ -204,5 +204,5 @@ def _ended_json(begun: StartedSession, ended: Ended) -> dict[str, Any]:
         "owed": ended.owed,
         "warning": ended.warning,
         "failures": ended.failures,
-        "not_uploaded": _left(begun),
+        "not_uploaded": _left(started),
     }

@@ -1,1 +1,1 @@
-"""Model calls."""
+"""Calling models: the open models of an eval, their rate limits, retries, and which model it is that replies."""

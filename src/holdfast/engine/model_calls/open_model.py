@@ -1,29 +1,69 @@
-"""The models of an eval, ready to be asked: each opened, at its own pace, and with so many calls at once.
-
-Of one that is reached elsewhere than before it is known which model has replied so far, so that another one's replies
-are not mixed in.
-"""
+"""The models of an eval, open: each with its provider, its rate limit, and a limit on concurrent calls."""
 
 from __future__ import annotations
 
-from holdfast.engine.model_calls.caller import Model
+from dataclasses import dataclass
+
 from holdfast.engine.model_calls.rate_limit import RateLimiter
-from holdfast.engine.model_calls.served_model import replied_before
-from holdfast.engine.planning.prepared_eval import Prepared
+from holdfast.engine.model_calls.served_model import expected_names
+from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.engine.scheduling.slots import Limit
+from holdfast.engine.scheduling.concurrency_limits import Limit
+from holdfast.models.message import Usage
+from holdfast.models.provider import Provider
 from holdfast.run.core.reader import RunReader
+from holdfast.spec import ModelSpec
 
 
-def ready_models(prepared: Prepared, reader: RunReader, clock: Clock) -> dict[str, Model]:
+@dataclass
+class OpenModel:
+    """A model of the eval that can be called, and how its calls have gone in this session."""
+
+    name: str
+    spec: ModelSpec
+    provider: Provider
+    rate_limiter: RateLimiter
+    limit: Limit
+    """How many of its calls may be in flight at once."""
+
+    expected_name: str = ""
+    """Which model the server has to say it is, where it is reached at another address than before."""
+
+    is_other_model: bool = False
+    """Whether the server has said that it is another one."""
+
+    refusal: str = ""
+    """Why this model is disabled for this session, if it is."""
+
+    failing_since: float | None = None
+    """Since when every call has failed; None once one has been answered."""
+
+    has_replied: bool = False
+
+    reported_at: float | None = None
+    """When it was last said that its calls are being retried."""
+
+    def note_failure(self, now: float) -> float:
+        """Takes note of a failed call; since when every call has failed."""
+        self.failing_since = now if self.failing_since is None else self.failing_since
+        return self.failing_since
+
+    def cost_of(self, usage: Usage | None) -> float:
+        price = self.spec.price
+        if price is None or usage is None:
+            return 0.0
+        return (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6
+
+
+def open_models(prepared: PreparedEval, reader: RunReader, clock: Clock) -> dict[str, OpenModel]:
     """The models by name; their providers are opened if they are not open yet."""
-    prepared.open_models()
-    models: dict[str, Model] = {}
-    expected = replied_before(reader, prepared.spec)
+    prepared.open_providers()
+    models: dict[str, OpenModel] = {}
+    expected = expected_names(reader, prepared.spec)
     for name, provider in prepared.providers.items():
-        model = prepared.spec.models[name]
+        spec = prepared.spec.models[name]
         # A model in this machine's memory knows best how many requests it can work on.
-        limit = model.concurrency_limit or getattr(provider, "concurrency_limit", None)
-        pace, level = RateLimiter(model.rate_limit, clock), Limit(name, limit)
-        models[name] = Model(name, model, provider, pace, level, expected=expected.get(name, ""))
+        maximum = spec.concurrency_limit or getattr(provider, "concurrency_limit", None)
+        rate_limiter, limit = RateLimiter(spec.rate_limit, clock), Limit(name, maximum)
+        models[name] = OpenModel(name, spec, provider, rate_limiter, limit, expected.get(name, ""))
     return models

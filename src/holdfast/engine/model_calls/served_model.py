@@ -15,7 +15,7 @@ from holdfast.spec import EvalSpec, ModelSpec
 from holdfast.spec.loading.messages import member
 
 
-class OtherModel(Rejected):
+class UnexpectedModel(Rejected):
     """The server at a new address says that it is another model than the one whose replies are on record."""
 
     def __init__(self, name: str, spec: ModelSpec, expected: str, reply: Reply) -> None:
@@ -28,10 +28,10 @@ class OtherModel(Rejected):
         self.usage = reply.usage
 
 
-def replied_before(reader: RunReader, spec: EvalSpec) -> dict[str, str]:
-    """By model that is reached elsewhere than when it last replied: which model it said it was then.
+def expected_names(reader: RunReader, spec: EvalSpec) -> dict[str, str]:
+    """For each model reached at another address than when it last replied: which model it said it was then.
 
-    The journal is gone through only if an address has ever changed.
+    The journal is read only if an address has ever changed.
     """
     addresses = {session.number: _addresses(session) for session in reader.sessions}
     now = {name: model.base_url for name, model in spec.models.items()}

@@ -1,6 +1,6 @@
-"""A run of which nothing is owed: the gate looks at it like at any other, and no session is opened.
+"""A run in which no trial remains: the gate checks it like any other, and no session is opened.
 
-What it says then is the same as before; only a `config.yaml` that is missing or behind is written again.
+Nothing in it changes; only a `config.yaml` that is missing or out of date is written again.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.engine.opening.examine_live import examine_beside_session
-from holdfast.engine.opening.resume_plan import ResumePlan
-from holdfast.engine.opening.start import last_session
+from holdfast.engine.opening.resume_plan import ResumePlan, plan_resume
+from holdfast.engine.planning.saved_eval import last_session
 from holdfast.engine.trials.history import blocked_trials
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.run.core.config_file import write_config
@@ -24,8 +23,8 @@ from holdfast.storage import take_lease
 from holdfast.tasks import Task
 
 
-class Complete(NamedTuple):
-    """What there is to say of a run of which nothing is owed."""
+class CompleteRun(NamedTuple):
+    """What there is to say of a run in which no trial remains."""
 
     planned: int
     blocked: int
@@ -34,14 +33,14 @@ class Complete(NamedTuple):
     note: str
 
 
-def complete_run(
+def find_complete_run(
     root: Path, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None
-) -> Complete | None:
+) -> CompleteRun | None:
     """What there is to say if every planned trial is finished, and what is offered changes nothing; else None.
 
     Raises:
         NotARun: there is no run at `root`.
-        ResumeAborted: it may not go on with what is offered.
+        ResumeAborted: it cannot be resumed with what is offered.
     """
     reader = RunReader(root)
     try:
@@ -49,31 +48,31 @@ def complete_run(
         finished = reader.finished_count - len(trials_missing_scores(reader))
         if not 0 < planned <= finished:
             return None
-        passage = _examined(reader, offered, tasks)
-        if passage is None:
-            return Complete(planned, blocked_trials(reader), [], "")
-        passage.inputs.close()
-        if passage.decision.changes:
+        plan = _resume_plan(reader, offered, tasks)
+        if plan is None:
+            return CompleteRun(planned, blocked_trials(reader), [], "")
+        plan.inputs.close()
+        if plan.decision.changes:
             return None
-        if passage.note:
-            _write_config(reader)
-        return Complete(planned, blocked_trials(reader), passage.decision.kept, passage.note)
+        if plan.note:
+            _rewrite_config(reader)
+        return CompleteRun(planned, blocked_trials(reader), plan.decision.kept, plan.note)
     finally:
         reader.close()
 
 
-def _examined(reader: RunReader, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> ResumePlan | None:
+def _resume_plan(reader: RunReader, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> ResumePlan | None:
     try:
-        return examine_beside_session(reader, offered, tasks)
+        return plan_resume(reader, offered, tasks)
     except UsageError:
         if offered is not None:
             raise
-        # A task's code or a library is not there any more; the run is complete without it.
+        # A task's code or a library no longer exists here; the run is complete without it.
         return None
 
 
-def _write_config(reader: RunReader) -> None:
-    """Writes the file unless somebody else is at it; it is derived, and the next session writes it."""
+def _rewrite_config(reader: RunReader) -> None:
+    """Writes the file unless another process holds the run; it is derived, and the next session writes it."""
     with contextlib.suppress(OSError, RunHeld, StorageFailure):
         lease = take_lease(reader.fs, reader.layout.root)
         try:

@@ -1,4 +1,4 @@
-"""What the answer and the scores of a trial rest on, in one of the two runs of a fork.
+"""What determines the answer and the scores of a trial, in one of the two runs of a fork.
 
 Two trials with the same identity would get the same answer, apart from chance: the same question in the same words,
 put by the same code to the same model under the same limits, with the same seed.
@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.planning.plan import PlannedTask
-from holdfast.engine.planning.prepared_eval import Prepared
+from holdfast.engine.planning.prepared_eval import PreparedEval
+from holdfast.engine.trials.reuse import model_identity
 from holdfast.run.core.records import TaskCode
-from holdfast.spec import ModelSpec, plain
+from holdfast.spec import plain
 
-_ASKED = {"provider", "model", "generation", "headers", "args"}
 _NO_MATTER_TO_ANSWERS = {"target", "operations"}
 
 
-class ForkedSide:
-    """One of the two runs: its plan, and the code behind its tasks."""
+class TrialIdentities:
+    """The identities of the trials in one of the two runs, from its plan and the code behind its tasks."""
 
-    def __init__(self, prepared: Prepared, code: Mapping[str, TaskCode]) -> None:
+    def __init__(self, prepared: PreparedEval, code: Mapping[str, TaskCode]) -> None:
         self.prepared, self._code = prepared, code
         self._tasks = {task.name: task for task in prepared.tasks}
         self._positions: dict[str, dict[str, int]] = {}
@@ -47,7 +47,8 @@ class ForkedSide:
             msgspec.json.encode(own, order="sorted"),
             self._code[task.name].solver,
             task.dataset.input_digest(position),
-            asked_of(spec.models[model]),
+            model_identity(spec.models[model]),
+            msgspec.json.encode(plain(spec.models[model].generation), order="sorted"),
             spec.seed,
         )
 
@@ -61,13 +62,7 @@ class ForkedSide:
         }
 
     def score_identities(self, task: PlannedTask, position: int) -> dict[str, Any]:
-        """By scorer, everything that determines its judgement of an answer."""
+        """By scorer, everything that determines its score of an answer."""
         code, entry = self._code[task.name], self.prepared.spec.tasks[task.name]
         target = (entry.target, code.settings.get("target"), task.dataset.target_digest(position))
         return {name: (digest, target) for name, digest in code.scorers.items()}
-
-
-def asked_of(model: ModelSpec) -> bytes:
-    """What of a model determines its replies; not where it is reached."""
-    kept = {name: value for name, value in plain(model).items() if name in _ASKED}
-    return msgspec.json.encode(kept, order="sorted")

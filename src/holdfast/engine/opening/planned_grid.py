@@ -1,4 +1,4 @@
-"""The planned grid, made again from a run: every trial key that belongs to it."""
+"""The planned grid of a run, computed again from what the run holds: every trial key that belongs to it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections.abc import Iterator
 
 import msgspec
 
-from holdfast.engine.planning.plan import KeySet, TrialSequence, trial_key
-from holdfast.engine.planning.prepared_eval import Prepared, SavedInputs, build, prepare
+from holdfast.engine.planning.inputs import SavedInputs
+from holdfast.engine.planning.plan import TrialSequence
+from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval, task_of_entry
 from holdfast.engine.planning.saved_eval import saved_eval
+from holdfast.engine.planning.trial_keys import KeySet, trial_key
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord, TrialRecord
 from holdfast.spec import EvalSpec
 from holdfast.tasks import Task
 
 
-class Grid:
+class PlannedGrid:
     """The keys of all planned trials, at ten bytes each."""
 
-    def __init__(self, prepared: Prepared) -> None:
-        self._keys = KeySet(_keys(prepared))
+    def __init__(self, prepared: PreparedEval) -> None:
+        self._keys = KeySet(_planned_keys(prepared))
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -35,28 +37,28 @@ class Grid:
         return "" if trial.trial in self else "it is the result of no planned trial"
 
 
-def _keys(prepared: Prepared) -> Iterator[str]:
+def _planned_keys(prepared: PreparedEval) -> Iterator[str]:
     none = KeySet([])
     for task in prepared.tasks:
         for model in task.models:
-            yield from (cell.key for cell in TrialSequence(task, model, none, none).cells())
+            yield from (planned.key for planned in TrialSequence(task, model, none, none).trials())
 
 
-def planned_grid(reader: RunReader) -> Grid:
+def grid_of_run(reader: RunReader) -> PlannedGrid:
     """The grid of a run, from its last session and the copies of its inputs.
 
     Raises:
-        HoldfastError: the configuration, an input or a task of it is not there any more.
+        HoldfastError: the configuration, an input or a task of it no longer exists.
     """
     session = reader.sessions[-1]
     spec = saved_eval(session)
-    tasks = {name: _as_planned(name, spec, session) for name in spec.tasks}
-    return Grid(prepare(spec, SavedInputs(reader.layout, session.inputs), tasks))
+    tasks = {name: _task_as_planned(name, spec, session) for name in spec.tasks}
+    return PlannedGrid(prepare_eval(spec, SavedInputs(reader.layout, session.inputs), tasks))
 
 
-def _as_planned(name: str, spec: EvalSpec, session: SessionRecord) -> Task:
+def _task_as_planned(name: str, spec: EvalSpec, session: SessionRecord) -> Task:
     """A task that asks for as much as it did in the session, whatever its code asks for now."""
-    task, code = build(name, spec.tasks[name], spec, None), session.code.get(name)
+    task, code = task_of_entry(name, spec.tasks[name], spec, None), session.code.get(name)
     if code is None or not spec.tasks[name].use:
         return task
     return msgspec.structs.replace(task, epochs=code.epochs, limit=code.limit, axes=code.axes)

@@ -1,16 +1,19 @@
-"""Beginning a session of a run in an object store: under the store's lease, from a spool on this machine.
+"""A run in an object store: started or resumed under the store's lease, from a spool on this machine.
 
-The store is probed first: one that ignores conditions on writes could not keep two sessions apart. A resume brings
-home what the spool does not have, and uploads what the store does not have; only then does work begin.
+The store is probed first: one that ignores conditions on writes could not keep two sessions apart. A resume downloads
+what the spool does not have, and uploads what the store does not have; only then does work start.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from holdfast.engine.opening.start import StartedSession, examine_run, resume_run, start_run
+from holdfast.engine.opening.resume import resume_run
+from holdfast.engine.opening.resume_plan import plan_resume_at
+from holdfast.engine.opening.start import StartedSession, start_run
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.run_id import find_run_id
@@ -61,11 +64,11 @@ def start_remote_run(
         undo.callback(lease.release)
         root = spool_root(url)
         uploader = _uploader(UploadSet(store, Layout(root)), spec)
-        begun = start_run(spec, root, tasks=tasks, source=source, writer=WriterOptions(on_sealed=uploader.sealed))
+        started = start_run(spec, root, tasks=tasks, source=source, writer=WriterOptions(on_sealed=uploader.sealed))
         _name_url(root, store)
-        _attach_store(begun, lease, uploader, spec)
+        remote = _attach_store(started, lease, uploader)
         undo.pop_all()
-        return begun
+        return remote
 
 
 def resume_remote_run(
@@ -75,7 +78,7 @@ def resume_remote_run(
 
     Raises:
         NotARun: there is no run.
-        ResumeAborted: it may not go on with what is offered.
+        ResumeAborted: it cannot be resumed with what is offered.
         RunHeld: another session executes it.
         StorageFailure: the store cannot be reached.
         SegmentConflict: trials count only once they are up, and the store holds something else in their place.
@@ -84,25 +87,24 @@ def resume_remote_run(
     store.probe()
     _refuse_other_run(store, spool_root(url))
     view, _ = open_merged_view(url)
-    spec = examine_and_close(view, offered, tasks)
+    spec = _resumed_eval(view, offered, tasks)
     with contextlib.ExitStack() as undo:
         root = spool_root(url)
         lease = RemoteLease(store, above=newest_session(store, root))
         undo.callback(lease.release)
-        brought = _fill_spool(store, root)
+        downloaded = _fill_spool(store, root)
         uploads = UploadSet(store, Layout(root))
-        brought.warnings += _upload_earlier(uploads, spec)
+        warnings = [*downloaded.warnings, *_upload_earlier(uploads, spec)]
         uploader = _uploader(uploads, spec)
         writer = WriterOptions(on_sealed=uploader.sealed)
-        begun = resume_run(root, offered=offered, tasks=tasks, at_least=lease.session, writer=writer)
-        begun.warnings = brought.warnings
-        _attach_store(begun, lease, uploader, begun.prepared.spec)
+        started = resume_run(root, offered=offered, tasks=tasks, at_least=lease.session, writer=writer)
+        remote = _attach_store(started, lease, uploader, warnings)
         undo.pop_all()
-        return begun
+        return remote
 
 
 def upload_rest(url: str) -> None:
-    """Uploads what a spool on this machine has and the store has not; for a run of which nothing is owed.
+    """Uploads what a spool on this machine has and the store has not; for a run in which no trial remains.
 
     Raises:
         RunHeld: a session executes the run.
@@ -128,7 +130,7 @@ def upload_rest(url: str) -> None:
 
 
 def _refuse_other_run(store: ObjectStore, root: Path) -> None:
-    """Raises UsageError if the store holds another run than the spool: they would become one heap."""
+    """Raises UsageError if the store holds another run than the spool: they would be mixed up."""
     layout = Layout(root)
     try:
         here, there = find_run_id(RealFileSystem(), layout), run_id_in_store(store, list_run_objects(store))
@@ -143,7 +145,7 @@ def _refuse_other_run(store: ObjectStore, root: Path) -> None:
 
 
 def _upload_earlier(uploads: UploadSet, spec: EvalSpec) -> list[str]:
-    """Uploads what earlier sessions left in the spool; what a person has to be told."""
+    """Uploads what earlier sessions left in the spool; the warnings for a person."""
     uploads.upload(everything=True)
     if uploads.conflict is None:
         return []
@@ -153,37 +155,40 @@ def _upload_earlier(uploads: UploadSet, spec: EvalSpec) -> list[str]:
 
 
 def _fill_spool(store: ObjectStore, root: Path) -> DownloadedRun:
-    """Brings home what the spool does not have; a spool that was not there is marked as brought home."""
+    """Downloads what the spool does not have; a spool that did not exist is marked as downloaded."""
     remove_partial_downloads(root)
     if not Layout(root).journal.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         Layout(root).recovered.write_text(store.url + "\n", encoding="utf-8")
-        brought = download_run(store, root)
+        downloaded = download_run(store, root)
     else:
         try:
-            brought = download_run(store, root)
+            downloaded = download_run(store, root)
         except NotARun:
             # Its machine was stopped before anything was uploaded, and this is that machine.
-            brought = DownloadedRun()
+            downloaded = DownloadedRun()
     _name_url(root, store)
-    return brought
+    return downloaded
 
 
 def _name_url(root: Path, store: ObjectStore) -> None:
     Layout(root).remote.write_text(store.url + "\n", encoding="utf-8")
 
 
-def examine_and_close(view: Path, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> EvalSpec:
-    passage = examine_run(view, offered, tasks)
-    passage.inputs.close()
-    return passage.decision.spec
+def _resumed_eval(view: Path, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> EvalSpec:
+    """The eval that the next session would run, if the gate lets it."""
+    plan = plan_resume_at(view, offered, tasks)
+    plan.inputs.close()
+    return plan.decision.spec
 
 
 def _uploader(uploads: UploadSet, spec: EvalSpec) -> Uploader:
     return Uploader(uploads, interval=spec.runner.upload_interval)
 
 
-def _attach_store(begun: StartedSession, lease: RemoteLease, uploader: Uploader, spec: EvalSpec) -> None:
-    begun.url = uploader.url
-    counts_when_uploaded = spec.runner.durability == "remote"
-    begun.session.attach_store(StoreCopy(lease, uploader, counts_when_uploaded))
+def _attach_store(
+    started: StartedSession, lease: RemoteLease, uploader: Uploader, warnings: Sequence[str] = ()
+) -> StartedSession:
+    counts_when_uploaded = started.prepared.spec.runner.durability == "remote"
+    started.session.attach_store(StoreCopy(lease, uploader, counts_when_uploaded))
+    return replace(started, url=uploader.url, warnings=warnings)

@@ -1,24 +1,25 @@
-"""Before a resume: what is saved in the run, what is offered now, and the inputs to go on with.
+"""The plan of a resume: what is saved in the run, compared with what is offered now, and the inputs to use.
 
-Datasets are looked at where the eval says they are; a file whose bytes are as they were is not read further. Where
+Datasets are looked up where the eval says they are; a file whose bytes have not changed is not read further. Where
 the file has changed, its samples are compared by key with those that the run has asked about. Where it is gone, the
-run's own copy stands. Nothing in the run is written here.
+run's own copy is used. Nothing in the run is written here.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from holdfast.engine.opening.resumed_inputs import Asking, ResumedInputs, chosen
+from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
-from holdfast.engine.planning.prepared_eval import FreshInputs, SavedInputs, build, input_name
-from holdfast.engine.planning.saved_eval import saved_eval
+from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name
+from holdfast.engine.planning.prepared_eval import task_of_entry
+from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, ResumeAborted
 from holdfast.journal.digest import file_digest
 from holdfast.run.core.config_file import check_config
@@ -30,33 +31,28 @@ from holdfast.spec import DatasetSpec, Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, join
 from holdfast.spec.compare_plain import edited_values
 from holdfast.spec.loading.messages import member
+from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.tasks import Rows, Task, source_files
 from holdfast.tasks.source.task_code import code_of
 
-_CHUNK = 1 << 20
-
 
 def raw_digest(path: Path) -> str:
-    """The digest of a file as it stands; empty if it cannot be read."""
-    found = sha256()
+    """The digest of a file as it is; empty if it cannot be read."""
     try:
         with path.open("rb") as stream:
-            while part := stream.read(_CHUNK):
-                found.update(part)
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:
         return ""
-    return found.hexdigest()
 
 
 class ResumePlan:
-    """What passed the gate: the eval, the inputs and the tasks of the next session."""
+    """What the gate has accepted: the eval, the inputs and the tasks of the next session."""
 
     def __init__(self, decision: Decision, tasks: Mapping[str, Task], inputs: ResumedInputs, note: str) -> None:
         self.decision, self.tasks, self.inputs, self.note = decision, tasks, inputs, note
-        self.code = {name: code_of(task) for name, task in tasks.items()}
 
 
-class Examiner:
+class ResumeComparison:
     """Compares a run with what is offered."""
 
     def __init__(self, reader: RunReader, offered: EvalSpec | None, given: Mapping[str, Task] | None) -> None:
@@ -66,11 +62,11 @@ class Examiner:
         self._offered = offered or self._saved
         self._inputs = ResumedInputs(SavedInputs(reader.layout, self._session.inputs), FreshInputs())
 
-    def examine(self) -> ResumePlan:
-        """What the next session would go on with.
+    def plan(self) -> ResumePlan:
+        """What the next session would use.
 
         Raises:
-            ResumeAborted: the run may not go on with what is offered; nothing was written.
+            ResumeAborted: the run cannot be resumed with what is offered; nothing was written.
         """
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
@@ -83,14 +79,14 @@ class Examiner:
         return ResumePlan(decision, self._tasks, self._inputs, note)
 
     def close(self) -> None:
-        """Lets go of what was read for the comparison."""
+        """Frees what was read for the comparison."""
         self._inputs.close()
 
     def compare(self) -> Decision:
         """Every difference, with its verdict.
 
         Raises:
-            ConfigurationError: a task or a dataset of the eval cannot be had here.
+            ConfigurationError: a task or a dataset of the eval cannot be loaded here.
         """
         joined = join(self._saved, self._offered)
         try:
@@ -98,7 +94,7 @@ class Examiner:
         except ConfigurationError:
             if not any(item.verdict is DriftVerdict.REFUSED for item in joined.differences):
                 raise
-            # What is refused need not even be there.
+            # A refused change need not even exist here.
             return Decision(joined.spec, joined.differences)
 
     def _check_serving(self) -> None:
@@ -111,10 +107,10 @@ class Examiner:
             )
 
     def _decide(self, spec: EvalSpec) -> Decision:
-        made = {name: build(name, spec.tasks[name], spec, self._given.get(name)) for name in spec.tasks}
+        made = {name: task_of_entry(name, spec.tasks[name], spec, self._given.get(name)) for name in spec.tasks}
         code = task_codes(made)
         self._tasks = {name: self._widened(name, task, code[name]) for name, task in made.items()}
-        spec = self._with_what_stands(spec)
+        spec = self._without_reductions(spec)
         before, after, kept = self._compare_rows(spec)
         saved = Snapshot(self._saved, self._session.code, before)
         files = {name: self._changed_files(name, task) for name, task in made.items() if name in self._session.code}
@@ -126,7 +122,7 @@ class Examiner:
         return decision
 
     def _changed_files(self, name: str, task: Task) -> list[str]:
-        """The files behind a task that are not as the run has copied them."""
+        """The files behind a task that differ from the copies in the run."""
         paths = {path for item in (task.solve, *task.scorers) for path in source_files(item)}
         copies = {path: self._session.inputs.get(f"sources/{name}/{path.name}") for path in paths}
         changed = {path.name for path, copy in copies.items() if copy is None or copy.digest != file_digest(path)}
@@ -139,7 +135,7 @@ class Examiner:
         wide = merge_task_sizes(self._session.code[name], code)
         return msgspec.structs.replace(task, epochs=wide.epochs, limit=wide.limit, axes=wide.axes)
 
-    def _with_what_stands(self, spec: EvalSpec) -> EvalSpec:
+    def _without_reductions(self, spec: EvalSpec) -> EvalSpec:
         """The eval without the numbers that would make a task in Python ask for less than before."""
         tasks = dict(spec.tasks)
         for name, entry in self._saved.tasks.items():
@@ -152,41 +148,42 @@ class Examiner:
         return msgspec.structs.replace(spec, tasks=tasks)
 
     def _compare_rows(self, spec: EvalSpec) -> tuple[dict[str, Samples], dict[str, Samples], list[Difference]]:
-        """The samples of the tasks whose datasets have changed, and what is told of datasets that are gone."""
+        """The samples of the tasks whose datasets have changed, and the differences of datasets that are gone."""
         before: dict[str, Samples] = {}
         after: dict[str, Samples] = {}
         kept: list[Difference] = []
-        for source, names in self._sources(spec).items():
-            state = self._changed(source, self._tasks[names[0]])
+        for source, names in self._tasks_by_input(spec).items():
+            state = self._input_state(source, self._tasks[names[0]])
             if state == "gone":
                 path = self._tasks[names[0]].dataset
                 there = Path(path.path).name if isinstance(path, DatasetSpec) else "given"
                 kept += [_dataset_kept(name, there, "not there any more") for name in names]
             elif state == "changed":
-                askings = {name: self._asking(name, spec) for name in names}
+                selections = {name: self._selection(name, spec) for name in names}
                 offered = self._inputs.fresh.rows(source, self._tasks[names[0]])
-                self._inputs.choose(source, list(askings.values()))
-                for name, asking in askings.items():
-                    saved = self._inputs.saved.rows(source, asking.task)
-                    before[name] = asking.samples_before(saved)
-                    after[name] = asking.samples_offered(self._inputs.rows(source, asking.task), offered)
-                    kept += _displaced(name, asking, before[name], offered)
+                self._inputs.choose(source, list(selections.values()))
+                for name, selection in selections.items():
+                    saved = self._inputs.saved.rows(source, selection.task)
+                    before[name] = selection.samples_before(saved)
+                    after[name] = selection.samples_offered(self._inputs.rows(source, selection.task), offered)
+                    kept += _displaced(name, selection, before[name], offered)
         return before, after, kept
 
-    def _sources(self, spec: EvalSpec) -> dict[str, list[str]]:
+    def _tasks_by_input(self, spec: EvalSpec) -> dict[str, list[str]]:
         """The tasks that the run has, by the input that their rows come from."""
         found: dict[str, list[str]] = {}
         for name in self._saved.tasks:
             found.setdefault(input_name(name, spec.tasks[name]), []).append(name)
         return found
 
-    def _asking(self, name: str, spec: EvalSpec) -> Asking:
+    def _selection(self, name: str, spec: EvalSpec) -> SampleSelection:
         entry, code = self._saved.tasks[name], self._session.code.get(name)
         own = code.limit if code and entry.use else None
-        return Asking(self._tasks[name], entry, own if entry.limit is None else entry.limit, spec.tasks[name])
+        limit = own if entry.limit is None else entry.limit
+        return SampleSelection(self._tasks[name], entry, limit, spec.tasks[name])
 
-    def _changed(self, source: str, task: Task) -> str:
-        """Whether the rows of an input are other ones than those in the run: "same", "changed" or "gone"."""
+    def _input_state(self, source: str, task: Task) -> str:
+        """How the rows of an input compare with those in the run: "same", "changed" or "gone"."""
         saved = self._session.inputs[source]
         if isinstance(task.dataset, DatasetSpec):
             raw = raw_digest(Path(task.dataset.path))
@@ -196,23 +193,23 @@ class Examiner:
         return "same" if rows.digest == saved.digest else "changed"
 
     def _check_growth(self, decision: Decision) -> None:
-        """Looks whether the samples can be asked and judged by whatever has been added."""
+        """Checks that the samples can be asked and scored by whatever has been added."""
         grown = [item.path for item in decision.differences if item.verdict is DriftVerdict.GROWN]
         for name, task in self._tasks.items():
             place = member("tasks", name)
             if any(path == place or path.startswith(f"{place}.") for path in grown):
                 entry = decision.spec.tasks[name]
                 rows = self._inputs.rows(input_name(name, entry), task)
-                task.check(chosen(task, rows, entry.limit, entry.sample_ids))
+                task.check(select_samples(task, rows, entry.limit, entry.sample_ids))
 
 
 def _dataset_kept(task: str, old: str, new: str) -> Difference:
     return Difference(f"tasks.{task}.dataset", Drift.ADDITIVE, old, new, DriftVerdict.KEPT)
 
 
-def _displaced(task: str, asking: Asking, before: Samples, offered: Rows) -> list[Difference]:
-    """What is told where other samples would be chosen now, though those that were asked about are still there."""
-    chosen = asking.keys_now(offered)
+def _displaced(task: str, selection: SampleSelection, before: Samples, offered: Rows) -> list[Difference]:
+    """The difference where other samples would be chosen now, though those that were asked about still exist."""
+    chosen = selection.keys_now(offered)
     others = [key for key in before.asked if key not in chosen]
     if not chosen or not others or len(chosen) < len(before.asked):
         return []
@@ -232,3 +229,41 @@ def edited_places(data: Any, config: dict[str, Any]) -> list[str]:
 def task_codes(tasks: Mapping[str, Task]) -> dict[str, TaskCode]:
     """The code behind every task."""
     return {name: code_of(task) for name, task in tasks.items()}
+
+
+def plan_resume(
+    reader: RunReader, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None
+) -> ResumePlan:
+    """The plan of a resume, while another session may be working on the run; writes nothing into the run.
+
+    Between two reads the other session may have recorded a change and rewritten `config.yaml`. What looks like
+    tampering is then only news: the run is compared again, or reported as held.
+
+    Raises:
+        NotARun: no session record is left.
+        ResumeAborted: the run cannot be resumed with what is offered.
+        RunHeld: another session executes it, and its work cannot be told from a change.
+    """
+    last_session(reader)
+    while True:
+        count = len(reader.sessions)
+        try:
+            return ResumeComparison(reader, offered, tasks).plan()
+        except ResumeAborted:
+            if (holder := find_holder(reader.fs, reader.layout.root)) is not None:
+                raise run_held(reader.layout.root, holder) from None
+            reader.refresh()
+            if len(reader.sessions) == count:
+                raise
+
+
+def plan_resume_at(root: Path, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> ResumePlan:
+    """As `plan_resume`, of the run in `root`.
+
+    Raises:
+        NotARun: there is no run, or no session record is left.
+        ResumeAborted: the run cannot be resumed with what is offered.
+        RunHeld: another session executes it and has changed it meanwhile.
+    """
+    with contextlib.closing(RunReader(root)) as reader:
+        return plan_resume(reader, offered, tasks)

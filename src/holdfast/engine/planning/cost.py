@@ -1,19 +1,23 @@
-"""What an eval will call and cost at the most, before anything is called.
+"""What an eval may cost: at the most, before anything is called; and likely, by what trials have taken so far.
 
-A declarative task asks once in every attempt. How often a solver in Python asks is its own matter, and is not guessed.
-Tokens of a prompt are guessed by its length; a reply is taken to be as long as `max_tokens` allows, so where that is
-missing there is no bound, and none is told.
+A declarative task asks once in every attempt. How often a solver in Python asks is up to its code, and is not guessed.
+Tokens of a prompt are guessed by its length; a reply is taken to be as long as `max_tokens` allows, so without that
+there is no bound, and none is given.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 import msgspec
 
-from holdfast.engine.planning.plan import PlannedTask
-from holdfast.engine.planning.prepared_eval import Prepared
-from holdfast.spec import ModelSpec
+from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
+from holdfast.engine.planning.prepared_eval import PreparedEval
+from holdfast.models.message import Usage
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import KEPT, decode_summary
+from holdfast.spec import EvalSpec, ModelSpec
 from holdfast.tasks.solver import Generate
 
 _CHARACTERS_OF_A_TOKEN = 3.0
@@ -21,8 +25,8 @@ _SAMPLED = 200
 """How many samples of a task are looked at for the length of its prompts."""
 
 
-class Forecast(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The calls and the cost of one task on one model."""
+class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The calls and the cost of one task on one model, at the most."""
 
     task: str
     model: str
@@ -35,34 +39,65 @@ class Forecast(msgspec.Struct, frozen=True, omit_defaults=True):
     """What those would cost, with replies as long as they may be; None without a price, `max_tokens`, or a count."""
 
 
-def forecast(prepared: Prepared) -> list[Forecast]:
+def cost_bounds(prepared: PreparedEval) -> list[CostBound]:
     """One for every task and model of a plan."""
     return [
-        _of(task, name, prepared.spec.models[name]) for task in prepared.tasks for name in task.models if task.planned
+        _bound(task, name, prepared.spec.models[name])
+        for task in prepared.tasks
+        for name in task.models
+        if task.planned
     ]
 
 
-def _of(task: PlannedTask, name: str, model: ModelSpec) -> Forecast:
+def _bound(task: PlannedTask, name: str, model: ModelSpec) -> CostBound:
     trials = task.planned_by_model
     if not isinstance(task.task.solve, Generate):
-        return Forecast(task.name, name, trials)
+        return CostBound(task.name, name, trials)
     most = trials * (task.max_retries + 1)
     cost = _cost_of_a_call(task, task.task.solve, model)
-    return Forecast(task.name, name, trials, trials, most, None if cost is None else most * cost)
+    return CostBound(task.name, name, trials, trials, most, None if cost is None else most * cost)
 
 
 def _cost_of_a_call(task: PlannedTask, solver: Generate, model: ModelSpec) -> float | None:
     longest = solver.generation.get("max_tokens", model.generation.max_tokens)
     if model.price is None or longest is None:
         return None
-    lengths = list(_lengths(task, solver))
+    lengths = list(_prompt_lengths(task, solver))
     asked = sum(lengths) / len(lengths) / _CHARACTERS_OF_A_TOKEN
     return (asked * model.price.input + float(longest) * model.price.output) / 1e6
 
 
-def _lengths(task: PlannedTask, solver: Generate) -> Iterator[int]:
+def _prompt_lengths(task: PlannedTask, solver: Generate) -> Iterator[int]:
     """How many characters are sent for some samples, evenly spread over the dataset."""
     stride = max(len(task.dataset) // _SAMPLED, 1)
     for position in range(0, len(task.dataset), stride):
         for axes in task.axes:
             yield sum(len(message.content) for message in solver.messages(task.dataset[position], axes))
+
+
+class CostEstimate:
+    """The likely cost of the remaining trials: by the tokens that trials of a run have taken, at the new prices."""
+
+    def __init__(self, reader: RunReader, spec: EvalSpec) -> None:
+        self._prices = {name: model.price for name, model in spec.models.items()}
+        self._used: defaultdict[str, Usage] = defaultdict(Usage)
+        self._trials: defaultdict[str, int] = defaultdict(int)
+        for row in reader.index.rows("trial"):
+            summary = decode_summary(row.data or b"")
+            if row.flag == KEPT and summary.usage is not None:
+                self._count(summary.task, summary.usage)
+                self._count("", summary.usage)
+        self.cost = 0.0
+
+    def _count(self, task: str, usage: Usage) -> None:
+        self._used[task] += usage
+        self._trials[task] += 1
+
+    def add(self, planned: PlannedTrial) -> None:
+        """Adds one trial: as much as those of its task have taken or, if the task is new, as those of the run."""
+        price = self._prices[planned.model]
+        task = planned.task.name if planned.task.name in self._trials else ""
+        if price is None or not self._trials.get(task):
+            return
+        used, count = self._used[task], self._trials[task]
+        self.cost += (used.input_tokens * price.input + used.output_tokens * price.output) / count / 1e6

@@ -1,15 +1,29 @@
-"""The eval that a session of a run was carrying out, from its record."""
+"""The eval that is saved in a run, in the record of its last session."""
 
 from __future__ import annotations
 
 from holdfast.engine.planning.earlier_runs import with_present_names
-from holdfast.errors import ConfigurationError, ResumeAborted
+from holdfast.errors import ConfigurationError, NotARun, ResumeAborted
+from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord
 from holdfast.spec import EvalSpec, resolve, typed_eval
 
 
+def last_session(reader: RunReader) -> SessionRecord:
+    """The newest session record that survives.
+
+    Raises:
+        NotARun: none does.
+    """
+    if not reader.sessions:
+        raise NotARun(
+            f"No session record is left in {reader.layout.root}.", hint="`holdfast verify` names what is lost."
+        )
+    return reader.sessions[-1]
+
+
 def saved_eval(session: SessionRecord) -> EvalSpec:
-    """The eval that a session was carrying out.
+    """The eval that a session was running.
 
     Raises:
         ResumeAborted: it cannot be understood by this version.

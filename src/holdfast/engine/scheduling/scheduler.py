@@ -5,84 +5,53 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from holdfast.engine.planning.plan import PlannedTrial
-from holdfast.engine.scheduling.slots import Limit, SlotPool
+from holdfast.engine.scheduling.concurrency_limits import Limit
+from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 
 _END_SECONDS = 5.0
-RunTrial = Callable[[PlannedTrial, "SlotGrant"], Coroutine[Any, Any, None]]
+TrialT = TypeVar("TrialT")
+"""What is started. The scheduler hands it on and never looks into it."""
+RunTrial = Callable[[TrialT, SlotGrant], Coroutine[Any, Any, None]]
 
 
-class SlotGrant:
-    """The slots that a trial holds; it may change them when it changes its stage."""
+class TrialQueue(Generic[TrialT]):
+    """The trials of one task and model, and the slots that one of them needs to start.
 
-    __slots__ = ("_slots", "levels")
+    `active` bounds those that have started and not ended.
+    """
 
-    def __init__(self, slots: SlotPool, levels: tuple[Limit, ...]) -> None:
-        self._slots, self.levels = slots, levels
-
-    async def change(self, levels: tuple[Limit, ...]) -> None:
-        """Gives everything back, then waits for the slots of another stage; fewer of the same are there at once."""
-        if levels == self.levels:
-            return
-        if all(level in self.levels for level in levels):
-            spare = [level for level in self.levels if level not in levels]
-            self.levels = levels
-            self._slots.give(spare)
-            return
-        self.give()
-        await self._slots.take(levels)
-        self.levels = levels
-
-    def hand_over(self, level: Limit) -> bool:
-        """Whether there is a slot of this level here for a call of the trial, whose it is from then on."""
-        if level not in self.levels:
-            return False
-        self.levels = tuple(other for other in self.levels if other is not level)
-        return True
-
-    def give(self) -> None:
-        levels, self.levels = self.levels, ()
-        if levels:
-            self._slots.give(levels)
+    def __init__(self, trials: Iterator[TrialT], limits: tuple[Limit, ...], active: Limit, model: str = "") -> None:
+        self.trials, self.active, self.model = trials, active, model
+        self.limits, self.needed = limits, (*limits, active)
 
 
-class TrialQueue:
-    """A lane's trials, and the slots that one of them needs to begin; `active` bounds those begun and not ended."""
+class Scheduler(Generic[TrialT]):
+    """Runs all trials of all queues."""
 
-    def __init__(
-        self, cells: Iterator[PlannedTrial], levels: tuple[Limit, ...], active: Limit, model: str = ""
-    ) -> None:
-        self.cells, self.active, self.model = cells, active, model
-        self.levels, self.needed = levels, (*levels, active)
-
-
-class Scheduler:
-    """Carries out all trials of all lanes."""
-
-    def __init__(self, whole: Limit) -> None:
-        """`whole` is a level that every trial needs: while it is full no lane has to be asked."""
-        self._whole = whole
+    def __init__(self, run_limit: Limit) -> None:
+        """Every trial needs a slot of `run_limit`: while it is full no queue has to be asked."""
+        self._run_limit = run_limit
         self._wake = asyncio.Event()
         self.slots = SlotPool(self._wake.set)
-        self._lanes: deque[TrialQueue] = deque()
+        self._queues: deque[TrialQueue[TrialT]] = deque()
         self.tasks: set[asyncio.Task[None]] = set()
         self._stopped = self._has_dropped = False
         self._error: BaseException | None = None
 
-    def add(self, lane: TrialQueue) -> None:
-        self._lanes.append(lane)
+    def add(self, queue: TrialQueue[TrialT]) -> None:
+        self._queues.append(queue)
 
     @property
-    def is_through(self) -> bool:
-        """Whether every lane has been gone through to its end."""
-        return not self._lanes and not self._has_dropped
+    def is_exhausted(self) -> bool:
+        """Whether every queue was read to its end."""
+        return not self._queues and not self._has_dropped
 
-    def drop(self, model: str) -> None:
+    def drop_model(self, model: str) -> None:
         """Starts no more trials of a model."""
         self._has_dropped = True
-        self._lanes = deque(lane for lane in self._lanes if lane.model != model)
+        self._queues = deque(queue for queue in self._queues if queue.model != model)
         self._wake.set()
 
     def stop(self) -> None:
@@ -91,7 +60,7 @@ class Scheduler:
         self._wake.set()
 
     def cancel(self) -> None:
-        """Stops everything that is under way."""
+        """Stops everything that is running."""
         self.stop()
         for task in self.tasks:
             task.cancel()
@@ -102,50 +71,50 @@ class Scheduler:
         if self.tasks:
             await asyncio.wait(self.tasks, timeout=_END_SECONDS)
 
-    async def run(self, carry: RunTrial) -> None:
-        """Carries trials out; returns once nothing is under way and nothing more is to start.
+    async def run(self, run_trial: RunTrial[TrialT]) -> None:
+        """Runs trials; returns once none is running and no more are to start.
 
         Raises:
-            StorageFailure: a trial met the end of the journal; everything else has been stopped.
+            StorageFailure: a trial could not be recorded; everything else has been stopped.
         """
         while True:
             self._wake.clear()
             if not self._stopped:
-                self._admit(carry)
-            if not self.tasks and (self._stopped or not self._lanes):
+                self._admit(run_trial)
+            if not self.tasks and (self._stopped or not self._queues):
                 break
             await self._wake.wait()
         if self._error is not None:
             raise self._error
 
-    def _admit(self, carry: RunTrial) -> None:
-        """Starts one trial of each lane in turn until none has room."""
+    def _admit(self, run_trial: RunTrial[TrialT]) -> None:
+        """Starts one trial of each queue in turn until none has room."""
         blocked = 0
-        while blocked < len(self._lanes) and not self._whole.is_full:
-            lane = self._lanes[0]
-            if not self.slots.try_take(lane.needed):
+        while blocked < len(self._queues) and not self._run_limit.is_full:
+            queue = self._queues[0]
+            if not self.slots.try_acquire(queue.needed):
                 blocked += 1
-                self._lanes.rotate(-1)
+                self._queues.rotate(-1)
                 continue
-            cell = next(lane.cells, None)
-            if cell is None:
-                self._lanes.popleft()
-                for level in lane.needed:
-                    level.taken -= 1
+            trial = next(queue.trials, None)
+            if trial is None:
+                self._queues.popleft()
+                for limit in queue.needed:
+                    limit.in_use -= 1
                 continue
             blocked = 0
-            self._lanes.rotate(-1)
-            self._start(cell, lane, carry)
+            self._queues.rotate(-1)
+            self._start(trial, queue, run_trial)
 
-    def _start(self, cell: PlannedTrial, lane: TrialQueue, carry: RunTrial) -> None:
-        ticket = SlotGrant(self.slots, lane.levels)
-        task = asyncio.get_running_loop().create_task(carry(cell, ticket))
+    def _start(self, trial: TrialT, queue: TrialQueue[TrialT], run_trial: RunTrial[TrialT]) -> None:
+        grant = SlotGrant(self.slots, queue.limits)
+        task = asyncio.get_running_loop().create_task(run_trial(trial, grant))
         self.tasks.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
             self.tasks.discard(task)
-            lane.active.taken -= 1
-            ticket.give()
+            queue.active.in_use -= 1
+            grant.release()
             if not task.cancelled() and (error := task.exception()) is not None:
                 self._fail(error)
             self._wake.set()
@@ -153,7 +122,7 @@ class Scheduler:
         task.add_done_callback(ended)
 
     def _fail(self, error: BaseException) -> None:
-        """A trial ended with what is no outcome of a trial: the session cannot go on."""
+        """A trial ended with something that is no outcome of a trial: the session cannot continue."""
         if self._error is None:
             self._error = error
             self.cancel()

@@ -1,1 +1,1 @@
-"""Trials."""
+"""Running one trial: its attempts, its durable steps and conversation, and what is on record of it."""

@@ -1,7 +1,7 @@
-"""The one place where any exception of foreign code is caught: solvers, scorers and steps belong to the user.
+"""The one place where every exception of the user's code is caught: of solvers, scorers and steps.
 
-What they raise becomes a value, with a traceback that begins in their own file, and is judged by its kind: an error
-of the task is an attempt that failed; an error of the infrastructure is work that is still owed.
+What they raise becomes a value, with a traceback that begins in their own file, and is judged by its kind: after an
+error of the task the attempt has failed; after an error of the infrastructure the trial remains to be done.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LimitReached(Exception):  # noqa: N818 - reads as a sentence where it is r
 
 
 class Outcome:
-    """How foreign code ended: with a value, or with an error of a kind."""
+    """How the user's code ended: with a value, or with an error of a kind."""
 
     __slots__ = ("error", "value")
 
@@ -69,8 +69,12 @@ class Outcome:
         """The error as it is recorded."""
         error = _innermost(self.error) or RuntimeError("unknown")
         if isinstance(error, ModelError | LimitReached):
-            return Failure(kind=getattr(error, "kind", "limit"), message=_text(error))
-        return Failure(kind=type(error).__name__, message=_text(error), traceback=_told(_own_traceback(error)))
+            return Failure(kind=getattr(error, "kind", "limit"), message=_error_text(error))
+        return Failure(
+            kind=type(error).__name__,
+            message=_error_text(error),
+            traceback=_recordable(_own_traceback(error))[-_TRACEBACK_CHARACTERS:],
+        )
 
 
 def _innermost(error: BaseException | None) -> BaseException | None:
@@ -81,7 +85,7 @@ def _innermost(error: BaseException | None) -> BaseException | None:
     return next((leaf for leaf in leaves if isinstance(leaf, ModelError | LimitReached)), leaves[0])
 
 
-def _text(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as broken:  # noqa: BLE001 - an exception of the task's own may fail even at this
@@ -98,17 +102,14 @@ def _own_traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, first or error.__traceback__))
 
 
-def _told(text: str) -> str:
-    return _recordable(text)[-_TRACEBACK_CHARACTERS:]
-
-
 def _recordable(text: str) -> str:
     recordable: str = encodable(known.redact(text))
     return recordable
 
 
 async def guard(work: Awaitable[T]) -> Outcome:
-    """Awaits foreign code; its exceptions come back as a value. Cancellation and the end of the journal pass through.
+    """Awaits the user's code; its exceptions come back as a value. Cancellation and the end of the journal pass
+    through.
 
     Raises:
         StorageFailure: nothing more can be recorded.
@@ -128,13 +129,13 @@ async def guard(work: Awaitable[T]) -> Outcome:
         return Outcome(error=error)
 
 
-async def guard_thread(function: Callable[..., object], *args: object) -> Outcome:
-    """Calls foreign code in a thread of its own, which a session that ends does not wait for."""
+async def guard_in_thread(function: Callable[..., object], *args: object) -> Outcome:
+    """Calls the user's code in a thread of its own, which a session that ends does not wait for."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Outcome] = loop.create_future()
     context = contextvars.copy_context()
 
-    def tell(outcome: Outcome) -> None:
+    def deliver(outcome: Outcome) -> None:
         if not done.done():
             done.set_result(outcome)
 
@@ -144,7 +145,7 @@ async def guard_thread(function: Callable[..., object], *args: object) -> Outcom
         except BaseException as error:  # noqa: BLE001 - the boundary; nobody else is there to notice
             outcome = Outcome(error=error)
         with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
-            loop.call_soon_threadsafe(tell, outcome)
+            loop.call_soon_threadsafe(deliver, outcome)
 
     threading.Thread(target=work, name="holdfast-step", daemon=True).start()
     return await done

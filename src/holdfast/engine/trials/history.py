@@ -1,8 +1,8 @@
 """What is on record of an unfinished trial: where the next attempt begins.
 
-The attempt that was interrupted goes on: its steps are replayed, its answer and scores stand. An attempt that failed
-through the task's own fault is over: the next one begins anew, except that an answer it had come to is kept, with the
-scores it got, so that nothing is paid twice only because a scorer broke.
+An attempt that was interrupted continues: its steps are replayed, its answer and scores are kept. An attempt that
+failed by an error of the task is over: the next one begins anew, except that an answer it had reached is kept, with
+the scores it got, so that nothing is paid twice only because a scorer broke.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from holdfast.engine.planning.plan import KeySet
+from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import KEPT, AnswerRecord, ScoreRecord, Status, StepRecord, TrialRecord, decode_summary
 
@@ -19,8 +19,8 @@ T = TypeVar("T", StepRecord, AnswerRecord, ScoreRecord, TrialRecord)
 
 
 @dataclass
-class Past:
-    """Where an attempt begins."""
+class AttemptState:
+    """An attempt as far as it is on record."""
 
     attempt: int = 1
     steps: list[StepRecord] = field(default_factory=list)
@@ -29,39 +29,39 @@ class Past:
     end: TrialRecord | None = None
 
 
-class History:
-    """The records of the trials that are neither untouched nor finished."""
+class TrialHistory:
+    """The records of the trials that were started and are not finished."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
-        self.touched = KeySet(reader.index.open_keys())
+        self.started = KeySet(reader.index.open_keys())
 
-    def of(self, key: str) -> Past:
+    def next_attempt(self, key: str) -> AttemptState:
         """Where the next attempt at this trial begins."""
-        if bytes.fromhex(key) not in self.touched:
-            return Past()
+        if bytes.fromhex(key) not in self.started:
+            return AttemptState()
         steps = self._records(StepRecord, "step", key)
         answers = self._records(AnswerRecord, "answer", key)
         scores = self._records(ScoreRecord, "score", key)
         ends = self._records(TrialRecord, "trial", key)
         attempt = max(_attempts(steps) + _attempts(answers) + _attempts(scores) + _attempts(ends), default=1)
-        # An answer once come to serves every later attempt.
+        # An answer, once reached, serves every later attempt.
         answer = max(answers, key=lambda record: record.attempt, default=None)
-        judged = {score.scorer: score for score in scores if score.error is None} if answer else {}
+        scored = {score.scorer: score for score in scores if score.error is None} if answer else {}
         if any(end.status is Status.FAILED and end.attempt == attempt for end in ends):
-            return Past(attempt + 1, [], answer, judged)
-        return Past(attempt, [step for step in steps if step.attempt == attempt], answer, judged)
+            return AttemptState(attempt + 1, [], answer, scored)
+        return AttemptState(attempt, [step for step in steps if step.attempt == attempt], answer, scored)
 
-    def whole(self, key: str) -> Past:
+    def counting_attempt(self, key: str) -> AttemptState:
         """Everything of the attempt that counts: the one whose end is kept, or else the newest."""
         end = self._counting_end(key)
         if end is None:
-            return self.of(key)
-        kept = self.kept(key)
+            return self.next_attempt(key)
+        kept = self.answer_and_scores(key)
         steps = [step for step in self._records(StepRecord, "step", key) if step.attempt == kept.attempt]
-        return Past(kept.attempt, steps, kept.answer, kept.scores, end)
+        return AttemptState(kept.attempt, steps, kept.answer, kept.scores, end)
 
-    def kept(self, key: str) -> Past:
+    def answer_and_scores(self, key: str) -> AttemptState:
         """The attempt whose end counts, with its answer and its scores."""
         end = self._counting_end(key)
         attempt = end.attempt if end is not None else 1
@@ -69,7 +69,7 @@ class History:
         scores = {
             record.scorer: record for record in self._records(ScoreRecord, "score", key) if record.value is not None
         }
-        return Past(attempt, [], max(answers, key=lambda record: record.attempt, default=None), scores)
+        return AttemptState(attempt, [], max(answers, key=lambda record: record.attempt, default=None), scores)
 
     def _counting_end(self, key: str) -> TrialRecord | None:
         """The final record that counts: the first of the newest session that has one."""
@@ -84,7 +84,7 @@ class History:
 
 
 def blocked_trials(reader: RunReader) -> int:
-    """How many attempts ended because a content policy stepped in; such a trial is kept, and is no valid one."""
+    """How many attempts ended because a content policy stepped in; such a trial is kept, and is not valid."""
     rows = reader.index.rows("trial")
     return sum(decode_summary(row.data or b"").status == Status.BLOCKED.value for row in rows)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.engine.planning.saved_eval import saved_eval
+from holdfast.engine.trials.steps import fingerprint_in_key
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader
@@ -22,7 +23,7 @@ from holdfast.run.core.records import StepRecord
 from holdfast.spec import ModelSpec, plain
 
 
-def asked_of(model: ModelSpec) -> bytes:
+def model_identity(model: ModelSpec) -> bytes:
     """What makes two models the same one: who serves it, its name and the provider's options; not where it is
     reached.
     """
@@ -30,14 +31,14 @@ def asked_of(model: ModelSpec) -> bytes:
     return msgspec.json.encode(kept, order="sorted")
 
 
-class Reuse:
+class ReusableReplies:
     """The replies of other runs, on disk, by model and request."""
 
     def __init__(self, runs: Sequence[Path]) -> None:
         """Reads the replies of these runs.
 
         Raises:
-            NotARun: one of them is none.
+            NotARun: there is no run at one of the paths.
         """
         # A private file of SQLite's own, gone when it is closed: replies of large runs do not fit into memory.
         self._db = sqlite3.connect("")
@@ -46,27 +47,27 @@ class Reuse:
             " UNIQUE (model, fingerprint, run, at, seconds))"
         )
         for run in runs:
-            self._read(run)
+            self._add_run(run)
         self.taken = 0
 
-    def _read(self, run: Path) -> None:
+    def _add_run(self, run: Path) -> None:
         with contextlib.closing(RunReader(run)) as reader:
-            for model, step, line in _replies(reader):
+            for model, step, line in _recorded_replies(reader):
                 # A reply that several of the runs have taken over from one is still one draw.
-                row = (*_identity(model, step, reader.run.hex()), line)
+                row = (*_reply_identity(model, step, reader.run.hex()), line)
                 self._db.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def leave_out(self, reader: RunReader) -> None:
         """Leaves out the replies that earlier sessions of a run have taken."""
-        for model, step, _ in _replies(reader):
+        for model, step, _ in _recorded_replies(reader):
             if step.source:
                 query = "DELETE FROM replies WHERE model = ? AND fingerprint = ? AND run = ? AND at = ? AND seconds = ?"
-                self._db.execute(query, _identity(model, step, ""))
+                self._db.execute(query, _reply_identity(model, step, ""))
 
     def take(self, model: ModelSpec, fingerprint: str) -> StepRecord | None:
         """A recorded reply to this request that was not used yet; its `source` names the run it is from."""
         query = "SELECT rowid, line, run FROM replies WHERE model = ? AND fingerprint = ? ORDER BY rowid LIMIT 1"
-        found = self._db.execute(query, (asked_of(model), fingerprint)).fetchone()
+        found = self._db.execute(query, (model_identity(model), fingerprint)).fetchone()
         step = decode(found[1]) if found is not None else None
         if not isinstance(step, StepRecord):
             return None
@@ -75,13 +76,13 @@ class Reuse:
         return msgspec.structs.replace(step, source=found[2])
 
 
-def _replies(reader: RunReader) -> Iterator[tuple[bytes, StepRecord, bytes]]:
-    """Every reply of a model that is on record: what the model is, the step, and its line."""
+def _recorded_replies(reader: RunReader) -> Iterator[tuple[bytes, StepRecord, bytes]]:
+    """Every reply of a model that is on record: the model's identity, the step, and its line."""
     if not reader.sessions:
         raise ConfigurationError(
             f"{reader.layout.root} has no session record, so nobody knows whom its replies are from."
         )
-    models = {name: asked_of(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
+    models = {name: model_identity(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
     for _, line in reader.stream([], "step"):
         if not isinstance(step := decode(line), StepRecord):
             continue
@@ -89,11 +90,6 @@ def _replies(reader: RunReader) -> Iterator[tuple[bytes, StepRecord, bytes]]:
             yield models[step.model], step, line
 
 
-def _identity(model: bytes, step: StepRecord, run: str) -> tuple[bytes, str, str, float, float]:
+def _reply_identity(model: bytes, step: StepRecord, run: str) -> tuple[bytes, str, str, float, float]:
     """What makes two records the same reply: the request, and when and in which run it was made."""
-    return model, fingerprint_in(step.step), step.source or run, step.at, step.seconds
-
-
-def fingerprint_in(step: str) -> str:
-    """The fingerprint of the request in a step's key."""
-    return step.rpartition(":")[2].partition("#")[0]
+    return model, fingerprint_in_key(step.step), step.source or run, step.at, step.seconds

@@ -1,8 +1,6 @@
-"""A trial as its solver sees it: every call of a model and every step goes through here and is durable.
+"""A running trial as its solver sees it: every call of a model and every step goes through here and is durable.
 
-A text or a message continues the conversation; a list of messages is a conversation of its own. The conversation
-belongs to the asyncio task that holds it: branches started with gather() or a TaskGroup begin with what was said so
-far and then go their own ways, so what each asks does not depend on who is faster.
+A text or a message continues the conversation; a list of messages is a conversation of its own.
 """
 
 from __future__ import annotations
@@ -11,36 +9,39 @@ import asyncio
 import contextlib
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from holdfast.engine.model_calls.caller import CallCounts, Caller, Model, ModelClosed
-from holdfast.engine.planning.plan import PlannedTrial, trial_seed
-from holdfast.engine.scheduling.admission import Activity
-from holdfast.engine.scheduling.clock import Clock
-from holdfast.engine.scheduling.scheduler import SlotGrant
-from holdfast.engine.trials.error_boundary import LimitReached, Outcome, guard, guard_thread
-from holdfast.engine.trials.history import Past
-from holdfast.engine.trials.reuse import Reuse, fingerprint_in
+from holdfast.engine.model_calls.caller import ModelClosed
+from holdfast.engine.model_calls.open_model import OpenModel
+from holdfast.engine.planning.plan import PlannedTrial
+from holdfast.engine.planning.trial_keys import trial_seed
+from holdfast.engine.scheduling.activity import TrialActivity
+from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION, Conversation
+from holdfast.engine.trials.environment import TrialEnvironment
+from holdfast.engine.trials.error_boundary import LimitReached, Outcome, guard, guard_in_thread
+from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.steps import (
     Steps,
-    digest,
-    fingerprint_of,
+    arguments_fingerprint,
+    as_recorded,
+    fingerprint_in_key,
     record_reply,
     recordable_reply,
-    recorded_part,
+    recorded_request,
     replay_reply,
-    returned,
-    total,
+    request_fingerprint,
+    request_in_key,
+    total_usage,
+    typed_result,
 )
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
-from holdfast.models.message import Message, Reply, Request, Usage, encodable, fingerprint
+from holdfast.models.message import Message, Reply, Request, Usage, encodable
 from holdfast.run.core.records import CallRecord, Failure, StepRecord
-from holdfast.run.session.session import RunSession
 from holdfast.spec import Generation
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
@@ -50,71 +51,40 @@ from holdfast.tasks.trial import Prompt
 _to_builtins = msgspec.to_builtins
 
 
-class Conversation(msgspec.Struct, frozen=True):
-    """A conversation so far, and the step whose reply ended it."""
-
-    messages: tuple[Message, ...] = ()
-    parent: str = ""
-
-
-_PLAIN = Generation()
-_SILENCE = Conversation()
-_TALK: ContextVar[Conversation] = ContextVar("talk", default=_SILENCE)
-
-
-class TrialEnvironment:
-    """What all trials of a session share."""
-
-    __slots__ = ("caller", "clock", "counts", "on_idle", "reuse", "seed", "session")
-
-    def __init__(
-        self,
-        session: RunSession,
-        caller: Caller,
-        counts: CallCounts,
-        clock: Clock,
-        on_idle: Callable[[Activity], None],
-        seed: int = 0,
-    ) -> None:
-        self.session, self.caller, self.counts, self.clock, self.on_idle = session, caller, counts, clock, on_idle
-        self.seed = seed
-        self.reuse: Reuse | None = None
-
-
 class RunningTrial:
-    """One attempt at one trial, under way."""
+    """One attempt at one trial, while it runs."""
 
     def __init__(
         self,
         environment: TrialEnvironment,
-        cell: PlannedTrial,
-        past: Past,
+        planned: PlannedTrial,
+        state: AttemptState,
         sample: Sample,
-        model: Model,
-        ticket: SlotGrant,
+        model: OpenModel,
+        grant: SlotGrant,
     ) -> None:
-        """Begins an attempt, in the asyncio task that is to carry it out."""
-        self._environment, self._cell, self._model, self._ticket = environment, cell, model, ticket
-        self._steps = Steps(past.steps)
-        self.key, self.attempt, self.sample = cell.key, past.attempt, sample
-        self.activity = Activity(environment.on_idle)
+        """To be made in the asyncio task that runs the attempt."""
+        self._environment, self._planned, self._model, self._grant = environment, planned, model, grant
+        self._steps = Steps(state.steps)
+        self.key, self.attempt, self.sample = planned.key, state.attempt, sample
+        self.activity = TrialActivity(environment.on_idle)
         self.usage: Usage | None = None
         self._costs: list[float] = []
-        self._missing: dict[str, ModelError] = {}
+        self._unanswered: dict[str, ModelError] = {}
         """The requests that the infrastructure has failed to answer so far, and why."""
         self.calls = self.replayed = self.tries = 0
         self.limit = ""
         """The limit that was reached, if one was."""
         self._is_over = False
-        _TALK.set(_SILENCE)
+        CURRENT_CONVERSATION.set(EMPTY_CONVERSATION)
 
     @property
     def epoch(self) -> int:
-        return self._cell.epoch
+        return self._planned.epoch
 
     @property
     def axes(self) -> Mapping[str, str]:
-        return self._cell.axes
+        return self._planned.axes
 
     @property
     def model(self) -> str:
@@ -128,12 +98,12 @@ class RunningTrial:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation so far, as this branch of the solver sees it."""
-        return _TALK.get().messages
+        return CURRENT_CONVERSATION.get().messages
 
     def finish(self) -> list[StepRecord]:
         """Ends the attempt: nothing more can be asked of it. The steps on record that it did not ask for again."""
         self._is_over = True
-        return self._steps.rest()
+        return self._steps.unused()
 
     async def generate(self, prompt: Prompt, **generation: Any) -> Reply:
         """One call of the model under test; replayed where its reply is on record.
@@ -144,28 +114,28 @@ class RunningTrial:
             ConfigurationError: a generation parameter is unknown or out of range.
             UsageError: the trial is over.
         """
-        self._check_going_on("generate")
-        talk = _TALK.get()
-        continues = bool(talk.messages) and isinstance(prompt, str | Message)
-        messages = as_messages(prompt, None if continues else self._cell.task.task.system)
+        self._check_running("generate")
+        conversation = CURRENT_CONVERSATION.get()
+        continues = bool(conversation.messages) and isinstance(prompt, str | Message)
+        messages = as_messages(prompt, None if continues else self._planned.task.task.system)
         if continues:
-            messages = (*talk.messages, *messages)
+            messages = (*conversation.messages, *messages)
         request = Request(messages, self._generation(generation))
-        key = self._steps.key("generate", digest(fingerprint(request)))
+        key = self._steps.key("generate", request_fingerprint(request))
         if (recorded := self._steps.replay(key)) is not None:
             reply = self._replay(recorded)
         elif (reused := self._reused(key)) is not None:
-            parent, added = _since(talk, messages)
-            told = _recorded_request(request, added)
-            await self._keep(msgspec.structs.replace(reused, parent=parent, request=told))
+            parent, added = conversation.added_by(messages)
+            asked = recorded_request(request, added)
+            await self._keep(msgspec.structs.replace(reused, parent=parent, request=asked))
             reply = self._replay(reused)
         else:
-            reply = await self._ask(request, key, talk)
-        _TALK.set(Conversation((*messages, Message("assistant", reply.text)), key))
+            reply = await self._ask_model(request, key, conversation)
+        CURRENT_CONVERSATION.set(Conversation((*messages, Message("assistant", reply.text)), key))
         self._check_limits()
         return reply
 
-    def _check_going_on(self, what: str) -> None:
+    def _check_running(self, what: str) -> None:
         if self._is_over:
             raise UsageError(
                 f"{what} was called after the trial had ended.",
@@ -186,7 +156,7 @@ class RunningTrial:
     def _reused(self, key: str) -> StepRecord | None:
         """The reply of another run to the same request, as a step of this trial."""
         reuse = self._environment.reuse
-        found = reuse.take(self._model.spec, fingerprint_in(key)) if reuse is not None else None
+        found = reuse.take(self._model.spec, fingerprint_in_key(key)) if reuse is not None else None
         if found is None:
             return None
         return msgspec.structs.replace(
@@ -199,23 +169,23 @@ class RunningTrial:
         self._account(step.usage, step.cost)
         return replay_reply(step)
 
-    async def _ask(self, request: Request, key: str, talk: Conversation) -> Reply:
+    async def _ask_model(self, request: Request, key: str, conversation: Conversation) -> Reply:
         environment, model = self._environment, self._model
         at, began = environment.clock.wall(), environment.clock.monotonic()
-        reply, tries = await self._call(request, key)
+        reply, tries = await self._send_call(request, key)
         if reply.logprobs is not None:
             # As they will be read back, whatever the provider made them of.
             reply = recordable_reply(reply)
         self.calls += 1
         self.tries += tries
-        parent, added = _since(talk, request.messages)
+        parent, added = conversation.added_by(request.messages)
         step = StepRecord(
             trial=self.key,
             attempt=self.attempt,
             step=key,
             name="generate",
             parent=parent,
-            request=_recorded_request(request, added),
+            request=recorded_request(request, added),
             result=record_reply(reply),
             model=model.name,
             usage=reply.usage,
@@ -227,28 +197,28 @@ class RunningTrial:
         self._account(reply.usage, step.cost)
         return await self._keep_reply(step, reply)
 
-    async def _call(self, request: Request, key: str) -> tuple[Reply, int]:
-        """The model's reply and how many tries it took; a call that came to nothing is on record too."""
-        caller, deadline = self._environment.caller, self._cell.task.retry_deadline
+    async def _send_call(self, request: Request, key: str) -> tuple[Reply, int]:
+        """The model's reply and how many tries it took; a failed call is on record too."""
+        caller, deadline = self._environment.caller, self._planned.task.retry_deadline
         call = CallRecord(trial=self.key, attempt=self.attempt, step=key, model=self._model.name)
-        sent = False
+        was_sent = False
 
-        def send() -> None:
-            nonlocal sent
-            sent = True
+        def on_sent() -> None:
+            nonlocal was_sent
+            was_sent = True
             self._environment.session.put(call)
 
         try:
-            found = await caller.call(self._model, request, deadline, self.activity, self._ticket, send)
+            found = await caller.call(self._model, request, deadline, self.activity, self._grant, on_sent)
         except (ModelError, asyncio.CancelledError) as error:
-            self._came_to_nothing(call, error, sent=sent)
+            self._record_failed_call(call, error, was_sent=was_sent)
             raise
-        if self._missing:
-            self._missing.pop(_asked(key), None)
+        if self._unanswered:
+            self._unanswered.pop(request_in_key(key), None)
         return found
 
     async def _keep_reply(self, step: StepRecord, reply: Reply) -> Reply:
-        """Makes a reply durable; the one that is on record is the one that is given."""
+        """Makes a reply durable; the reply as it is on record."""
         try:
             await self._keep(step)
         except UsageError:
@@ -258,11 +228,13 @@ class RunningTrial:
             await self._keep(msgspec.structs.replace(step, request=request, result=record_reply(reply)))
         return reply
 
-    def _came_to_nothing(self, call: CallRecord, error: ModelError | asyncio.CancelledError, *, sent: bool) -> None:
+    def _record_failed_call(
+        self, call: CallRecord, error: ModelError | asyncio.CancelledError, *, was_sent: bool
+    ) -> None:
         """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it."""
         if isinstance(error, PassingError | ModelClosed):
-            self._missing[_asked(call.step)] = error
-        if not sent or (isinstance(error, asyncio.CancelledError) and self._environment.caller.is_ending):
+            self._unanswered[request_in_key(call.step)] = error
+        if not was_sent or (isinstance(error, asyncio.CancelledError) and self._environment.gate.is_closed):
             return
         usage: Usage | None = getattr(error, "usage", None)
         cost = self._model.cost_of(usage)
@@ -278,7 +250,7 @@ class RunningTrial:
             cost=cost,
             error=failure,
         )
-        with contextlib.suppress(StorageFailure):  # whoever waits for the journal is told
+        with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
             self._environment.session.put(step)
 
     def check_answered(self) -> None:
@@ -287,16 +259,16 @@ class RunningTrial:
         Raises:
             ModelError: the infrastructure failed, and what the solver made of that must not be scored.
         """
-        for error in self._missing.values():
+        for error in self._unanswered.values():
             raise error
 
     async def _keep(self, step: StepRecord) -> None:
         """Makes a step durable. The record is handed in before anything can be cancelled, and stays handed in."""
-        with self.activity.working():
+        with self.activity.in_flight():
             await self._environment.session.keep(step)
 
     def _account(self, usage: Usage | None, cost: float) -> None:
-        self.usage = total([self.usage, usage])
+        self.usage = total_usage([self.usage, usage])
         self._costs.append(cost)
 
     def account_for(self, steps: list[StepRecord]) -> None:
@@ -312,7 +284,7 @@ class RunningTrial:
 
     def _check_limits(self) -> None:
         """Raises at every call from the one on that goes beyond a limit, so that nothing is paid after it."""
-        limits, usage = self._cell.task.limits, self.usage
+        limits, usage = self._planned.task.limits, self.usage
         tokens = usage.input_tokens + usage.output_tokens if usage else 0
         if limits.tokens is not None and tokens > limits.tokens:
             self.limit = "tokens"
@@ -329,60 +301,39 @@ class RunningTrial:
         Raises:
             UsageError: an argument or the result cannot be recorded, or the trial is over.
         """
-        self._check_going_on("step")
+        self._check_running("step")
         if not isinstance(name, str) or not callable(function):
             raise UsageError("A step needs a name and a function.", hint='As in trial.step("run tests", run_tests, x).')
-        asked = recorded_part(name, "arguments", list(args))
-        key = self._steps.key(f"step/{name}", fingerprint_of(asked))
+        asked = as_recorded(name, "arguments", list(args))
+        key = self._steps.key(f"step/{name}", arguments_fingerprint(asked))
         recorded = self._steps.replay(key)
         if recorded is None:
-            recorded = await self._act(key, name, function, args, asked)
+            recorded = await self._run_step(key, name, function, args, asked)
         else:
             self.replayed += 1
-        return returned(recorded.result, function)
+        return typed_result(recorded.result, function)
 
-    async def _act(
+    async def _run_step(
         self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...], asked: list[Any]
     ) -> StepRecord:
-        clock, caller = self._environment.clock, self._environment.caller
+        clock, gate = self._environment.clock, self._environment.gate
         at, began = clock.wall(), clock.monotonic()
-        await caller.pass_gate(self.activity)
-        with self.activity.foreign():
+        await gate.wait_until_open(self.activity)
+        with self.activity.running_code():
             plain = not inspect.iscoroutinefunction(function)
-            outcome = await (guard_thread(function, *args) if plain else guard(function(*args)))
+            outcome = await (guard_in_thread(function, *args) if plain else guard(function(*args)))
             if inspect.isawaitable(outcome.value):
                 outcome = await guard(outcome.value)
-        await caller.stay_if_disturbed(self.activity)
+        await gate.block_if_interrupted(self.activity)
         step = StepRecord(
             trial=self.key,
             attempt=self.attempt,
             step=key,
             name=name,
             request=asked,
-            result=recorded_part(name, "result", outcome.result()),
+            result=as_recorded(name, "result", outcome.result()),
             at=at,
             seconds=clock.monotonic() - began,
         )
         await self._keep(step)
         return step
-
-
-def _asked(key: str) -> str:
-    """The request of a step's key, whichever time it is asked."""
-    return key.rpartition("#")[0]
-
-
-def _since(talk: Conversation, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
-    """The step that a request goes on from, and the messages added since; the beginning, where it does not."""
-    known = len(talk.messages)
-    if known and messages[:known] == talk.messages:
-        return talk.parent, messages[known:]
-    return "", messages
-
-
-def _recorded_request(request: Request, added: Sequence[Message]) -> dict[str, Any]:
-    """What is new in a request, and how the reply was to be drawn."""
-    if request.generation == _PLAIN:
-        return {"messages": added}
-    generation = {name: value for name, value in _to_builtins(request.generation).items() if value not in (None, {})}
-    return {"messages": added, "generation": generation}

@@ -1,0 +1,107 @@
+"""Resuming a run: the next session, through the gate.
+
+Nothing is written before everything that can be checked was checked. A run is compared twice: before its lease is
+taken, so that a refusal leaves no trace, and under it, because another session may have changed the run meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan, plan_resume_at
+from holdfast.engine.opening.start import StartedSession, planned_contents, raw_digests
+from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
+from holdfast.engine.planning.saved_eval import last_session
+from holdfast.journal import SegmentPin
+from holdfast.run import open_session, session_record
+from holdfast.run.core.config_file import write_config
+from holdfast.run.core.inputs import SourceFile, copy_inputs
+from holdfast.run.core.reader import RunReader
+from holdfast.run.core.records import Input, SessionRecord
+from holdfast.run.session.session import RunSession
+from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
+from holdfast.spec import EvalSpec, plain
+from holdfast.tasks import Task
+
+
+def resume_run(
+    root: Path,
+    *,
+    offered: EvalSpec | None = None,
+    tasks: Mapping[str, Task] | None = None,
+    at_least: int = 1,
+    writer: WriterOptions = DEFAULT_WRITER,
+) -> StartedSession:
+    """Opens a run for its next session, through the gate; without an offer everything comes from the run.
+
+    Raises:
+        NotARun: there is no run at `root`.
+        RunHeld: another session executes it.
+        ResumeAborted: it cannot be resumed with what is offered; nothing was written.
+        ConfigurationError: a task or a model lacks something here; nothing was written.
+    """
+    plan_resume_at(root, offered, tasks).inputs.close()
+    with contextlib.closing(_Resumption(offered, tasks)) as resumption:
+        session = open_session(root, resumption.make_record, at_least=at_least, writer=writer)
+        started = resumption.started(session)
+    session.layout.recovered.unlink(missing_ok=True)
+    if started.note or session.record.changes or _has_new_config(session.reader):
+        try:
+            write_config(session.reader.fs, session.layout.config, session.reader.sessions)
+        except OSError as error:
+            # The file is derived: a failure to write it costs nothing, and the next session writes it.
+            session.derived.note(session.layout.config.name, error)
+    return started
+
+
+def _has_new_config(reader: RunReader) -> bool:
+    """Whether the newest session wrote its configuration in another way, as with fields of other names."""
+    configs = [session.config for session in reader.sessions[-2:]]
+    return configs[0] != configs[-1]
+
+
+class _Resumption:
+    """The next session of a run: its record, made under the lease, and what it will do."""
+
+    def __init__(self, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> None:
+        self._offered, self._tasks = offered, tasks
+        self._plan: ResumePlan | None = None
+        self._prepared: PreparedEval | None = None
+
+    def make_record(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> SessionRecord:
+        last = last_session(reader)
+        # Once more under the lease: another session may have changed the run since it was compared.
+        plan = ResumeComparison(reader, self._offered, self._tasks).plan()
+        self._plan = plan
+        prepared = self._prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
+        prepared.open_providers()
+        contents = replace(
+            planned_contents(last.name, plain(plan.decision.spec, explicit=True), prepared),
+            inputs={**last.inputs, **self._copy_inputs(reader, plan, prepared)},
+            source=last.source,
+            serving=last.serving,
+            lost=reader.never_uploaded(),
+            changes=plan.decision.changes,
+        )
+        return session_record(reader.run.hex(), number, pins, contents)
+
+    def _copy_inputs(self, reader: RunReader, plan: ResumePlan, prepared: PreparedEval) -> dict[str, Input]:
+        """Copies the rows that are new, and the files of tasks that are new."""
+        raw, known = raw_digests(prepared), last_session(reader).inputs
+        sources = {name: path for name, path in copied_source_files(prepared).items() if name not in known}
+        files = {**plan.inputs.files, **sources}
+        return copy_inputs(reader.inputs, {name: SourceFile(path, raw.get(name, "")) for name, path in files.items()})
+
+    def close(self) -> None:
+        """Frees what was read to make the record."""
+        if self._plan is not None:
+            self._plan.inputs.close()
+
+    def started(self, session: RunSession) -> StartedSession:
+        if self._plan is None or self._prepared is None:
+            raise RuntimeError("the session was opened without its record being made")
+        self._plan.inputs.keep_cache(session.layout)
+        return StartedSession(session, self._prepared, self._plan.decision, self._plan.note)

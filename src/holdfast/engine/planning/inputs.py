@@ -1,0 +1,128 @@
+"""The inputs of an eval: where the rows of its datasets come from.
+
+A new run takes its datasets from where the eval says they are; a resumed one from the copies in the run, and from
+nowhere else.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from holdfast.errors import RunDamaged, UsageError
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import Input
+from holdfast.spec import DatasetSpec, TaskSpec
+from holdfast.tasks import Rows, Task, ingest, ingest_samples
+from holdfast.tasks.datasets.derived_cache import DerivedCache
+from holdfast.tasks.datasets.identity import digest
+from holdfast.tasks.datasets.ingest import canonical_json
+
+
+class Inputs(Protocol):
+    """Where the rows of a dataset come from."""
+
+    def rows(self, name: str, task: Task) -> Rows:
+        """The rows of the input `name`, which `task` asks about."""
+
+    def is_new(self, name: str) -> bool:
+        """Whether its samples have not been checked before."""
+
+
+def input_name(task: str, entry: TaskSpec) -> str:
+    """The name of the copy of a task's rows; tasks that ask about the same dataset share it."""
+    return f"datasets/{entry.dataset}" if entry.dataset else f"tasks/{task}"
+
+
+class FreshInputs:
+    """Reads datasets from where they are; the canonical files wait in a temporary directory to be copied into the
+    run.
+    """
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="holdfast-")
+        self._cache = DerivedCache()
+        self.files: dict[str, Path] = {}
+        self._rows: dict[str, Rows] = {}
+
+    def rows(self, name: str, task: Task) -> Rows:
+        if name not in self._rows:
+            path = Path(self._directory.name) / f"{len(self.files)}.jsonl"
+            with path.open("wb") as stream:
+                if isinstance(task.dataset, DatasetSpec):
+                    ingest(Path(task.dataset.path), task.dataset.format, stream)
+                else:
+                    ingest_samples(task.samples or [], stream, f"samples of the task {task.name!r}")
+            self.files[name] = path
+            source = Path(task.dataset.path).name if isinstance(task.dataset, DatasetSpec) else task.name
+            self._rows[name] = Rows.open(path, source=source, shelf=self._cache)
+        return self._rows[name]
+
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 - all are
+        return True
+
+    def keep_cache(self, layout: Layout) -> None:
+        """Keeps in the run, which this session holds, what was worked out about the rows."""
+        self._cache.keep(layout.shelf)
+
+    def append_to_saved(self, name: str, saved: Rows, task: Task) -> None:
+        """Makes the input `name` the saved rows, followed by those of its own that are not among them."""
+        fresh, path = self._rows[name], self.files[name].with_suffix(".merged")
+        seen = Counter(_row_identity(row, task) for row in saved)
+        with path.open("wb") as stream:
+            stream.writelines(canonical_json(row) + b"\n" for row in saved)
+            for row in fresh:
+                if seen[_row_identity(row, task)] > 0:
+                    seen[_row_identity(row, task)] -= 1
+                else:
+                    stream.write(canonical_json(row) + b"\n")
+        self.files[name] = path
+        self._rows[name] = Rows.open(path, source=fresh.source, shelf=self._cache)
+
+    def close(self) -> None:
+        self._directory.cleanup()
+
+
+def _row_identity(row: Mapping[str, Any], task: Task) -> tuple[str, bytes]:
+    """What makes a row the same one in two files: its id or, where it has none, all that it holds."""
+    given = task.columns.sample_id(row, task.name)
+    return (given, b"") if given is not None else ("", digest(canonical_json(row)))
+
+
+class SavedInputs:
+    """The copies in a run."""
+
+    def __init__(self, layout: Layout, inputs: Mapping[str, Input]) -> None:
+        self._layout, self._inputs = layout, inputs
+        self._cache = DerivedCache(layout.shelf)
+        self._rows: dict[str, Rows] = {}
+
+    def has(self, name: str) -> bool:
+        return name in self._inputs
+
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 - none is
+        return False
+
+    def keep_cache(self, layout: Layout) -> None:
+        self._cache.keep(layout.shelf)
+
+    def rows(self, name: str, task: Task) -> Rows:
+        if name not in self._rows:
+            self._rows[name] = self._open_copy(name, task)
+        return self._rows[name]
+
+    def _open_copy(self, name: str, task: Task) -> Rows:
+        saved = self._inputs.get(name)
+        if saved is None:
+            raise UsageError(f"The run has no copy of the dataset of the task {task.name!r}.")
+        path = self._layout.inputs / saved.digest
+        try:
+            source = Path(saved.source).name or task.name
+            return Rows.open(path, digest=saved.digest, source=source, shelf=self._cache)
+        except FileNotFoundError:
+            raise RunDamaged(
+                f"The run's copy of {saved.source or name} ({path}) is gone.", hint="Bring it back from a backup."
+            ) from None

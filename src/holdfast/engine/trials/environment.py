@@ -1,0 +1,31 @@
+"""What all trials of a session share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from holdfast.engine.model_calls.caller import CallCounts, Caller
+from holdfast.engine.scheduling.activity import TrialActivity
+from holdfast.engine.scheduling.admission import AdmissionGate
+from holdfast.engine.scheduling.clock import Clock
+from holdfast.engine.scheduling.concurrency_limits import Limit
+from holdfast.engine.trials.reuse import ReusableReplies
+from holdfast.run.session.session import RunSession
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEnvironment:
+    """What all trials of a session share."""
+
+    session: RunSession
+    caller: Caller
+    gate: AdmissionGate
+    counts: CallCounts
+    clock: Clock
+    on_idle: Callable[[TrialActivity], None]
+    """Called whenever nothing of a trial is worth waiting for."""
+    score_limits: Mapping[str, tuple[Limit, ...]]
+    """By task, what a trial needs to be scored."""
+    seed: int = 0
+    reuse: ReusableReplies | None = None

@@ -1,0 +1,134 @@
+"""Running the trials of a session: attempt after attempt, each outcome on record before the next begins.
+
+What a solver or scorer raises is a failed attempt, and another follows, up to the task's `max_retries`. What the
+infrastructure does leaves the trial unfinished: never scored, and the same attempt continues when the run is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from functools import partial
+from typing import Protocol
+
+from holdfast.engine.model_calls.open_model import OpenModel
+from holdfast.engine.planning.plan import PlannedTrial
+from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.trials.attempt import Attempt
+from holdfast.engine.trials.environment import TrialEnvironment
+from holdfast.engine.trials.history import AttemptState, TrialHistory
+from holdfast.engine.trials.running_trial import RunningTrial
+from holdfast.run.core.records import NoteRecord, Status, TrialRecord
+from holdfast.tasks.scorers import Scorer
+
+
+class TrialObserver(Protocol):
+    """Who wants to know how the trials of a session go."""
+
+    def trial_started(self, planned: PlannedTrial) -> None: ...
+    def trial_ended(self, planned: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
+        """An attempt has ended, and its record is durable."""
+
+    def trial_left(self, planned: PlannedTrial) -> None:
+        """The trial is no longer running, whatever became of it."""
+
+
+class TrialRunner:
+    """Runs the trials of a session."""
+
+    def __init__(
+        self,
+        environment: TrialEnvironment,
+        models: Mapping[str, OpenModel],
+        history: TrialHistory,
+        observer: TrialObserver,
+    ) -> None:
+        self._environment, self._models, self._history, self._observer = environment, models, history, observer
+        self.running: set[RunningTrial] = set()
+        self.recorded = 0
+        """Trials whose final record this session has made durable here; they may count later."""
+        self._awaited: dict[str, frozenset[str]] = {}
+
+    def note_signal(self) -> None:
+        """A signal has come: what the tasks' own code is doing at this moment no longer counts."""
+        for trial in self.running:
+            trial.activity.note_signal()
+
+    async def run(self, planned: PlannedTrial, grant: SlotGrant) -> None:
+        """Attempts the trial until it has ended for this session."""
+        self._observer.trial_started(planned)
+        try:
+            if planned.scores_only:
+                await self._score_only(planned, grant)
+                return
+            state: AttemptState | None = self._history.next_attempt(planned.key)
+            while state is not None:
+                state = await self._attempt(planned, state, grant)
+        finally:
+            self._observer.trial_left(planned)
+
+    async def _score_only(self, planned: PlannedTrial, grant: SlotGrant) -> None:
+        """Has a trial that ended before scored by the scorers that were added since; the model is not asked."""
+        state = self._history.answer_and_scores(planned.key)
+        trial, attempt = self._start(planned, state, grant)
+        try:
+            end = await attempt.score_only(grant)
+            if end.error is not None:
+                note = NoteRecord(kind="score", trial=planned.key, text=f"{end.error.kind}: {end.error.message}")
+                await self._environment.session.keep(note)
+        finally:
+            self.running.discard(trial)
+        self._report_end(planned, end, will_retry=False)
+
+    async def _attempt(self, planned: PlannedTrial, state: AttemptState, grant: SlotGrant) -> AttemptState | None:
+        """Runs one attempt until its end is durable; where the next one begins, if there is to be one."""
+        trial, attempt = self._start(planned, state, grant)
+        try:
+            end = await attempt.run(grant)
+            # Counted from the first attempt of all, so that an interrupt between two of them grants no further ones.
+            will_retry = end.status is Status.FAILED and state.attempt % (planned.task.max_retries + 1) != 0
+            await self._record_end(planned, trial, end, will_retry=will_retry)
+            return AttemptState(state.attempt + 1, [], attempt.answer, attempt.scores) if will_retry else None
+        finally:
+            self.running.discard(trial)
+
+    def _start(self, planned: PlannedTrial, state: AttemptState, grant: SlotGrant) -> tuple[RunningTrial, Attempt]:
+        """Starts an attempt, which is among those running until it is discarded there."""
+        environment, sample = self._environment, planned.task.dataset[planned.position]
+        trial = RunningTrial(environment, planned, state, sample, self._models[planned.model], grant)
+        attempt = Attempt(environment, planned, state, trial, self._awaited_scorers(planned))
+        self.running.add(trial)
+        return trial, attempt
+
+    def _awaited_scorers(self, planned: PlannedTrial) -> frozenset[str]:
+        """The scorers of a task that may take long or cost money: those that are awaited."""
+        name = planned.task.name
+        if name not in self._awaited:
+            self._awaited[name] = frozenset(item.name for item in planned.task.task.scorers if _is_async(item))
+        return self._awaited[name]
+
+    async def _record_end(
+        self, planned: PlannedTrial, trial: RunningTrial, end: TrialRecord, *, will_retry: bool
+    ) -> None:
+        """Makes the end of an attempt durable, and reports it; a cancellation waits for both."""
+        cancelled = None
+        try:
+            with trial.activity.in_flight():
+                await self._environment.session.keep(end)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        self._report_end(planned, end, will_retry=will_retry)
+        if cancelled is not None:
+            raise cancelled
+
+    def _report_end(self, planned: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
+        """Reports to the observer once the end of the attempt counts."""
+        self.recorded += end.status.is_kept and not planned.scores_only
+        report = partial(self._observer.trial_ended, planned, end, will_retry=will_retry)
+        self._environment.session.when_counted(report)
+
+
+def _is_async(scorer: Scorer) -> bool:
+    function = getattr(scorer, "function", scorer)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
