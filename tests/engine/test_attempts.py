@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import math
+from pathlib import Path
 
 import pytest
 
 from engine.rig import Actor, Rig, State, ask, interrupt, said, samples, simple_task
 from holdfast import Answer, Score, Task, exact, scorer
+from holdfast.engine.failure_text import failure_line
 from holdfast.models.errors import Unavailable
 from holdfast.models.redact import known
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, Status, StepRecord
@@ -303,6 +306,25 @@ def test_whatever_is_raised_is_a_failed_attempt_on_record(tmp_path, where, error
         assert "holdfast/engine" not in first
     assert session.execution.progress.active == 0
     assert rig.is_sound()
+
+
+def parse(text: str) -> dict:
+    return json.loads(text)
+
+
+@pytest.mark.parametrize("where", ["solver", "step"])
+def test_a_traceback_begins_in_the_users_own_file(tmp_path, where):
+    """Nothing of the engine comes before the user's first line, and the failure names the user's last line."""
+
+    async def solve(trial):
+        return parse("{") if where == "solver" else await trial.step("parse", parse, "{")
+
+    rig = Rig(tmp_path / "r", simple_task(1, solve), settings={"max_retries": 0})
+    rig.session()
+    (end,) = rig.ends()
+    first = next(line for line in end.error.traceback.splitlines() if line.startswith("  File"))
+    assert first.startswith(f'  File "{__file__}", line ')
+    assert failure_line(end.error).endswith(f"(in {Path(__file__).name} line {parse.__code__.co_firstlineno + 1})")
 
 
 def test_no_secret_is_recorded_with_an_error(tmp_path):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import sysconfig
 from pathlib import Path
 
 from holdfast.run.core.records import Failure
+from holdfast.tasks.source.origin import is_local
 
 _FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
-_FOREIGN = (str(Path(__file__).parents[1]), *{sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
 def failure_line(failure: Failure) -> str:
@@ -17,5 +16,5 @@ def failure_line(failure: Failure) -> str:
     if not failure.traceback:
         return failure.message
     said = failure.message if failure.message == failure.kind else f"{failure.kind}: {failure.message}"
-    own = [frame for frame in _FRAME.findall(failure.traceback) if not frame[0].startswith(_FOREIGN)]
+    own = [frame for frame in _FRAME.findall(failure.traceback) if is_local(frame[0])]
     return f"{said} (in {Path(own[-1][0]).name} line {own[-1][1]})" if own else said

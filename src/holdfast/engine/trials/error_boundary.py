@@ -12,7 +12,6 @@ import contextvars
 import threading
 import traceback
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TypeVar
 
 from holdfast.errors import RunHeld, StorageFailure
@@ -24,7 +23,7 @@ from holdfast.run.core.records import Failure
 T = TypeVar("T")
 _MESSAGE_CHARACTERS = 2000
 _TRACEBACK_CHARACTERS = 8000
-_HERE = str(Path(__file__).parents[1])
+_ENGINE = "holdfast.engine."
 
 
 class LimitReached(Exception):  # noqa: N818 - reads as a sentence where it is raised
@@ -97,7 +96,7 @@ def _error_text(error: BaseException) -> str:
 def _own_traceback(error: BaseException) -> str:
     """The traceback from where the task's own code begins; all of it, where none of that is in it."""
     first = error.__traceback__
-    while first is not None and first.tb_frame.f_code.co_filename.startswith(_HERE):
+    while first is not None and str(first.tb_frame.f_globals.get("__name__")).startswith(_ENGINE):
         first = first.tb_next
     return "".join(traceback.format_exception(type(error), error, first or error.__traceback__))
 
