@@ -61,6 +61,7 @@ class ResumeComparison:
         self._saved = saved_eval(self._session)
         self._offered = offered or self._saved
         self._inputs = ResumedInputs(SavedInputs(reader.layout, self._session.inputs), FreshInputs())
+        self._tasks: dict[str, Task] = {}
 
     def plan(self) -> ResumePlan:
         """What the next session would use.

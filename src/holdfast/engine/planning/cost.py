@@ -42,14 +42,14 @@ class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
 def cost_bounds(prepared: PreparedEval) -> list[CostBound]:
     """One for every task and model of a plan."""
     return [
-        _bound(task, name, prepared.spec.models[name])
+        _cost_bound(task, name, prepared.spec.models[name])
         for task in prepared.tasks
         for name in task.models
         if task.planned
     ]
 
 
-def _bound(task: PlannedTask, name: str, model: ModelSpec) -> CostBound:
+def _cost_bound(task: PlannedTask, name: str, model: ModelSpec) -> CostBound:
     trials = task.planned_by_model
     if not isinstance(task.task.solve, Generate):
         return CostBound(task.name, name, trials)

@@ -72,7 +72,7 @@ class Outcome:
         return Failure(
             kind=type(error).__name__,
             message=_error_text(error),
-            traceback=_recordable(_own_traceback(error))[-_TRACEBACK_CHARACTERS:],
+            traceback=_redacted(_own_traceback(error))[-_TRACEBACK_CHARACTERS:],
         )
 
 
@@ -89,7 +89,7 @@ def _error_text(error: BaseException) -> str:
         text = str(error)
     except Exception as broken:  # noqa: BLE001 - an exception of the task's own may fail even at this
         text = f"it cannot be told: {type(broken).__name__}"
-    shown = _recordable(text or type(error).__name__)
+    shown = _redacted(text or type(error).__name__)
     return shown if len(shown) <= _MESSAGE_CHARACTERS else f"{shown[:_MESSAGE_CHARACTERS]}…"
 
 
@@ -101,9 +101,9 @@ def _own_traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, first or error.__traceback__))
 
 
-def _recordable(text: str) -> str:
-    recordable: str = encodable(known.redact(text))
-    return recordable
+def _redacted(text: str) -> str:
+    text_without_keys: str = encodable(known.redact(text))
+    return text_without_keys
 
 
 async def guard(work: Awaitable[T]) -> Outcome:
