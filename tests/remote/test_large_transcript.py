@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from holdfast.cli.ui.large_records import readable
+from holdfast.cli.ui.large_records import with_line_breaks
 from remote_runs import send_away
 
 MB = 2**20
@@ -79,5 +79,5 @@ def test_recovery_25_pieces_do_not_show(piece):
     data = text.encode()
     pieces = iter([data[at : at + piece] for at in range(0, len(data), piece)])
     expected = re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[0], text)
-    assert "".join(readable(pieces)) == expected
+    assert "".join(with_line_breaks(pieces)) == expected
     assert expected.count("\n") == 2

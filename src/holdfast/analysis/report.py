@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.analysis.tally import Metric, Tally
+from holdfast.analysis.metrics import Metric, TrialTotals
 from holdfast.models.message import Usage
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader
@@ -58,39 +58,41 @@ class Report(msgspec.Struct, frozen=True):
     lineage: list[dict[str, Any]]
 
     def __str__(self) -> str:
-        from holdfast.analysis.text import report_text  # noqa: PLC0415 - only when it is printed
+        from holdfast.analysis.report_text import report_text  # noqa: PLC0415 - only when it is printed
 
         return report_text(self)
 
 
-class _Group:
+class _ReportGroup:
+    """The trials of one task and model, added up: all of them, and by the values on each axis."""
+
     def __init__(self, planned: int) -> None:
         self.planned = planned
-        self.all = Tally()
-        self.by_axis: dict[str, dict[str, Tally]] = {}
+        self.all = TrialTotals()
+        self.by_axis: dict[str, dict[str, TrialTotals]] = {}
         self.failed: set[str] = set()
         self.seconds = 0.0
 
-    def take(self, trial: TrialRecord) -> None:
+    def add(self, trial: TrialRecord) -> None:
         self.all.add(trial)
         self.failed.discard(trial.trial)
         self.seconds += trial.seconds
         for axis, value in trial.axes.items():
-            self.by_axis.setdefault(axis, {}).setdefault(value, Tally()).add(trial)
+            self.by_axis.setdefault(axis, {}).setdefault(value, TrialTotals()).add(trial)
 
-    def take_failure(self, trial: TrialRecord) -> None:
+    def add_failure(self, trial: TrialRecord) -> None:
         self.failed.add(trial.trial)
         if trial.status is Status.FAILED:
             self.all.add_failed(trial)
 
-    def take_score(self, scorer: str, value: float, axes: dict[str, str]) -> None:
+    def add_score(self, scorer: str, value: float, axes: dict[str, str]) -> None:
         self.all.add_score(scorer, value)
         for axis, at in axes.items():
-            self.by_axis.setdefault(axis, {}).setdefault(at, Tally()).add_score(scorer, value)
+            self.by_axis.setdefault(axis, {}).setdefault(at, TrialTotals()).add_score(scorer, value)
 
-    def report(self) -> GroupReport:
+    def group_report(self) -> GroupReport:
         axes = {
-            axis: {value: tally.metrics() for value, tally in sorted(values.items())}
+            axis: {value: totals.metrics() for value, totals in sorted(values.items())}
             for axis, values in sorted(self.by_axis.items())
         }
         return GroupReport(self.all.metrics(), self.coverage(), self.all.usage, self.all.cost, axes)
@@ -108,14 +110,14 @@ class _Group:
 
 
 def make_report(reader: RunReader) -> Report:
-    """The report of a run in any state; what damage has lost is owed, and coverage shows it."""
+    """The report of a run in any state; trials lost to damage remain to be run, and coverage shows them."""
     session = reader.sessions[-1] if reader.sessions else None
-    groups = _collect(reader, session)
+    groups = _collect_groups(reader, session)
     tasks: dict[str, dict[str, GroupReport]] = {}
     for (task, model), group in sorted(groups.items()):
-        tasks.setdefault(task, {})[model] = group.report()
+        tasks.setdefault(task, {})[model] = group.group_report()
     reports = [report for models in tasks.values() for report in models.values()]
-    coverage = _total([report.coverage for report in reports])
+    coverage = _total_coverage([report.coverage for report in reports])
     return Report(
         name=session.name if session else "",
         complete=coverage.planned > 0 and coverage.owed == 0 and not trials_missing_scores(reader),
@@ -124,47 +126,47 @@ def make_report(reader: RunReader) -> Report:
         usage=sum((report.usage for report in reports), Usage()),
         cost=sum(report.cost for report in reports),
         timing={"trial_seconds": round(sum(group.seconds for group in groups.values()), 3)},
-        lineage=lineage(reader),
+        lineage=_lineage_entries(reader),
     )
 
 
-def _collect(reader: RunReader, session: SessionRecord | None) -> dict[tuple[str, str], _Group]:
-    groups = {(entry.task, entry.model): _Group(entry.planned) for entry in (session.plan if session else [])}
+def _collect_groups(reader: RunReader, session: SessionRecord | None) -> dict[tuple[str, str], _ReportGroup]:
+    groups = {(entry.task, entry.model): _ReportGroup(entry.planned) for entry in (session.plan if session else [])}
     counting = reader.kept_more_than_once()
     for ident, line in reader.stream([], "trial", "score"):
         if line.startswith(_SCORE, 1) and b'"task":' in line:
-            _take_late(groups, decode(line))
+            _add_late_score(groups, decode(line))
         if not line.startswith(_TRIAL, 1) or not isinstance(trial := decode(line), TrialRecord):
             continue
         if (group := groups.get((trial.task, trial.model))) is None:
             continue
         if not trial.status.is_kept:
-            group.take_failure(trial)
+            group.add_failure(trial)
         elif counting.get(trial.trial, ident) == ident:
-            group.take(trial)
+            group.add(trial)
     for group in groups.values():
-        # A failed attempt may stand behind the record that counts, where a late writer added it.
-        group.failed = {key for key in group.failed if not _is_kept(reader, key)}
+        # A late writer may have added a failed attempt after the record that counts.
+        group.failed = {key for key in group.failed if not _has_kept_end(reader, key)}
     return groups
 
 
-def _is_kept(reader: RunReader, key: str) -> bool:
+def _has_kept_end(reader: RunReader, key: str) -> bool:
     return any(row.flag == KEPT for row in reader.index.rows("trial", key))
 
 
-def _take_late(groups: dict[tuple[str, str], _Group], score: object) -> None:
-    """Takes in the score of a scorer that was added after the trial had ended."""
+def _add_late_score(groups: dict[tuple[str, str], _ReportGroup], score: object) -> None:
+    """Adds the score of a scorer that was added to the eval after the trial had ended."""
     if isinstance(score, ScoreRecord) and score.value is not None and (score.task, score.model) in groups:
-        groups[score.task, score.model].take_score(score.scorer, score.value, score.axes)
+        groups[score.task, score.model].add_score(score.scorer, score.value, score.axes)
 
 
-def _total(parts: list[Coverage]) -> Coverage:
+def _total_coverage(parts: list[Coverage]) -> Coverage:
     names = Coverage.__struct_fields__
     return Coverage(*(sum(getattr(part, name) for part in parts) for name in names))
 
 
-def lineage(reader: RunReader) -> list[dict[str, Any]]:
-    """Every session: when it began, and how it ended."""
+def _lineage_entries(reader: RunReader) -> list[dict[str, Any]]:
+    """Every session: when it started, and how it ended."""
     ends = {end.number: end for end in reader.ends}
     found = []
     for session in reader.sessions:

@@ -48,7 +48,7 @@ class SessionStatus(msgspec.Struct, frozen=True):
     """What could not be written beside the journal, and stopped nothing; counted once the session has ended."""
 
 
-class Calls(msgspec.Struct, frozen=True):
+class CallTotals(msgspec.Struct, frozen=True):
     """The calls of all sessions."""
 
     made: int
@@ -63,7 +63,7 @@ class RemoteStatus(msgspec.Struct, frozen=True):
     lag: UploadLag
     """How far the store was behind when the process that executes the run here last looked."""
     published: PublishedLease | None = None
-    """What the holder of the run last told with its heartbeat."""
+    """What the holder of the run last published with its heartbeat."""
 
 
 class RunStatus(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class RunStatus(msgspec.Struct, frozen=True):
     started_at: str
     last_updated_at: str
     sessions: list[SessionStatus]
-    calls: Calls
+    calls: CallTotals
     usage: Usage
     cost: float
     stalled: list[dict[str, Any]]
@@ -92,16 +92,16 @@ class RunStatus(msgspec.Struct, frozen=True):
 
 def run_status(reader: RunReader) -> RunStatus:
     """The status of a run in any state, at this moment."""
-    remote = _remote(reader)
-    holder = _holder(reader, remote)
-    sessions = _sessions(reader, holder)
-    usage, cost, kept, failed = _spent(reader)
+    remote = _remote_status(reader)
+    holder = _current_holder(reader, remote)
+    sessions = _session_statuses(reader, holder)
+    usage, cost, kept, failed = _usage_and_counts(reader)
     kept -= len(trials_missing_scores(reader))
     planned = reader.sessions[-1].planned if reader.sessions else 0
     return RunStatus(
         run=reader.place,
         name=reader.sessions[-1].name if reader.sessions else "",
-        state=_state(holder, kept, planned),
+        state=_run_state(holder, kept, planned),
         planned=planned,
         finished=kept,
         failed=failed,
@@ -109,7 +109,7 @@ def run_status(reader: RunReader) -> RunStatus:
         started_at=reader.sessions[0].at if reader.sessions else "",
         last_updated_at=reader.last_written_at(),
         sessions=sessions,
-        calls=_calls(reader, sessions),
+        calls=_call_totals(reader, sessions),
         usage=usage,
         cost=cost,
         stalled=[],
@@ -120,8 +120,8 @@ def run_status(reader: RunReader) -> RunStatus:
     )
 
 
-def _remote(reader: RunReader) -> RemoteStatus | None:
-    """What is known of the run's place in a store, which may not answer."""
+def _remote_status(reader: RunReader) -> RemoteStatus | None:
+    """The state of the run in its store; the store may not answer."""
     if not reader.url:
         return None
     try:
@@ -131,8 +131,8 @@ def _remote(reader: RunReader) -> RemoteStatus | None:
     return RemoteStatus(reader.url, read_lag(spool_root(reader.url)) or UploadLag(), published)
 
 
-def _holder(reader: RunReader, remote: RemoteStatus | None) -> LeaseHolder | None:
-    """Who executes the run: known for certain on this machine, and as told by its heartbeat elsewhere."""
+def _current_holder(reader: RunReader, remote: RemoteStatus | None) -> LeaseHolder | None:
+    """Who executes the run: known for certain on this machine, and from its heartbeat elsewhere."""
     root = spool_root(remote.url) if remote else reader.layout.root
     holder = find_holder(reader.fs, root) if root.is_dir() else None
     if holder is None and remote is not None and remote.published is not None and remote.published.is_current():
@@ -140,13 +140,13 @@ def _holder(reader: RunReader, remote: RemoteStatus | None) -> LeaseHolder | Non
     return holder
 
 
-def _state(holder: LeaseHolder | None, kept: int, planned: int) -> str:
+def _run_state(holder: LeaseHolder | None, kept: int, planned: int) -> str:
     if planned and kept >= planned:
         return "complete"
     return "running" if holder else "incomplete"
 
 
-def _spent(reader: RunReader) -> tuple[Usage, float, int, int]:
+def _usage_and_counts(reader: RunReader) -> tuple[Usage, float, int, int]:
     """Usage and cost of every attempt that ended, and how many trials are kept and failed."""
     usage, costs, kept, failed = Usage(), array("d"), 0, 0
     last, last_kept = "", False
@@ -164,12 +164,12 @@ def _spent(reader: RunReader) -> tuple[Usage, float, int, int]:
     return usage, math.fsum(costs), kept, failed + (bool(last) and not last_kept)
 
 
-def _sessions(reader: RunReader, holder: LeaseHolder | None) -> list[SessionStatus]:
+def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[SessionStatus]:
     calls = reader.index.counts_by_session("call", 0)
     replies = reader.index.counts_by_session("step", BY_MODEL)
     finished = reader.index.counts_by_session("trial", KEPT)
     ends = {end.number: end for end in reader.ends}
-    failures = _failures(reader)
+    failures = _failures_by_session(reader)
     found = []
     for session in reader.sessions:
         number, end = session.number, ends.get(session.number)
@@ -195,29 +195,29 @@ def _sessions(reader: RunReader, holder: LeaseHolder | None) -> list[SessionStat
     return found
 
 
-def _failures(reader: RunReader) -> dict[int, list[ToleratedFailure]]:
-    """By session: counted at its end, or as each was noted when it first happened."""
+def _failures_by_session(reader: RunReader) -> dict[int, list[ToleratedFailure]]:
+    """As each session counted them at its end; of one that was killed, as each was noted when it first happened."""
     found: dict[int, list[ToleratedFailure]] = {}
     for row in reader.index.rows("note", ""):
         note = reader.read(row)
         if isinstance(note, NoteRecord) and note.kind == FAILURE:
-            found.setdefault(row.ident.session, []).extend(_told([note.data]))
+            found.setdefault(row.ident.session, []).extend(_decoded_failures([note.data]))
     for end in reader.ends:
-        if counted := _told(end.ledger.get(FAILURES)):
+        if counted := _decoded_failures(end.ledger.get(FAILURES)):
             found[end.number] = counted
     return found
 
 
-def _told(data: Any) -> list[ToleratedFailure]:
+def _decoded_failures(data: Any) -> list[ToleratedFailure]:
     try:
         return msgspec.convert(data, list[ToleratedFailure])
     except msgspec.ValidationError:
-        # A later version may tell more, and otherwise.
+        # A later version may record more, in another form.
         return []
 
 
-def _calls(reader: RunReader, sessions: list[SessionStatus]) -> Calls:
-    return Calls(
+def _call_totals(reader: RunReader, sessions: list[SessionStatus]) -> CallTotals:
+    return CallTotals(
         made=sum(session.calls for session in sessions),
         replayed=sum(int(end.ledger.get("replayed", 0)) for end in reader.ends),
         in_flight_at_death=sum(session.in_flight_at_death for session in sessions),

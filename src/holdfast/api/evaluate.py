@@ -1,4 +1,4 @@
-"""The local executor: trials are carried out by this process. `evaluate(task, models=[...])` and its coroutine."""
+"""`evaluate` and `evaluate_async`: run tasks on models in this process, and get the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.api.run import Run
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.complete_run import find_complete_run
 from holdfast.engine.opening.resume import resume_run
-from holdfast.engine.opening.start import StartedSession, start_run
+from holdfast.engine.opening.start import start_run
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.errors import ResumeAborted, StorageFailure, UsageError
 from holdfast.run.core.layout import Layout
@@ -29,18 +29,18 @@ def evaluate(
     name: str = "",
     **settings: Any,
 ) -> Run:
-    """Carries out tasks on models and returns the run.
+    """Runs tasks on models and returns the run.
 
-    `run` is its directory: a new one is made there, and one that is there goes on, through the gate. `settings` are
+    `run` is its directory: a new run is created there, and one that exists is resumed, through the gate. `settings` are
     further keys of an eval file, such as `seed` or `concurrency_limit`. Works inside a running event loop too, as in a
-    notebook. What failed or is owed is told by `Run.ended` and the report, not raised.
+    notebook. Failed and remaining trials are not raised: see `Run.ended` and the report.
 
     Raises:
         ConfigurationError: a task, model or setting is wrong.
-        ResumeAborted: the run at `run` may not go on with this.
-        RunHeld: another session executes it.
+        ResumeAborted: the run at `run` cannot resume with this.
+        RunHeld: another session is executing it.
         StorageFailure: the disk failed; what was acknowledged is intact.
-        KeyboardInterrupt: Ctrl-C; what is finished is kept, the same call goes on.
+        KeyboardInterrupt: Ctrl-C; what is finished is kept, the same call resumes.
     """
     coroutine = evaluate_async(tasks, models, run=run, name=name, **settings)
     try:
@@ -48,7 +48,7 @@ def evaluate(
     except RuntimeError:
         return asyncio.run(coroutine)
     # In a notebook the loop of this thread is taken; the run gets a thread and a loop of its own.
-    return _Aside(coroutine).result()
+    return _EvaluationThread(coroutine).wait()
 
 
 async def evaluate_async(
@@ -63,12 +63,12 @@ async def evaluate_async(
 
     Raises:
         ConfigurationError: a task, model or setting is wrong.
-        ResumeAborted: the run at `run` may not go on with this.
-        RunHeld: another session executes it.
+        ResumeAborted: the run at `run` cannot resume with this.
+        RunHeld: another session is executing it.
         StorageFailure: the disk failed; what was acknowledged is intact.
     """
-    made = _by_name(tasks)
-    spec = _eval_of(made, models, name, settings)
+    made = _tasks_by_name(tasks)
+    spec = _eval_from_arguments(made, models, name, settings)
     root = Path(run) if run is not None else None
     if root is None or not Layout(root).journal.is_dir():
         started = start_run(spec, root, tasks=made, source="Python")
@@ -77,7 +77,7 @@ async def evaluate_async(
         return Run.open(root, ended=ended)
     else:
         started = resume_run(root, offered=spec, tasks=made)
-    ended = await execute(started)
+    ended = await Execution(started.session, started.prepared).run(signals=False)
     if ended.exit_code == StorageFailure.exit_code:
         raise StorageFailure(ended.warning)
     if ended.exit_code == ResumeAborted.exit_code:
@@ -85,38 +85,32 @@ async def evaluate_async(
     return Run.open(started.root, ended=ended)
 
 
-async def execute(started: StartedSession) -> SessionOutcome:
-    """Carries out what is owed of a session that has started, without display."""
-    execution = Execution(started.session, started.prepared)
-    return await execution.run(signals=False)
-
-
-class _Aside:
-    """A coroutine in a thread and an event loop of its own; whoever waits for it can be interrupted."""
+class _EvaluationThread:
+    """Runs a coroutine in a thread with an event loop of its own; waiting for it can be interrupted."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Run]) -> None:
         self._coroutine = coroutine
-        self._began = threading.Event()
+        self._is_running = threading.Event()
 
-    def result(self) -> Run:
+    def wait(self) -> Run:
         with ThreadPoolExecutor(1, thread_name_prefix="holdfast-evaluate") as thread:
-            running = thread.submit(asyncio.run, self._work())
+            running = thread.submit(asyncio.run, self._evaluate())
             try:
                 return running.result()
             except KeyboardInterrupt:
-                # The thread is waited for, and without this would go on to the end of the run.
-                self._began.wait()
+                # Leaving the block waits for the thread, which would otherwise run to the end of the run.
+                self._is_running.wait()
                 self._loop.call_soon_threadsafe(self._task.cancel)
                 raise
 
-    async def _work(self) -> Run:
+    async def _evaluate(self) -> Run:
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._coroutine)
-        self._began.set()
+        self._is_running.set()
         return await self._task
 
 
-def _by_name(tasks: Task | TaskFactory | Iterable[Task | TaskFactory]) -> dict[str, Task]:
+def _tasks_by_name(tasks: Task | TaskFactory | Iterable[Task | TaskFactory]) -> dict[str, Task]:
     if not isinstance(tasks, Iterable):
         tasks = [tasks]
     given = list(tasks)
@@ -134,7 +128,7 @@ def _by_name(tasks: Task | TaskFactory | Iterable[Task | TaskFactory]) -> dict[s
     return made
 
 
-def _eval_of(
+def _eval_from_arguments(
     tasks: Mapping[str, Task], models: Iterable[str] | Mapping[str, Any], name: str, settings: Mapping[str, Any]
 ) -> EvalSpec:
     given = [models] if isinstance(models, str) else models

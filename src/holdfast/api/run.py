@@ -1,6 +1,6 @@
-"""A run, as Python sees it: open it, go through its trials and steps, ask for its report.
+"""A run in Python: open it, iterate over its trials and steps, get its report.
 
-Nothing in the run is changed, and what is gone through is read as it is asked for, never held as a whole.
+Nothing in the run is changed. Records are read while they are iterated over, never held as a whole.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Run:
         """Opens the run at `path`, or the one whose name it is part of.
 
         Raises:
-            NotARun: there is none.
+            NotARun: there is no such run.
         """
         return cls(RunReader(find_run(str(path))), ended)
 
@@ -67,44 +67,44 @@ class Run:
 
     def trials(self) -> Iterator[TrialRecord]:
         """The end of every attempt on record, in the order of the run; one at a time."""
-        yield from self._records(TrialRecord, "trial")
+        yield from self._stream_of(TrialRecord, "trial")
 
     def steps(self, trial: str | None = None) -> Iterator[StepRecord]:
         """Every step on record, or those of one trial, one at a time."""
         if trial is None:
-            yield from self._records(StepRecord, "step")
+            yield from self._stream_of(StepRecord, "step")
             return
         for row in self._reader.index.rows("step", trial):
             if isinstance(record := self._reader.read(row), StepRecord):
                 yield record
 
     def trial_keys(self) -> Iterator[str]:
-        """The key of every trial that anything is on record of, sorted; each once."""
+        """The key of every trial that has a record of any kind, sorted; each once."""
         kinds = ("call", "step", "answer", "score", "trial")
         keys = merge(*((row.key for row in self._reader.index.rows(kind)) for kind in kinds))
         yield from (key for key, _ in groupby(keys))
 
     def records_of(self, trial: str) -> list[StepRecord | AnswerRecord | ScoreRecord | TrialRecord]:
         """Everything on record of one trial, in the order it was written."""
-        records = (self._reader.read(row) for row in self._rows(trial))
+        records = (self._reader.read(row) for row in self._rows_of(trial))
         return [
             record for record in records if isinstance(record, StepRecord | AnswerRecord | ScoreRecord | TrialRecord)
         ]
 
     def transcript(self, trial: str) -> Iterator[StepRecord | AnswerRecord | ScoreRecord | TrialRecord | LargeRecord]:
         """As `records_of`, one at a time, and records of many megabytes in pieces."""
-        for row in self._rows(trial):
+        for row in self._rows_of(trial):
             if isinstance(
                 record := self._reader.read_or_open(row),
                 StepRecord | AnswerRecord | ScoreRecord | TrialRecord | LargeRecord,
             ):
                 yield record
 
-    def _rows(self, trial: str) -> list[IndexRow]:
+    def _rows_of(self, trial: str) -> list[IndexRow]:
         rows = [row for kind in ("step", "answer", "score", "trial") for row in self._reader.index.rows(kind, trial)]
         return sorted(rows, key=lambda row: row.ident)
 
-    def _records(self, type_: type[Any], name: str) -> Iterator[Any]:
+    def _stream_of(self, type_: type[Any], name: str) -> Iterator[Any]:
         for _, line in self._reader.stream([], name):
             if isinstance(record := decode(line), type_):
                 yield record

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import click
 import msgspec
 
-from holdfast.cli.ui.streams import say
+from holdfast.cli.ui.standard_streams import say, write_output
 from holdfast.journal import Damage, RecordId
 from holdfast.run.core.reader import RunReader
 from holdfast.run.locate import find_run
@@ -24,10 +23,7 @@ def command(run: str, *, as_json: bool) -> int:  # noqa: ARG001 - every verb tak
     reader = RunReader(find_run(run))
     damage: list[Damage] = []
     try:
-        for ident, pieces in reader.pieces(damage):
-            for part in _with_id(ident, pieces):
-                sys.stdout.buffer.write(part)
-        sys.stdout.buffer.flush()
+        write_output(part for ident, pieces in reader.pieces(damage) for part in _json_line_with_id(ident, pieces))
         losses = _losses(reader.damage(), damage)
     finally:
         reader.close()
@@ -36,15 +32,15 @@ def command(run: str, *, as_json: bool) -> int:  # noqa: ARG001 - every verb tak
     return 1 if losses else 0
 
 
-def _losses(found: list[Damage], on_the_way: list[Damage]) -> list[Damage]:
-    """Everything that is lost, each once: also what only other segments vouch for, and blobs."""
+def _losses(found: list[Damage], while_printing: list[Damage]) -> list[Damage]:
+    """Everything that is lost, each once: also blobs, and what is known only from other segments."""
     known = {(item.where, item.offset) for item in found}
     return [item for item in found if item.is_loss] + [
-        item for item in on_the_way if item.is_loss and (item.where, item.offset) not in known
+        item for item in while_printing if item.is_loss and (item.where, item.offset) not in known
     ]
 
 
-def _with_id(ident: RecordId, pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _json_line_with_id(ident: RecordId, pieces: Iterator[bytes]) -> Iterator[bytes]:
     """The line with the record's id put in, a piece at a time."""
     head = b'{"id":[%d,%d,%d,%d]' % ident
     first = next(pieces)
@@ -53,6 +49,6 @@ def _with_id(ident: RecordId, pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield from pieces
         yield b"\n"
     else:
-        # A line that is no record is shown for what it is.
+        # A line that is not a record is shown as text.
         line = b"".join((first, *pieces))
         yield head + b',"line":' + msgspec.json.encode(line.decode(errors="replace")) + b"}\n"

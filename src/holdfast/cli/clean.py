@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.main import print_json
+from holdfast.cli.ui.json_output import print_json
 from holdfast.errors import UsageError
 from holdfast.run.clean.clean_spool import CleanedSpool, clean_spool
 from holdfast.run.clean.clean_steps import CleanedSteps, clean_steps
@@ -22,41 +22,37 @@ def command(run: str, *, steps: bool, spool: bool, dry_run: bool, as_json: bool)
     if steps == spool:
         raise UsageError("It has to be said what is to be deleted.", hint="Give either --steps or --spool.")
     if spool:
-        _tell_spool(clean_spool(*find_spool(run), dry_run=dry_run), as_json=as_json)
+        _print_emptied_spool(clean_spool(*find_spool(run), dry_run=dry_run), as_json=as_json)
     else:
-        _tell(clean_steps(find_local_run(run, "cleaned"), dry_run=dry_run), as_json=as_json)
+        _print_cleaned_steps(clean_steps(find_local_run(run, "cleaned"), dry_run=dry_run), as_json=as_json)
     return 0
 
 
-def _tell_spool(told: CleanedSpool, *, as_json: bool) -> None:
+def _print_emptied_spool(emptied: CleanedSpool, *, as_json: bool) -> None:
     if as_json:
-        print_json(told)
+        print_json(emptied)
         return
-    if told.files:
-        done = "would be deleted" if told.dry_run else "deleted"
-        click.echo(f"{told.spool}: {done}: {told.files} files, {told.bytes:,} bytes, which {told.run} has.")
+    if emptied.files:
+        done = "would be deleted" if emptied.dry_run else "deleted"
+        click.echo(f"{emptied.spool}: {done}: {emptied.files} files, {emptied.bytes:,} bytes, which {emptied.run} has.")
     else:
-        click.echo(f"{told.spool}: there is nothing to delete.")
-    for kept in told.kept:
+        click.echo(f"{emptied.spool}: there is nothing to delete.")
+    for kept in emptied.kept:
         click.echo(f"  kept: {kept.where}: {kept.reason}")
-    if told.kept:
-        click.echo(f"To upload what is not in the store: holdfast resume {told.run}")
+    if emptied.kept:
+        click.echo(f"To upload what is not in the store: holdfast resume {emptied.run}")
 
 
-def _tell(told: CleanedSteps, *, as_json: bool) -> None:
+def _print_cleaned_steps(cleaned: CleanedSteps, *, as_json: bool) -> None:
     if as_json:
-        print_json(told)
-    else:
-        _print(told)
-
-
-def _print(told: CleanedSteps) -> None:
-    if not told.steps and not told.calls and not told.blobs:
-        click.echo(f"{told.run}: there is nothing to delete.")
+        print_json(cleaned)
         return
-    click.echo(f"{told.run}: {'would be deleted' if told.dry_run else 'deleted'}:")
-    records = f"{told.steps} steps and {told.calls} calls, {told.record_bytes:,} bytes before compression"
-    click.echo(f"  the transcripts of {told.trials} finished trials: {records}")
-    click.echo(f"  {told.blobs} blobs, {told.blob_bytes:,} bytes")
-    if not told.dry_run:
-        click.echo(f"  the journal had {told.journal_bytes_before:,} bytes, and has {told.journal_bytes_after:,}")
+    if not cleaned.steps and not cleaned.calls and not cleaned.blobs:
+        click.echo(f"{cleaned.run}: there is nothing to delete.")
+        return
+    click.echo(f"{cleaned.run}: {'would be deleted' if cleaned.dry_run else 'deleted'}:")
+    records = f"{cleaned.steps} steps and {cleaned.calls} calls, {cleaned.record_bytes:,} bytes before compression"
+    click.echo(f"  the transcripts of {cleaned.trials} finished trials: {records}")
+    click.echo(f"  {cleaned.blobs} blobs, {cleaned.blob_bytes:,} bytes")
+    if not cleaned.dry_run:
+        click.echo(f"  the journal had {cleaned.journal_bytes_before:,} bytes, and has {cleaned.journal_bytes_after:,}")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.main import print_json
-from holdfast.cli.resume import edited_eval
+from holdfast.cli.session.offered_eval import edited_eval
+from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.resume_plan import ResumeComparison
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import ResumeAborted
@@ -35,11 +35,11 @@ def command(run: str, eval_file: Path, *, as_json: bool) -> int:
     if as_json:
         print_json({"run": run, "refused": bool(decision.refused), "differences": decision.differences})
     else:
-        _print(decision)
+        _print_differences(decision)
     return ResumeAborted.exit_code if decision.refused else 0
 
 
-def _print(decision: Decision) -> None:
+def _print_differences(decision: Decision) -> None:
     for item in decision.differences:
         click.echo(f"{item.verdict.value:<8} {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
         if item.way_out:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.main import print_json
-from holdfast.cli.resume import offered_eval, own_eval
-from holdfast.cli.ui.printable import many
+from holdfast.cli.session.offered_eval import eval_in_run, offered_eval
+from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.opening.fork import ForkSummary, fork_run
 from holdfast.engine.opening.start import default_root
 from holdfast.run.locate import find_run
@@ -28,23 +28,23 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
     resume` goes on with the new run.
     """
     root = find_run(run)
-    spec = offered_eval(root, settings, eval_file) or own_eval(root)
-    started, told = fork_run(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
+    spec = offered_eval(root, settings, eval_file) or eval_in_run(root)
+    started, forked = fork_run(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
     finished = sum(1 for _ in started.session.reader.finished())
-    started.session.close("forked", finished=finished, planned=told.planned)
+    started.session.close("forked", finished=finished, planned=forked.planned)
     if as_json:
-        print_json(told)
+        print_json(forked)
     else:
-        _print(told)
+        _print_fork(forked)
     return 0
 
 
-def _print(told: ForkSummary) -> None:
-    click.echo(f"{told.run}: {many(told.planned, 'trial')} planned, {told.taken} taken over.")
-    if told.rescored:
-        click.echo(f"  {told.rescored} taken over with their answers, to be scored again")
-    for why, count in sorted(told.owed.items()):
+def _print_fork(forked: ForkSummary) -> None:
+    click.echo(f"{forked.run}: {quantity(forked.planned, 'trial')} planned, {forked.taken} taken over.")
+    if forked.rescored:
+        click.echo(f"  {forked.rescored} taken over with their answers, to be scored again")
+    for why, count in sorted(forked.owed.items()):
         click.echo(f"  {count} owed: {why}")
-    if told.cost:
-        click.echo(f"  what is owed will cost about {told.cost:.4f}, by what trials have cost so far")
-    click.echo(f"Go on with: holdfast resume {shlex.quote(told.run)}")
+    if forked.cost:
+        click.echo(f"  what is owed will cost about {forked.cost:.4f}, by what trials have cost so far")
+    click.echo(f"Go on with: holdfast resume {shlex.quote(forked.run)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.main import print_json
+from holdfast.cli.ui.json_output import print_json
 from holdfast.errors import UsageError
 
 _EVAL = """\

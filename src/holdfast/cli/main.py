@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import importlib
 import io
-import re
 import sys
 from typing import Any
 
 import click
 
-from holdfast.cli.ui.early_signals import early
-from holdfast.cli.ui.streams import is_of_output, mute_if_broken, open_closed, say
+from holdfast.cli.ui.standard_streams import is_output_error, mute_if_broken, reopen_closed_streams, say
+from holdfast.cli.ui.startup_signals import startup_signals
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.version import __version__
 
-_ACTING = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_OUTPUT = "No run has suffered by it; see to the place that the output goes to."
-_LOOK = "Check that it can be read and written here, then try again."
+_OUTPUT_HINT = "No run has suffered by it; see to the place that the output goes to."
+_STORAGE_HINT = "Check that it can be read and written here, then try again."
 VERBS = {
     "init": "Write an eval file, a task and a dataset to start from.",
     "run": "Begin a run of an eval file or a Python task.",
@@ -36,7 +34,7 @@ VERBS = {
 }
 
 
-class Verbs(click.Group):
+class VerbGroup(click.Group):
     """A group whose commands are loaded by name; listing them loads none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -62,7 +60,7 @@ class Verbs(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast")
 def program() -> None:
     """Run evaluations of language models; never lose a finished result."""
@@ -71,42 +69,42 @@ def program() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and ends the process with its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    open_closed()
+    reopen_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that knows few characters shows the others as escapes; nothing fails because of it.
         sys.stdout.reconfigure(errors="backslashreplace")
-    code = _carry_out(words, as_json="--json" in words)
+    code = _run_program(words, as_json="--json" in words)
     mute_if_broken(sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _carry_out(words: list[str], *, as_json: bool) -> Any:
-    """Carries the command out; whatever goes wrong is told, and its exit code given."""
+def _run_program(words: list[str], *, as_json: bool) -> Any:
+    """The exit code of the command; every error is printed here."""
     try:
-        with early.listening():
+        with startup_signals.listening():
             return program.main(words, prog_name="holdfast", standalone_mode=False)
     except HoldfastError as error:
-        return _tell(error, as_json=as_json)
+        return _print_error(error, as_json=as_json)
     except click.ClickException as error:
-        return _tell_refusal(error, as_json=as_json)
+        return _print_usage_error(error, as_json=as_json)
     except click.Abort:
-        code = early.exit_code or 130
+        code = startup_signals.exit_code or 130
         say("holdfast: stopped.")
         return code
     except UnicodeEncodeError as error:
-        return _tell(_unsayable(error), as_json=as_json)
+        return _print_error(_encoding_error(error), as_json=as_json)
     except OSError as error:
-        return _tell_failure(error, as_json=as_json)
+        return _print_storage_error(error, as_json=as_json)
 
 
-def _tell_refusal(error: click.ClickException, *, as_json: bool) -> int:
+def _print_usage_error(error: click.ClickException, *, as_json: bool) -> int:
     if as_json:
-        return _tell(UsageError(error.format_message()), as_json=True)
+        return _print_error(UsageError(error.format_message()), as_json=True)
     error.show()
     return error.exit_code
 
 
-def _unsayable(error: UnicodeEncodeError) -> UsageError:
+def _encoding_error(error: UnicodeEncodeError) -> UsageError:
     text = error.object.encode(errors="backslashreplace").decode()
     return UsageError(
         f"{text[:200]} cannot be written in the encoding of this locale ({error.encoding}).",
@@ -114,37 +112,24 @@ def _unsayable(error: UnicodeEncodeError) -> UsageError:
     )
 
 
-def _tell_failure(error: OSError, *, as_json: bool) -> int:
+def _print_storage_error(error: OSError, *, as_json: bool) -> int:
     mute_if_broken(sys.stdout)
-    if is_of_output(error):
-        failure = StorageFailure(f"Standard output cannot be written: {error.strerror}.", hint=_OUTPUT)
-        return _tell(failure, as_json=False)
-    return _tell(StorageFailure(f"{error.filename or 'The storage'}: {error.strerror}.", hint=_LOOK), as_json=as_json)
+    if is_output_error(error):
+        failure = StorageFailure(f"Standard output cannot be written: {error.strerror}.", hint=_OUTPUT_HINT)
+        return _print_error(failure, as_json=False)
+    failure = StorageFailure(f"{error.filename or 'The storage'}: {error.strerror}.", hint=_STORAGE_HINT)
+    return _print_error(failure, as_json=as_json)
 
 
-def _tell(error: HoldfastError, *, as_json: bool) -> int:
+def _print_error(error: HoldfastError, *, as_json: bool) -> int:
+    """Prints an error for people or programs; its exit code."""
+    # What printing needs is loaded here, so that --help does not pay for it.
     if as_json:
+        from holdfast.cli.ui.json_output import print_json  # noqa: PLC0415
+
         print_json({"error": error.message, "kind": error.kind, "hint": error.hint})
     else:
-        from holdfast.cli.ui.printable import printable  # noqa: PLC0415 - not needed for --help
+        from holdfast.cli.ui.terminal_text import printable  # noqa: PLC0415
 
         say(printable(f"holdfast: {error}"))
     return error.exit_code
-
-
-def print_json(value: Any) -> None:
-    """Prints one JSON document to standard output."""
-    import msgspec  # noqa: PLC0415 - not needed for --help
-
-    try:
-        encoded = msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        from holdfast.models.message import encodable  # noqa: PLC0415 - as above, and hardly ever
-
-        encoded = msgspec.json.encode(encodable(msgspec.to_builtins(value)))
-    click.echo(msgspec.json.format(escaped(encoded.decode()).encode(), indent=2))
-
-
-def escaped(text: str) -> str:
-    """JSON in which characters that act on a terminal are written as escapes; its readers take them for the same."""
-    return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

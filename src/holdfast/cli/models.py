@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.main import print_json
+from holdfast.cli.ui.json_output import print_json
 from holdfast.models import catalogue
 
 

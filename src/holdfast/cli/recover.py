@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.main import print_json
-from holdfast.cli.ui.printable import printable
-from holdfast.cli.ui.progress_display import duration
-from holdfast.cli.ui.streams import say
+from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.standard_streams import say
+from holdfast.cli.ui.terminal_text import duration_text, printable
 from holdfast.errors import UsageError
 from holdfast.run.core.layout import RUNS
 from holdfast.run.remote.list_runs import Recoverable, list_recoverable
@@ -27,7 +26,7 @@ from holdfast.run.remote.recover import Recovered, recover
 def command(place: str | None, to: Path | None, *, merge: bool, no_steps: bool, listing: bool, as_json: bool) -> int:
     """Bring the run at URL home into a directory, from which `holdfast resume` goes on."""
     if listing:
-        _tell_list(list_recoverable(place or RUNS), as_json=as_json)
+        _print_recoverable(list_recoverable(place or RUNS), as_json=as_json)
         return 0
     if place is None:
         raise UsageError("recover needs the URL of a run.", hint="`holdfast recover --list PLACE` shows what is there.")
@@ -37,11 +36,11 @@ def command(place: str | None, to: Path | None, *, merge: bool, no_steps: bool, 
     if as_json:
         print_json(recovered)
     else:
-        _tell(recovered)
+        _print_recovered(recovered)
     return 0
 
 
-def _tell(recovered: Recovered) -> None:
+def _print_recovered(recovered: Recovered) -> None:
     for warning in recovered.warnings:
         say(printable(f"warning: {warning}"))
     if recovered.fetched:
@@ -53,7 +52,7 @@ def _tell(recovered: Recovered) -> None:
         click.echo(f"Go on with: holdfast resume {shlex.quote(recovered.run)}")
 
 
-def _tell_list(found: list[Recoverable], *, as_json: bool) -> None:
+def _print_recoverable(found: list[Recoverable], *, as_json: bool) -> None:
     if as_json:
         print_json({"runs": found})
         return
@@ -62,7 +61,7 @@ def _tell_list(found: list[Recoverable], *, as_json: bool) -> None:
         return
     click.echo(f"{'state':<10} {'finished':>15} {'source':<7} {'age':>8}  run")
     for item in found:
-        age = duration(item.age_seconds) if item.age_seconds is not None else "-"
+        age = duration_text(item.age_seconds) if item.age_seconds is not None else "-"
         count = "/".join("?" if number is None else str(number) for number in (item.finished, item.planned))
         click.echo(printable(f"{item.state:<10} {count:>15} {item.source:<7} {age:>8}  {item.run}"))
         if item.note:

@@ -6,14 +6,14 @@ import shlex
 
 import click
 
-from holdfast.cli.main import print_json
-from holdfast.cli.ui.printable import printable
+from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.terminal_text import printable
 from holdfast.engine.opening.rebuilt_session import EvalPlanner
 from holdfast.run.locate import find_local_run
 from holdfast.run.repair.repair import RepairReport, repair_run
 from holdfast.run.repair.result_comparison import TrialGroup
 
-_SHOWN = 20
+_SHOWN_LINES = 20
 
 
 @click.command("repair")
@@ -23,33 +23,33 @@ def command(run: str, *, as_json: bool) -> int:
     """Write config.yaml and the index of RUN again where they are damaged, and record what result files tell of trials
     that the journal has lost. What is replaced is kept in backup-<n>. Exits 1 if something needs a look.
     """
-    told = repair_run(find_local_run(run, "repaired"), EvalPlanner())
+    repair = repair_run(find_local_run(run, "repaired"), EvalPlanner())
     if as_json:
-        print_json(told)
+        print_json(repair)
     else:
-        click.echo(printable("\n".join(_lines(told))))
-    return 0 if told.ok else 1
+        click.echo(printable("\n".join(_repair_lines(repair))))
+    return 0 if repair.ok else 1
 
 
-def _lines(told: RepairReport) -> list[str]:
-    lines = [f"{told.run}: {'repaired' if told.changes else 'nothing to repair'}"]
-    lines += [f"  {change}" for change in told.changes]
-    if told.backup:
-        lines.append(f"  What was replaced is in {told.backup}.")
-    lines.append(f"  {told.sound} of {told.files} result files are sound.")
-    lines.append(f"  Finished trials: {told.before} before, {told.after} after, {told.difference} more.")
-    lines += [f"    {_group_text(group)}" for group in _telling(told.groups)]
-    lines += _some([f"not counted: {fault.where}: {fault.reason}" for fault in told.faults])
-    lines += _some([f"conflict: {item.where}: {item.detail}; the journal stands" for item in told.conflicts])
-    lines += [f"  missing: {text}" for text in told.missing]
-    lines += [f"  note: {note}" for note in told.notes]
-    if told.changes and told.ok:
-        lines.append(f"  Check it with: holdfast verify {shlex.quote(told.run)}")
+def _repair_lines(repair: RepairReport) -> list[str]:
+    lines = [f"{repair.run}: {'repaired' if repair.changes else 'nothing to repair'}"]
+    lines += [f"  {change}" for change in repair.changes]
+    if repair.backup:
+        lines.append(f"  What was replaced is in {repair.backup}.")
+    lines.append(f"  {repair.sound} of {repair.files} result files are sound.")
+    lines.append(f"  Finished trials: {repair.before} before, {repair.after} after, {repair.difference} more.")
+    lines += [f"    {_group_text(group)}" for group in _informative_groups(repair.groups)]
+    lines += _first_lines([f"not counted: {fault.where}: {fault.reason}" for fault in repair.faults])
+    lines += _first_lines([f"conflict: {item.where}: {item.detail}; the journal stands" for item in repair.conflicts])
+    lines += [f"  missing: {text}" for text in repair.missing]
+    lines += [f"  note: {note}" for note in repair.notes]
+    if repair.changes and repair.ok:
+        lines.append(f"  Check it with: holdfast verify {shlex.quote(repair.run)}")
     return lines
 
 
-def _telling(groups: list[TrialGroup]) -> list[TrialGroup]:
-    """The groups that tell more than the totals: those that have others beside them; of a single one of each, all."""
+def _informative_groups(groups: list[TrialGroup]) -> list[TrialGroup]:
+    """The groups that add to the totals: those of a kind with several values; all, if no kind has several."""
     several = {group.by for group in groups if sum(other.by == group.by for other in groups) > 1}
     return [group for group in groups if group.by in several or not several]
 
@@ -59,6 +59,6 @@ def _group_text(group: TrialGroup) -> str:
     return f"{name}: {group.files} files, {group.before} before, {group.after} after, {group.difference} more"
 
 
-def _some(texts: list[str]) -> list[str]:
-    more = [f"  … and {len(texts) - _SHOWN} more; --json lists them all"] if len(texts) > _SHOWN else []
-    return [f"  {text}" for text in texts[:_SHOWN]] + more
+def _first_lines(texts: list[str]) -> list[str]:
+    more = [f"  … and {len(texts) - _SHOWN_LINES} more; --json lists them all"] if len(texts) > _SHOWN_LINES else []
+    return [f"  {text}" for text in texts[:_SHOWN_LINES]] + more

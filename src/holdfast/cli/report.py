@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from holdfast.analysis.report import make_report
-from holdfast.cli.main import print_json
-from holdfast.cli.ui.printable import printable
-from holdfast.cli.ui.streams import say
+from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.standard_streams import say
+from holdfast.cli.ui.terminal_text import printable
 from holdfast.run.core.reader import RunReader
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.locate import find_run

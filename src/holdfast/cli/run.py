@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from holdfast.cli.main import print_json
-from holdfast.cli.resume import go_on
-from holdfast.cli.ui.execute import carry_out
-from holdfast.cli.ui.printable import many
+from holdfast.cli.resume import resume_if_incomplete
+from holdfast.cli.session.execute import execute_session
+from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.opening.remote_run import remote_exists, start_remote_run
 from holdfast.engine.opening.start import StartedSession, default_root, plan_entries, start_run
 from holdfast.engine.planning.cost import CostBound, cost_bounds
@@ -52,43 +52,43 @@ def command(
     **flags: Any,
 ) -> int:
     """Begin a run of EVAL: an eval file (.yaml), or a Python file with tasks (file.py or file.py:name)."""
-    spec = _eval(eval_file, **flags)
-    _refuse_foreign(run_dir)
+    spec = _eval_from_options(eval_file, **flags)
+    _refuse_unknown_scheme(run_dir)
     if or_resume and run_dir is None:
         raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
     if dry_run:
         return _dry_run(spec, None if or_resume else run_dir, as_json=as_json)
     replies = ReusableReplies([find_run(run) for run in reuse]) if reuse else None
-    if or_resume and run_dir is not None and _is_there(run_dir):
-        return go_on(run_dir, spec, as_json=as_json, reuse=replies)
+    if or_resume and run_dir is not None and _run_exists(run_dir):
+        return resume_if_incomplete(run_dir, spec, as_json=as_json, reuse=replies)
     try:
-        started = _begin(spec, run_dir, eval_file)
+        started = _start(spec, run_dir, eval_file)
     except UsageError:
-        if not (or_resume and run_dir is not None and _is_there(run_dir)):
+        if not (or_resume and run_dir is not None and _run_exists(run_dir)):
             raise
-        # The same command somewhere else was faster.
-        return go_on(run_dir, spec, as_json=as_json, reuse=replies)
-    return carry_out(replace(started, reuse=replies), as_json=as_json, resumed=False)
+        # The same command, started elsewhere, has created the run meanwhile.
+        return resume_if_incomplete(run_dir, spec, as_json=as_json, reuse=replies)
+    return execute_session(replace(started, reuse=replies), as_json=as_json, resumed=False)
 
 
-def _refuse_foreign(run_dir: str | None) -> None:
-    """A URL that nobody here understands would make an odd directory."""
+def _refuse_unknown_scheme(run_dir: str | None) -> None:
+    """A URL of an unknown scheme would otherwise become the name of a directory."""
     if run_dir is not None and "://" in run_dir and not is_url(run_dir):
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise UsageError(f"{run_dir} is a URL, and of no object store that is known.", hint=f"There are {known}.")
 
 
-def _begin(spec: EvalSpec, run_dir: str | None, source: str) -> StartedSession:
+def _start(spec: EvalSpec, run_dir: str | None, source: str) -> StartedSession:
     if run_dir is not None and is_url(run_dir):
         return start_remote_run(spec, run_dir, source=source)
     return start_run(spec, Path(run_dir) if run_dir else default_root(spec), source=source)
 
 
-def _is_there(run_dir: str) -> bool:
+def _run_exists(run_dir: str) -> bool:
     return remote_exists(run_dir) if is_url(run_dir) else Layout(Path(run_dir)).journal.is_dir()
 
 
-def _eval(
+def _eval_from_options(
     eval_file: str,
     models: tuple[str, ...],
     epochs: int | None,
@@ -138,16 +138,17 @@ def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
     for task in prepared.tasks:
         axes = f" x {len(task.axes)} variants" if len(task.axes) > 1 else ""
         epochs = f" x {task.epochs} epochs" if task.epochs > 1 else ""
-        asked = f"{many(len(task.dataset), 'sample')}{axes}{epochs} x {many(len(task.models), 'model')}"
-        click.echo(f"{task.name}: {asked} = {many(task.planned, 'trial')}")
+        asked = f"{quantity(len(task.dataset), 'sample')}{axes}{epochs} x {quantity(len(task.models), 'model')}"
+        click.echo(f"{task.name}: {asked} = {quantity(task.planned, 'trial')}")
         click.echo(f"  models: {', '.join(task.models)}; scorers: {', '.join(s.name for s in task.task.scorers)}")
-        for told in filter(None, (_told(item) for item in expected if item.task == task.name)):
-            click.echo(f"  {told}")
-    click.echo(f"{many(prepared.planned, 'trial')} in all; nothing was called or written.")
+        for item in expected:
+            if item.task == task.name:
+                click.echo(f"  {_forecast_text(item)}")
+    click.echo(f"{quantity(prepared.planned, 'trial')} in all; nothing was called or written.")
 
 
-def _told(item: CostBound) -> str:
+def _forecast_text(item: CostBound) -> str:
     if item.calls is None or item.most_calls is None:
         return f"{item.model}: as many calls as the task's own code makes"
     cost = "" if item.most_cost is None else f", which would cost about {item.most_cost:.4f}"
-    return f"{item.model}: {many(item.calls, 'call')}, or {item.most_calls} if every attempt fails{cost}"
+    return f"{item.model}: {quantity(item.calls, 'call')}, or {item.most_calls} if every attempt fails{cost}"

@@ -6,11 +6,11 @@ import shlex
 
 import click
 
+from holdfast.analysis.report_text import cost_text
 from holdfast.analysis.status import RunStatus, run_status
-from holdfast.analysis.text import cost_text
-from holdfast.cli.main import print_json
-from holdfast.cli.ui.printable import many, printable
-from holdfast.cli.ui.streams import say
+from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.standard_streams import say
+from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.errors import HoldfastError
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.layout import all_runs
@@ -25,16 +25,16 @@ from holdfast.run.locate import find_run
 def command(run: str | None, *, as_json: bool) -> int:
     """Show how far RUN is, what it cost and what its sessions did; without RUN, a line for every run."""
     if run is None:
-        return _all(as_json=as_json)
-    status = _status(run)
+        return _print_all_runs(as_json=as_json)
+    status = _status_of(run)
     if as_json:
         print_json(status)
     else:
-        _print(status)
+        _print_status(status)
     return 0
 
 
-def _status(run: str) -> RunStatus:
+def _status_of(run: str) -> RunStatus:
     reader = RunReader(find_run(run))
     try:
         return run_status(reader)
@@ -42,11 +42,11 @@ def _status(run: str) -> RunStatus:
         reader.close()
 
 
-def _all(*, as_json: bool) -> int:
+def _print_all_runs(*, as_json: bool) -> int:
     found: list[RunStatus] = []
     for path in all_runs():
         try:
-            found.append(_status(str(path)))
+            found.append(_status_of(str(path)))
         except HoldfastError as error:
             say(printable(f"{path}: {error}"))
     if as_json:
@@ -59,7 +59,7 @@ def _all(*, as_json: bool) -> int:
     return 0
 
 
-def _print(status: RunStatus) -> None:
+def _print_status(status: RunStatus) -> None:
     lines = [
         f"{status.run}: {status.state}{', held by ' + status.held_by if status.held_by else ''}",
         f"  {status.finished} of {status.planned} trials finished, {status.owed} owed{reasons_text(status.why)}",
@@ -71,9 +71,9 @@ def _print(status: RunStatus) -> None:
         lines.append(f"  {lag}")
     for session in status.sessions:
         ended = f", ended {session.ended_at}" if session.ended_at else ""
-        told = f"{many(session.finished, 'trial')}, {many(session.calls, 'call')}"
-        told += f", {session.in_flight_at_death} perhaps paid twice"
-        lines.append(f"  session {session.session}: {session.how}, began {session.started_at}{ended}: {told}")
+        work = f"{quantity(session.finished, 'trial')}, {quantity(session.calls, 'call')}"
+        work += f", {session.in_flight_at_death} perhaps paid twice"
+        lines.append(f"  session {session.session}: {session.how}, began {session.started_at}{ended}: {work}")
         lines += [f"    {change.path}: {change_text(change.old, change.new)}" for change in session.changes]
         lines += [f"    {failure}" for failure in session.failures]
     lines += [f"  note: {note}" for note in status.notes]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import msgspec
 
-from holdfast.cli.main import print_json
-from holdfast.cli.ui.printable import many
+from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.terminal_text import quantity
 from holdfast.errors import HoldfastError
 from holdfast.run.core.reader import RunReader
 from holdfast.run.locate import find_run
@@ -28,7 +28,7 @@ def command(run: str, *, deep: bool, as_json: bool) -> int:
     if as_json:
         print_json(result)
     else:
-        _print(result)
+        _print_verification(result)
     return 0 if result.ok else 1
 
 
@@ -51,13 +51,13 @@ def _verify_deep(reader: RunReader) -> Verification:
     return result if grid is not None else msgspec.structs.replace(result, notes=[*result.notes, note])
 
 
-def _print(result: Verification) -> None:
+def _print_verification(result: Verification) -> None:
     click.echo(f"{result.run}: {'sound' if result.ok else 'DAMAGED'}")
     counts = {"segment": result.segments, "frame": result.frames, "record": result.records, "session": result.sessions}
-    click.echo(f"  {_counted(counts)}")
+    click.echo(f"  {_counts_text(counts)}")
     planned = f" of {result.planned} planned" if result.planned else ""
     click.echo(f"  {result.trials}{planned} trials finished")
-    click.echo(f"  {_counted({'blob': result.blobs, 'input': result.inputs, 'artifact': result.artifacts})}")
+    click.echo(f"  {_counts_text({'blob': result.blobs, 'input': result.inputs, 'artifact': result.artifacts})}")
     if result.grid or result.results:
         click.echo(f"  {result.grid} trials in the planned grid, {result.results} result files")
     if result.torn_bytes:
@@ -69,5 +69,5 @@ def _print(result: Verification) -> None:
             click.echo(f"  {damage}")
 
 
-def _counted(counts: dict[str, int]) -> str:
-    return ", ".join(many(count, thing) for thing, count in counts.items())
+def _counts_text(counts: dict[str, int]) -> str:
+    return ", ".join(quantity(count, thing) for thing, count in counts.items())

@@ -1,1 +1,1 @@
-"""Ui."""
+"""What every verb needs of a terminal: streams, safe text, JSON, progress, and signals before a session runs."""

@@ -10,16 +10,16 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.main import escaped
+from holdfast.cli.ui.json_output import escape_terminal_controls
 from holdfast.run.core.reader import LargeRecord
 
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
 
 
-def readable(pieces: Iterator[bytes]) -> Iterator[str]:
-    """A record's JSON with the line ends in its texts put in their place."""
+def with_line_breaks(pieces: Iterator[bytes]) -> Iterator[str]:
+    """A record's JSON as text, in which escaped line ends are real ones."""
     left = ""
-    for part in _decoded(pieces):
+    for part in _utf8_text(pieces):
         text = left + part
         # A backslash at the end belongs to what follows it.
         cut = len(text) - (len(text) - len(text.rstrip("\\"))) % 2
@@ -28,19 +28,20 @@ def readable(pieces: Iterator[bytes]) -> Iterator[str]:
     yield left
 
 
-def print_in_pieces(key: str, records: Iterator[Any]) -> None:
-    """Prints `{"trial": ..., "records": [...]}` on a few long lines."""
+def print_transcript_json(key: str, records: Iterator[Any]) -> None:
+    """Prints `{"trial": ..., "records": [...]}`, each record on a line of its own."""
     click.echo(f'{{"trial":{msgspec.json.encode(key).decode()},"records":[', nl=False)
     for place, record in enumerate(records):
         click.echo(",\n" if place else "\n", nl=False)
-        for part in _decoded(
+        for part in _utf8_text(
             record.pieces if isinstance(record, LargeRecord) else iter((msgspec.json.encode(record),))
         ):
-            click.echo(escaped(part), nl=False)
+            click.echo(escape_terminal_controls(part), nl=False)
     click.echo("\n]}")
 
 
-def _decoded(pieces: Iterator[bytes]) -> Iterator[str]:
+def _utf8_text(pieces: Iterator[bytes]) -> Iterator[str]:
+    """The pieces decoded; a character may be split between two of them."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     yield from (decoder.decode(part) for part in pieces)
     yield decoder.decode(b"", final=True)

@@ -1,7 +1,7 @@
-"""Signals before a session works: the program stops where it is, and no signal is lost.
+"""Signals before a session runs: the program stops where it is, and no signal is lost.
 
 Python raises KeyboardInterrupt wherever the program happens to be, and drops it where that is a destructor. So a
-signal is also remembered, for the session to find before its first call. A run that is being made is there whole or
+signal is also remembered, for the session to find before its first call. A run that is being created exists whole or
 not at all, so stopping anywhere is safe.
 """
 
@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+_EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
-class EarlySignals:
-    """The signals that have come before a session works."""
+class StartupSignals:
+    """The signals that have arrived before a session runs."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -27,9 +27,9 @@ class EarlySignals:
 
     @property
     def exit_code(self) -> int:
-        return _CODES[signal.Signals(self.number)] if self.number else 0
+        return _EXIT_CODES[signal.Signals(self.number)] if self.number else 0
 
-    def _note(self, number: int, _frame: FrameType | None) -> None:
+    def _remember(self, number: int, _frame: FrameType | None) -> None:
         self.number = self.number or number
         raise KeyboardInterrupt
 
@@ -40,21 +40,21 @@ class EarlySignals:
             yield
             return
         self.number = 0
-        before = {number: signal.signal(number, self._note) for number in _CODES}
-        hook, sys.unraisablehook = sys.unraisablehook, _tell_unless_interrupted
+        before = {number: signal.signal(number, self._remember) for number in _EXIT_CODES}
+        hook, sys.unraisablehook = sys.unraisablehook, _print_unless_interrupted
         try:
             yield
         finally:
             sys.unraisablehook = hook
             for number, handler in before.items():
-                # A session that was interrupted has its own idea of what further signals do.
-                if signal.getsignal(number) == self._note:
+                # A session that was interrupted has set handlers of its own, which stay.
+                if signal.getsignal(number) == self._remember:
                     signal.signal(number, handler)
 
 
-def _tell_unless_interrupted(unraisable: Any) -> None:
+def _print_unless_interrupted(unraisable: Any) -> None:
     if unraisable.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(unraisable)
 
 
-early = EarlySignals()
+startup_signals = StartupSignals()

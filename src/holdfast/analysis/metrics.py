@@ -1,4 +1,4 @@
-"""Adding up trials so that the sum does not depend on the order they came in.
+"""Metrics: trials added up so that the sums do not depend on the order in which they are read.
 
 Interrupted or not, a run gives the same figures to the last bit: floats are summed exactly before they are rounded.
 """
@@ -16,14 +16,14 @@ from holdfast.run.core.records import Status, TrialRecord
 
 
 class Metric(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A figure and what it was taken over."""
+    """A figure, and the number of trials it was computed from."""
 
     value: float
     stderr: float | None
     n: int
 
 
-class Tally:
+class TrialTotals:
     """The trials of one group: one task and model, and perhaps one value on an axis."""
 
     def __init__(self) -> None:
@@ -33,9 +33,9 @@ class Tally:
         self._values: dict[str, array[float]] = {}
 
     def add(self, trial: TrialRecord) -> None:
-        """Takes in a final record that counts."""
+        """Adds a final record that counts."""
         self.statuses[trial.status.value] += 1
-        self._spend(trial)
+        self._add_cost(trial)
         for scorer, value in trial.scores.items():
             self.add_score(scorer, value)
 
@@ -43,10 +43,10 @@ class Tally:
         self._values.setdefault(scorer, array("d")).append(value)
 
     def add_failed(self, trial: TrialRecord) -> None:
-        """Takes in an attempt that failed and was followed by another, or is still owed one."""
-        self._spend(trial)
+        """Adds what a failed attempt has cost; another attempt follows, or remains."""
+        self._add_cost(trial)
 
-    def _spend(self, trial: TrialRecord) -> None:
+    def _add_cost(self, trial: TrialRecord) -> None:
         self._costs.append(trial.cost)
         if trial.usage is not None:
             self.usage = self.usage + trial.usage
@@ -65,14 +65,14 @@ class Tally:
 
     def metrics(self) -> dict[str, dict[str, Metric]]:
         """For each scorer its accuracy, where every score is 0 or 1, else its mean."""
-        return {scorer: {_name(values): _mean(values)} for scorer, values in sorted(self._values.items())}
+        return {scorer: {_metric_name(values): _mean_metric(values)} for scorer, values in sorted(self._values.items())}
 
 
-def _name(values: array[float]) -> str:
+def _metric_name(values: array[float]) -> str:
     return "accuracy" if all(value in (0.0, 1.0) for value in values) else "mean"
 
 
-def _mean(values: array[float]) -> Metric:
+def _mean_metric(values: array[float]) -> Metric:
     n = len(values)
     mean = math.fsum(values) / n
     if n < 2:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from holdfast.analysis.metrics import Metric
 from holdfast.analysis.report import Coverage, GroupReport, Report
-from holdfast.analysis.tally import Metric
 
 
 def report_text(report: Report) -> str:

@@ -1,0 +1,38 @@
+"""Ending the process for certain: an interrupt does not wait for threads and commands that a task left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from holdfast.cli.ui.standard_streams import mute_if_broken
+from holdfast.engine.interrupt import STUCK_SECONDS, Interrupt
+
+
+def exit_soon(code: int) -> None:
+    """Lets the process end by itself, and ends it with `code` if it has not after a few seconds."""
+    Interrupt.ignore()
+    end_child_processes()
+    watch = threading.Timer(STUCK_SECONDS, exit_now, [code])
+    watch.daemon = True
+    watch.start()
+
+
+def exit_now(code: int) -> None:
+    """Ends the process without waiting for anything; what was acknowledged is durable."""
+    end_child_processes()
+    mute_if_broken(sys.stdout)
+    mute_if_broken(sys.stderr)
+    os._exit(code)
+
+
+def end_child_processes() -> None:
+    """Ends the commands that tasks have started and not waited for."""
+    for thread in Path("/proc/self/task").glob("*/children"):
+        for child in thread.read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGTERM)

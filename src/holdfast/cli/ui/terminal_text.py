@@ -1,0 +1,33 @@
+"""Text for a terminal: foreign text made harmless, and counts and durations in words.
+
+Model output must not move the cursor, change colours or hide anything.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_]|[ -/]+[0-~])"
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """The text without terminal sequences and control characters; line ends and tabs stay."""
+    return _CONTROLS.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n")))
+
+
+def quantity(count: int, thing: str) -> str:
+    """A count with its noun: "1 trial", "2 trials"."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def duration_text(seconds: float) -> str:
+    """Seconds in the units that people use: "42s", "3m05s", "2h10m"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02}m"
