@@ -20,7 +20,7 @@ def options_of(verb: str) -> set[str]:
     return named - {"--json"}
 
 
-def told_of(verb: str) -> str:
+def text_about(verb: str) -> str:
     (row,) = re.findall(rf"^\| `{verb}[` ].*$", PAGE, re.MULTILINE)
     part = re.search(rf"^## `{verb}`$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     return row + (part[1] if part else "")
@@ -29,7 +29,7 @@ def told_of(verb: str) -> str:
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_page_names_the_options_of_a_verb(verb):
     """A verb's row, or its section, names exactly the options that it takes."""
-    told = set(re.findall(r"`(--?[A-Za-z][a-z-]*)", told_of(verb)))
+    told = set(re.findall(r"`(--?[A-Za-z][a-z-]*)", text_about(verb)))
     assert told == options_of(verb)
 
 
