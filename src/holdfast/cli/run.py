@@ -62,7 +62,7 @@ def command(
     if or_resume and run_dir is not None and _run_exists(run_dir):
         return resume_if_incomplete(run_dir, spec, as_json=as_json, reuse=replies)
     try:
-        started = _start(spec, run_dir, eval_file)
+        started = _start_session(spec, run_dir, eval_file)
     except UsageError:
         if not (or_resume and run_dir is not None and _run_exists(run_dir)):
             raise
@@ -78,7 +78,7 @@ def _refuse_unknown_scheme(run_dir: str | None) -> None:
         raise UsageError(f"{run_dir} is a URL, and of no object store that is known.", hint=f"There are {known}.")
 
 
-def _start(spec: EvalSpec, run_dir: str | None, source: str) -> StartedSession:
+def _start_session(spec: EvalSpec, run_dir: str | None, source: str) -> StartedSession:
     if run_dir is not None and is_url(run_dir):
         return start_remote_run(spec, run_dir, source=source)
     return start_run(spec, Path(run_dir) if run_dir else default_root(spec), source=source)
