@@ -7,7 +7,7 @@ import shlex
 import click
 
 from holdfast.analysis.report_text import cost_text
-from holdfast.analysis.status import RunStatus, run_status
+from holdfast.analysis.status import RunStatus, SessionStatus, run_status
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.terminal_text import printable, quantity
@@ -70,16 +70,22 @@ def _print_status(status: RunStatus) -> None:
     if status.remote is not None and (lag := str(status.remote.lag)):
         lines.append(f"  {lag}")
     for session in status.sessions:
-        ended = f", ended {session.ended_at}" if session.ended_at else ""
-        work = f"{quantity(session.finished, 'trial')}, {quantity(session.calls, 'call')}"
-        work += f", {session.in_flight_at_death} perhaps paid twice"
-        lines.append(f"  session {session.session}: {session.how}, began {session.started_at}{ended}: {work}")
-        lines += [f"    {change.path}: {change_text(change.old, change.new)}" for change in session.changes]
-        lines += [f"    {failure}" for failure in session.failures]
+        lines += _session_lines(session)
     lines += [f"  note: {note}" for note in status.notes]
     if status.state == "incomplete":
         lines.append(f"  go on with: holdfast resume {shlex.quote(status.run)}")
     click.echo(printable("\n".join(lines)))
+
+
+def _session_lines(session: SessionStatus) -> list[str]:
+    ended = f", ended {session.ended_at}" if session.ended_at else ""
+    work = f"{quantity(session.finished, 'trial')}, {quantity(session.calls, 'call')}"
+    work += f", {session.in_flight_at_death} perhaps paid twice"
+    return [
+        f"  session {session.session}: {session.how}, began {session.started_at}{ended}: {work}",
+        *(f"    {change.path}: {change_text(change.old, change.new)}" for change in session.changes),
+        *(f"    {failure}" for failure in session.failures),
+    ]
 
 
 def _calls_text(status: RunStatus) -> str:
