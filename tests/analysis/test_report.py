@@ -67,8 +67,8 @@ def evaluation(root: Path, **settings) -> Rig:
     task = Task(
         name="t",
         samples=samples(6),
-        solve=draft_and_branches,
-        score=[scorer(graded), scorer(lengthy)],
+        solver=draft_and_branches,
+        scorers=[scorer(graded), scorer(lengthy)],
         epochs=2,
         axes={"tone": ["kind", "rude"]},
     )

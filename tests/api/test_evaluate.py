@@ -54,7 +54,7 @@ def questions(count: int = 4) -> list[Sample]:
 
 @task
 def capitals(count: int = 4) -> Task:
-    return Task(samples=questions(count), solve=generate(), score=exact())
+    return Task(samples=questions(count), solver=generate(), scorers=exact())
 
 
 def test_a_task_is_carried_out_and_reported(tmp_path):
@@ -95,11 +95,15 @@ def test_a_run_may_grow(tmp_path):
     """More samples are additive: only they are asked."""
     evaluate(capitals(2), ECHO, run=tmp_path / "r")
     run = evaluate(
-        Task(name="capitals", samples=questions(2), solve=generate(), score=exact(), epochs=2), ECHO, run=tmp_path / "s"
+        Task(name="capitals", samples=questions(2), solver=generate(), scorers=exact(), epochs=2),
+        ECHO,
+        run=tmp_path / "s",
     )
     assert run.ended.planned == 4
     more = evaluate(
-        Task(name="capitals", samples=questions(3), solve=generate(), score=exact(), epochs=2), ECHO, run=tmp_path / "s"
+        Task(name="capitals", samples=questions(3), solver=generate(), scorers=exact(), epochs=2),
+        ECHO,
+        run=tmp_path / "s",
     )
     assert [session.calls for session in more.lineage] == [4, 2]
 
@@ -167,7 +171,7 @@ def test_one_run_is_executed_by_one_session_at_a_time(tmp_path):
             errors.append(error)
         return "q"
 
-    held = Task(name="capitals", samples=questions(1), solve=Solver(solve), score=exact())
+    held = Task(name="capitals", samples=questions(1), solver=Solver(solve), scorers=exact())
     assert evaluate(held, ECHO, run=tmp_path / "r").ended.finished == 1
     assert [error.exit_code for error in errors] == [4]
     assert str(os.getpid()) in errors[0].message
@@ -183,8 +187,8 @@ BAD = {
     "no provider": (capitals(), ["gpt-4o"], {}, "gpt-4o"),
     "unknown setting": (capitals(), ECHO, {"concurency_limit": 4}, "concurrency_limit"),
     "setting out of range": (capitals(), ECHO, {"concurrency_limit": 0}, "concurrency_limit"),
-    "no sample": (Task(name="t", samples=[], solve=generate(), score=exact()), ECHO, {}, "at least one sample"),
-    "no target": (Task(name="t", samples=[Sample("x")], solve=generate(), score=exact()), ECHO, {}, "target"),
+    "no sample": (Task(name="t", samples=[], solver=generate(), scorers=exact()), ECHO, {}, "at least one sample"),
+    "no target": (Task(name="t", samples=[Sample("x")], solver=generate(), scorers=exact()), ECHO, {}, "target"),
 }
 
 
@@ -208,7 +212,7 @@ def test_failed_trials_are_told_and_not_raised(tmp_path):
         return trial.sample.input
 
     run = evaluate(
-        Task(name="t", samples=questions(), solve=solve, score=exact()), ECHO, run=tmp_path / "r", max_retries=0
+        Task(name="t", samples=questions(), solver=solve, scorers=exact()), ECHO, run=tmp_path / "r", max_retries=0
     )
     assert (run.ended.exit_code, run.ended.failed, run.ended.owed) == (1, 1, 1)
     assert not run.is_complete
@@ -231,7 +235,7 @@ def interrupting():
 
 def interrupted_then_resumed(root: Path, call) -> None:
     """The interrupt arrives, the run is let go with its end on record, and the same call goes on."""
-    made = Task(name="t", samples=questions(6), solve=interrupting(), score=exact())
+    made = Task(name="t", samples=questions(6), solver=interrupting(), scorers=exact())
     with pytest.raises(KeyboardInterrupt):
         call(made, ECHO, run=root, concurrency_limit=1)
     status = status_of(root)
@@ -273,7 +277,7 @@ def test_a_cancelled_coroutine_lets_the_run_go(tmp_path):
                 await asyncio.sleep(60.0)
             return trial.sample.input
 
-        made = Task(name="t", samples=questions(5), solve=Solver(solve), score=exact())
+        made = Task(name="t", samples=questions(5), solver=Solver(solve), scorers=exact())
         running = asyncio.ensure_future(evaluate_async(made, ECHO, run=tmp_path / "r", concurrency_limit=1))
         await reached.wait()
         running.cancel()
@@ -316,7 +320,7 @@ async def solve(trial):
         os.kill(os.getpid(), 9)
     return await trial.generate(trial.sample.input)
 
-made = Task(name="t", samples=[Sample("a", target="a"), Sample("b", target="b")], solve=solve, score=exact())
+made = Task(name="t", samples=[Sample("a", target="a"), Sample("b", target="b")], solver=solve, scorers=exact())
 print(evaluate(made, ["scripted/echo"], run="r", concurrency_limit=1).finished)
 """
 
@@ -350,7 +354,7 @@ def test_a_task_of_a_file_goes_on_from_the_command_line(tmp_path):
         "    return await trial.generate(trial.sample.input)\n\n"
         "@task\n"
         "def letters(more: str = 'b'):\n"
-        "    return Task(samples=[Sample(x, target=x) for x in ('a', more)], solve=solve, score=exact())\n\n"
+        "    return Task(samples=[Sample(x, target=x) for x in ('a', more)], solver=solve, scorers=exact())\n\n"
         "if __name__ == '__main__':\n"
         "    evaluate(letters(more='b'), ['scripted/echo'], run='r', concurrency_limit=1)\n"
     )

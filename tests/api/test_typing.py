@@ -30,13 +30,25 @@ def test_a_wrong_use_is_found(tmp_path):
     pytest.importorskip("mypy")
     wrong = tmp_path / "wrong.py"
     wrong.write_text(
-        "from holdfast import Run, Sample, Trial, evaluate, exact\n"
+        "from holdfast import Run, Sample, Task, Trial, evaluate, exact, generate\n"
         "Sample(5)\n"
         "exact(ignore_cases=True)\n"
         "evaluate(5, ['m'])\n"
         "async def solve(trial: Trial) -> int:\n"
         "    return await trial.generate('x')\n"
         "Run.open('x').report().no_such\n"
+        "Task(samples=[Sample('x')], solver=generate())\n"
+        "Task(samples=[Sample('x')], solver=generate(), scorers=exact(), score=exact())\n"
+        "Task(samples=[Sample('x')], solver=generate(), scorers=exact(), epoch=2)\n"
     )
     done = checked(wrong)
-    assert {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line} == {2, 3, 4, 6, 7}
+    assert {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line} == {
+        2,
+        3,
+        4,
+        6,
+        7,
+        8,
+        9,
+        10,
+    }

@@ -120,8 +120,8 @@ def configured(n: int = 3, *, tone: str = "kind") -> Task:
     """A task with arguments."""
     return Task(
         samples=samples[:n],
-        solve=returns_a_reply,
-        score=[
+        solver=returns_a_reply,
+        scorers=[
             exact(),
             includes(ignore_case=True),
             numeric(absolute=0.1),
@@ -139,8 +139,11 @@ def configured(n: int = 3, *, tone: str = "kind") -> Task:
     )
 
 
-by_path = Task(name="by path", dataset=Path("rows.jsonl"), solve=returns_text, score=exact())
-by_text_path = Task(name="by text", dataset="rows.csv", solve=generate(), score="exact")
+by_path = Task(name="by path", dataset=Path("rows.jsonl"), solver=returns_text, scorers=exact())
+by_text_path = Task(name="by text", dataset="rows.csv", solver=generate(), scorers="exact")
+by_former_keywords = Task(name="former", samples=samples, solve=generate(), score=[exact(), plain])
+its_solver: Callable[[Trial], Awaitable[Answer | Reply | str]] = by_former_keywords.solver
+its_scorers: list[str] = [one.name for one in by_former_keywords.scorers]
 
 
 def in_every_way() -> None:

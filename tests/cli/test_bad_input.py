@@ -151,7 +151,7 @@ from holdfast import Sample, Task, generate, includes, task
 
 @task
 def t(n: int = 1):
-    return Task({}, score=includes())
+    return Task({}, scorers=includes())
 """
 TASK_FILES = {
     "a syntax error": ("def t(:\n", ["task.py line 1"]),

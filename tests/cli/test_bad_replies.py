@@ -124,7 +124,7 @@ async def solve(trial):
 
 @task
 def t():
-    return Task(samples=[Sample("a", target="A"), Sample("b", target="B")], solve=solve, score=exact())
+    return Task(samples=[Sample("a", target="A"), Sample("b", target="B")], solver=solve, scorers=exact())
 """
 
 

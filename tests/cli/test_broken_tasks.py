@@ -21,7 +21,7 @@ async def fine(trial):
 
 @task
 def t():
-    return Task(samples=[Sample("a", target="A")], solve={solve}, score={score})
+    return Task(samples=[Sample("a", target="A")], solver={solve}, scorers={score})
 """
 
 

@@ -93,7 +93,7 @@ async def solve(trial):
 
 @task
 def t():
-    return Task(samples=[Sample("a", target="A")], solve=solve, score=exact())
+    return Task(samples=[Sample("a", target="A")], solver=solve, scorers=exact())
 """
 
 
@@ -167,7 +167,7 @@ def judged_plainly(answer, sample):
 
 @task
 def t():
-    return Task(samples=[Sample(name) for name in {names}], solve=solve, score={score})
+    return Task(samples=[Sample(name) for name in {names}], solver=solve, scorers={score})
 """
 COMMANDED = ["child-1", "child-2", "child-3"]
 WAYS = [

@@ -43,8 +43,8 @@ async def solve(trial):
 
 @task
 def own():
-    return Task(samples=[Sample(f"word {number} " * number, target="3") for number in range(1, 13)], solve=solve,
-                score=includes())
+    return Task(samples=[Sample(f"word {number} " * number, target="3") for number in range(1, 13)], solver=solve,
+                scorers=includes())
 """
 
 

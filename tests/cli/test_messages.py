@@ -19,7 +19,7 @@ async def solve(trial):
 
 @task
 def t():
-    return Task(samples=[Sample("x", target="x", id="s1")], solve=solve, score=exact())
+    return Task(samples=[Sample("x", target="x", id="s1")], solver=solve, scorers=exact())
 """
 
 
@@ -100,7 +100,7 @@ def test_a_list_of_no_trials_is_refused(holdfast, server, tmp_path, limit):
 
 def test_a_misspelt_generation_parameter_is_found_before_the_run(holdfast, server, tmp_path):
     """generate(temprature=1) is wrong before anything is asked or written."""
-    source = BROKEN.replace("solve=solve", "solve=generate(temprature=1)").replace("exact,", "exact, generate,")
+    source = BROKEN.replace("solver=solve", "solver=generate(temprature=1)").replace("exact,", "exact, generate,")
     ended = holdfast("run", python_eval(tmp_path, server.base_url, source), "--run-dir", "r", code=2)
     assert "no parameter 'temprature'" in ended.err and "Did you mean 'temperature'?" in ended.err
     source = source.replace("temprature=1", "temperature='hot'")

@@ -43,7 +43,7 @@ async def solve(trial):
 
 @task
 def t():
-    return Task(samples=[Sample("a", target="ONETWOTHREE")], solve=solve, score=exact())
+    return Task(samples=[Sample("a", target="ONETWOTHREE")], solver=solve, scorers=exact())
 """
 
 
@@ -88,7 +88,7 @@ async def second(answer, sample):
 
 @task
 def t():
-    return Task(samples=[Sample("a")], solve=generate(), score=[first, second])
+    return Task(samples=[Sample("a")], solver=generate(), scorers=[first, second])
 """
 
 
@@ -129,7 +129,7 @@ async def solve(trial):
 
 @task
 def t():
-    return Task(samples=[Sample("x", target="A 3 B 3")], solve=solve, score=exact())
+    return Task(samples=[Sample("x", target="A 3 B 3")], solver=solve, scorers=exact())
 """
 
 

@@ -16,7 +16,7 @@ from holdfast import Sample, Task, exact, generate, task
 @task
 def capitals(n: int = 3) -> Task:
     samples = [Sample(f"word {number}", target=f"word {number}", id=f"s{number}") for number in range(1, n + 1)]
-    return Task(samples=samples, solve=generate(), score=exact())
+    return Task(samples=samples, solver=generate(), scorers=exact())
 """
 STATUS = {
     "run", "state", "planned", "finished", "failed", "owed", "started_at", "last_updated_at", "sessions", "calls",

@@ -22,7 +22,7 @@ async def solve(trial):
 
 @task
 def t(n: int = 1):
-    return Task(samples=[Sample("x", target="x", id="s1")] * n, solve=solve, score=exact())
+    return Task(samples=[Sample("x", target="x", id="s1")] * n, solver=solve, scorers=exact())
 """
 
 

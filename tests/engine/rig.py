@@ -104,7 +104,7 @@ def samples(count: int, start: int = 0) -> list[Sample]:
 
 
 def simple_task(count: int = 1, solve=ask, score=None, name: str = "t", **fields) -> Task:
-    return Task(name=name, samples=samples(count), solve=solve, score=score or exact(), **fields)
+    return Task(name=name, samples=samples(count), solver=solve, scorers=score or exact(), **fields)
 
 
 @dataclass

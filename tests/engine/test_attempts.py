@@ -115,7 +115,7 @@ def test_a_scorer_that_fails_costs_no_second_answer_and_no_second_judgement(tmp_
             raise RuntimeError("broken scorer")
         return 0.5
 
-    task = Task(name="t", samples=samples(1), solve=ask, score=[scorer(good), scorer(bad)])
+    task = Task(name="t", samples=samples(1), solver=ask, scorers=[scorer(good), scorer(bad)])
     rig = Rig(tmp_path / "r", task, {"m": actor})
     assert rig.session().ended.exit_code == 0
     assert actor.calls == 1
@@ -146,7 +146,7 @@ def test_scores_and_answer_outlive_a_kill_in_a_later_attempt(tmp_path):
             await asyncio.sleep(1_000.0)
         return True
 
-    task = Task(name="t", samples=samples(1), solve=ask, score=[scorer(good), scorer(slow)])
+    task = Task(name="t", samples=samples(1), solver=ask, scorers=[scorer(good), scorer(slow)])
     rig = Rig(tmp_path / "r", task, {"m": actor})
     rig.killed_session(50.0)
     assert rig.session().ended.exit_code == 0
@@ -163,7 +163,7 @@ def test_an_infrastructure_failure_in_a_scorer_leaves_the_trial_owed_with_its_an
             raise Unavailable("the judge is down")
         return True
 
-    rig = Rig(tmp_path / "r", Task(name="t", samples=samples(1), solve=ask, score=scorer(judge)), {"m": actor})
+    rig = Rig(tmp_path / "r", Task(name="t", samples=samples(1), solver=ask, scorers=scorer(judge)), {"m": actor})
     assert rig.session().ended.exit_code == 1
     (end,) = rig.ends()
     assert (end.status, end.stage, end.scores) == (Status.UNFINISHED, "score", {})
@@ -229,7 +229,7 @@ def test_a_score_that_is_none_fails_the_attempt_with_a_clear_message(tmp_path, m
         return make()
 
     judge = scorer(name="judge")(awaited if is_async else plain)
-    task = Task(name="t", samples=samples(1), solve=ask, score=judge)
+    task = Task(name="t", samples=samples(1), solver=ask, scorers=judge)
     rig = Rig(tmp_path / "r", task, settings={"max_retries": 0})
     assert rig.session().ended.exit_code == 1
     (end,) = rig.ends()
@@ -252,7 +252,7 @@ def test_scorers_see_the_answer_as_it_is_recorded(tmp_path):
             await asyncio.sleep(1_000.0)
         return True
 
-    rig = Rig(tmp_path / "r", Task(name="t", samples=samples(1), solve=solve, score=scorer(judge)))
+    rig = Rig(tmp_path / "r", Task(name="t", samples=samples(1), solver=solve, scorers=scorer(judge)))
     rig.killed_session(10.0)
     state.value = False
     rig.session()
@@ -293,7 +293,7 @@ def test_whatever_is_raised_is_a_failed_attempt_on_record(tmp_path, where, error
     def judge(answer, sample):
         raise error
 
-    task = Task(name="t", samples=samples(1), solve=solve, score=scorer(judge))
+    task = Task(name="t", samples=samples(1), solver=solve, scorers=scorer(judge))
     rig = Rig(tmp_path / "r", [task, simple_task(2, name="other")], settings={"max_retries": 0})
     session = rig.session()
     assert session.ended.finished == 2
@@ -412,7 +412,7 @@ def test_exact_is_asked_of_every_valid_trial_only(tmp_path):
         text = request.messages[-1].content
         return said(text.upper() if text in {"q0", "q1"} else "wrong")
 
-    rig = Rig(tmp_path / "r", Task(name="t", samples=samples(4), solve=ask, score=exact()), {"m": Actor(behave)})
+    rig = Rig(tmp_path / "r", Task(name="t", samples=samples(4), solver=ask, scorers=exact()), {"m": Actor(behave)})
     rig.session()
     metric = rig.report().tasks["t"]["m"].metrics["exact"]["accuracy"]
     assert (metric.value, metric.n) == (0.5, 4)

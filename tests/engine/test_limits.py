@@ -121,7 +121,7 @@ def test_a_provider_knows_how_much_it_can_take(tmp_path):
 def test_stage_limits_hold_and_a_trial_that_waits_to_be_scored_holds_nothing(tmp_path):
     """With one scorer at a time the solvers go on at full width; nobody waits with slots in hand."""
     solving, scoring = Gauge(), Gauge()
-    task = Task(name="t", samples=samples(24), solve=working(solving, 1.0), score=slow_scorer(scoring, 2.0))
+    task = Task(name="t", samples=samples(24), solver=working(solving, 1.0), scorers=slow_scorer(scoring, 2.0))
     settings = {"concurrency_limit": 100, "concurrency_limits": {"solve": 6, "score": 1}}
     session = Rig(tmp_path / "r", task, settings=settings).session()
     assert (solving.most, scoring.most) == (6, 1)
@@ -133,7 +133,7 @@ def test_a_task_that_waits_to_be_scored_keeps_no_other_task_from_starting(tmp_pa
     """However many of its trials wait, the other task runs as if it were alone."""
     scoring, other = Gauge(), Gauge()
     tasks = [
-        Task(name="judged", samples=samples(40), solve=ask, score=slow_scorer(scoring, 100.0)),
+        Task(name="judged", samples=samples(40), solver=ask, scorers=slow_scorer(scoring, 100.0)),
         simple_task(40, working(other, 1.0), name="other"),
     ]
     settings = {"concurrency_limit": 4, "tasks": {"judged": {"concurrency_limits": {"score": 1}}}}
@@ -150,7 +150,7 @@ def test_running_trials_are_bounded_though_they_hold_no_slot(tmp_path):
         started.append(asyncio.get_running_loop().time())
         return "done"
 
-    task = Task(name="t", samples=samples(200), solve=solve, score=slow_scorer(scoring, 10.0))
+    task = Task(name="t", samples=samples(200), solver=solve, scorers=slow_scorer(scoring, 10.0))
     settings = {"concurrency_limit": 16, "concurrency_limits": {"score": 1}}
     Rig(tmp_path / "r", task, settings=settings).session()
     assert sum(1 for moment in started if moment == started[0]) == 16
@@ -222,7 +222,7 @@ def test_a_session_that_is_stopped_at_any_moment_gives_every_slot_back(tmp_path,
         replies = await asyncio.gather(*(trial.generate(f"{trial.sample.input} {side}") for side in "abc"))
         return replies[0]
 
-    task = Task(name="t", samples=samples(30), solve=branches, score=scorer(judged))
+    task = Task(name="t", samples=samples(30), solver=branches, scorers=scorer(judged))
     settings = {
         "concurrency_limit": 6,
         "concurrency_limits": {"score": 2},
@@ -274,7 +274,7 @@ def test_an_error_of_the_plan_itself_ends_the_session_and_leaves_nobody_behind(t
         return said("Q")
 
     actor = Actor(behave)
-    rig = Rig(tmp_path / "r", Task(name="t", samples=samples(8), solve=ask, score=exact()), {"m": actor})
+    rig = Rig(tmp_path / "r", Task(name="t", samples=samples(8), solver=ask, scorers=exact()), {"m": actor})
     rig.settings = {"concurrency_limit": 2}
     begin = rig.begin
 

@@ -47,12 +47,12 @@ def keys_of(rig: Rig) -> dict[tuple, str]:
 def test_keys_do_not_depend_on_the_order_of_the_file_nor_on_other_tasks(tmp_path):
     """A trial is the same one in every session, whatever stands around it."""
     rows = samples(6)
-    first = Rig(tmp_path / "1", Task(name="t", samples=rows, solve=ask, score=exact(), epochs=2))
+    first = Rig(tmp_path / "1", Task(name="t", samples=rows, solver=ask, scorers=exact(), epochs=2))
     second = Rig(
         tmp_path / "2",
         [
             simple_task(3, name="another"),
-            Task(name="t", samples=[*samples(2, start=10), *reversed(rows)], solve=ask, score=exact(), epochs=2),
+            Task(name="t", samples=[*samples(2, start=10), *reversed(rows)], solver=ask, scorers=exact(), epochs=2),
         ],
     )
     first.session()
@@ -66,7 +66,7 @@ def test_keys_of_samples_without_an_id_follow_their_content(tmp_path):
     """A row is known by what it asks; the same row twice is two trials."""
     rows = [Sample("a"), Sample("b"), Sample("a")]
     rigs = [
-        Rig(tmp_path / str(number), Task(name="t", samples=order, solve=ask, score=always))
+        Rig(tmp_path / str(number), Task(name="t", samples=order, solver=ask, scorers=always))
         for number, order in enumerate([rows, rows[::-1]])
     ]
     for rig in rigs:
@@ -108,8 +108,8 @@ def test_axes_are_a_grid(tmp_path):
     task = Task(
         name="t",
         samples=samples(2),
-        solve=solve,
-        score=always,
+        solver=solve,
+        scorers=always,
         axes={"tone": ["kind", "rude"], "size": ["s", "m", "l"]},
     )
     rig = Rig(tmp_path / "r", task)
@@ -120,7 +120,7 @@ def test_axes_are_a_grid(tmp_path):
 def test_prompt_variants_are_an_axis(tmp_path):
     """Several prompts are as many trials for each sample."""
     task = Task(
-        name="t", samples=samples(2), solve=generate({"short": "{input}", "long": "Please: {input}"}), score=exact()
+        name="t", samples=samples(2), solver=generate({"short": "{input}", "long": "Please: {input}"}), scorers=exact()
     )
     rig = Rig(tmp_path / "r", task)
     rig.session()

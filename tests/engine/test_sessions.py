@@ -115,7 +115,7 @@ def test_answers_in_hand_are_scored_though_others_wait_at_the_gate_with_the_slot
         return True
 
     actor = Actor(seconds=10.0)
-    task = Task(name="t", samples=samples(2), solve=solve, score=scorer(right))
+    task = Task(name="t", samples=samples(2), solver=solve, scorers=scorer(right))
     # The answer has to wait for a slot of the run, which the endless trial holds and can only give up.
     settings = {"concurrency_limit": 2, "concurrency_limits": {"score": 1}}
     rig = Rig(tmp_path / "r", task, {"m": actor}, settings=settings)
@@ -144,8 +144,8 @@ def test_code_of_the_task_that_a_signal_may_have_interrupted_counts_nothing(tmp_
         return not interrupted.value
 
     tasks = [
-        Task(name="step", samples=samples(1), solve=by_step, score=scorer(worked)),
-        Task(name="scorer", samples=samples(1), solve=ask, score=scorer(judge)),
+        Task(name="step", samples=samples(1), solver=by_step, scorers=scorer(worked)),
+        Task(name="scorer", samples=samples(1), solver=ask, scorers=scorer(judge)),
     ]
     rig = Rig(tmp_path / "r", tasks, settings={"grace_period": 60.0})
     rig.at = {5.0: interrupt}
@@ -168,7 +168,7 @@ def test_an_end_that_is_on_its_way_to_the_disk_counts_though_the_session_is_stop
             asyncio.get_running_loop().call_soon(execution.value._scheduler.cancel)
         return True
 
-    task = Task(name="t", samples=samples(12), solve=ask, score=scorer(right))
+    task = Task(name="t", samples=samples(12), solver=ask, scorers=scorer(right))
     rig = Rig(tmp_path / "r", task, {"m": Actor(seconds=1.0)}, settings={"concurrency_limit": 1})
     rig.at = {0.5: lambda found: setattr(execution, "value", found)}
     session = rig.session()

@@ -41,7 +41,7 @@ def judged(answer, sample):
 
 @task
 def t():
-    return Task(samples=[Sample("a", id="s1"), Sample("b", id="s2")], solve=solve, score=judged, system="Be kind.",
+    return Task(samples=[Sample("a", id="s1"), Sample("b", id="s2")], solver=solve, scorers=judged, system="Be kind.",
                 epochs=2)
 '''
 LENGTH = """@scorer
@@ -95,7 +95,7 @@ REFUSED = {
     "constant of the solver": ('SUFFIX = "!"', 'SUFFIX = "!!"', "identity", "solve changed in "),
     "scorer": ("return right(answer.text)", "return not right(answer.text)", "scoring", "judged changed in task.py"),
     "helper of the scorer": ('text.endswith("!")', "len(text) > 1", "scoring", "judged changed in task.py"),
-    "scorer left out": ("score=judged", "score='exact'", "scoring", "judged is no longer in "),
+    "scorer left out": ("scorers=judged", "scorers='exact'", "scoring", "judged is no longer in "),
     "system text": ('system="Be kind."', 'system="Be brief."', "identity", "system changed in "),
     "limits": ("epochs=2", "limits=TrialLimits(tokens=9)", "identity", "limits changed in "),
     "samples": ('Sample("a", id="s1")', 'Sample("c", id="s1")', "identity", "input edited: s1"),
@@ -150,7 +150,7 @@ from holdfast import Sample, Task, exact, generate, task
 
 @task
 def t():
-    return Task(samples=[Sample("a", target="a")], solve=generate({PROMPT}), score=exact())
+    return Task(samples=[Sample("a", target="a")], solver=generate({PROMPT}), scorers=exact())
 """
 
 
@@ -191,7 +191,7 @@ def test_resume_16_a_python_task_asks_for_more(world):
         "tasks.t.tier: unset → b",
     ]
     world.check_complete(12)
-    edited(world, "score=judged", "score=[judged, 'includes']")
+    edited(world, "scorers=judged", "scorers=[judged, 'includes']")
     assert "needs a target" in world.resume(code=2).err
     edited(world, "'includes'", "length")
     edited(world, "def right", LENGTH + "def right")
@@ -282,7 +282,7 @@ def test_a_complete_run_needs_no_code(world):
 
 def capitals(prompt="{input}", **keys):
     samples = [Sample("Paris", id="f", target="Paris"), Sample("Rome", id="i", target="Rome")]
-    return Task(name="capitals", samples=keys.pop("samples", samples), solve=generate(prompt), score=exact(), **keys)
+    return Task(name="capitals", samples=keys.pop("samples", samples), solver=generate(prompt), scorers=exact(), **keys)
 
 
 def test_evaluate_passes_through_the_gate(world):
@@ -342,7 +342,7 @@ from holdfast import Sample, Task, evaluate, exact, generate, task
 
 @task
 def capitals():
-    return Task(samples=[Sample("Paris", target="Paris")], solve=generate(), score=exact())
+    return Task(samples=[Sample("Paris", target="Paris")], solver=generate(), scorers=exact())
 
 run = evaluate(capitals(), ["scripted/echo"], run="r", **{KEYS})
 print(len(run.lineage), run.is_complete, run.ended.exit_code)

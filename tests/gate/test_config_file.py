@@ -96,7 +96,7 @@ def test_resume_24_of_a_complete_run(world):
 
 
 def capitals():
-    return Task(name="capitals", samples=[Sample("Paris", target="Paris")], solve=generate(), score=exact())
+    return Task(name="capitals", samples=[Sample("Paris", target="Paris")], solver=generate(), scorers=exact())
 
 
 def test_resume_24_in_python(world):

@@ -33,7 +33,7 @@ from holdfast import Sample, Task, exact, generate, task
 
 @task
 def t(n: int = 1):
-    return Task(samples=[Sample("x", target="x")], solve=generate(), score=exact())
+    return Task(samples=[Sample("x", target="x")], solver=generate(), scorers=exact())
 """
 OFFERED = [place for place in leaves() if place.drift not in {Drift.THROUGHPUT, Drift.ADDITIVE}]
 

@@ -262,7 +262,7 @@ async def solve(trial):
 
 @task
 def t():
-    return Task(samples=[Sample("a", target="done"), Sample("b", target="done")], solve=solve, score=exact())
+    return Task(samples=[Sample("a", target="done"), Sample("b", target="done")], solver=solve, scorers=exact())
 """
 
 
@@ -313,13 +313,13 @@ async def solve(trial):
 
 @task
 def t():
-    return Task(samples=[Sample("a", target="a"), Sample("b", target="b")], solve=SOLVE, score=exact(), system="S")
+    return Task(samples=[Sample("a", target="a"), Sample("b", target="b")], solver=SOLVE, scorers=exact(), system="S")
 """
 EDITED = {
     "solver": ("trial.sample.input)", "trial.sample.input + '!')", 0, 0),
     "system": ('system="S"', 'system="T"', 0, 0),
     "comment": ("async def", "# told\nasync def", 2, 0),
-    "scorer": ("score=exact()", "score=exact(ignore_case=True)", 0, 2),
+    "scorer": ("scorers=exact()", "scorers=exact(ignore_case=True)", 0, 2),
     "sample": ('Sample("a", target="a")', 'Sample("c", target="c")', 1, 0),
     "target": ('Sample("a", target="a")', 'Sample("a", target="c")', 1, 1),
     "epochs": ('system="S"', 'system="S", epochs=2', 2, 0),

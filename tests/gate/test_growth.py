@@ -197,7 +197,7 @@ async def second(answer, sample):
 @task
 def t():
     samples = [Sample(f"q{number}", id=f"s{number}") for number in range(8)]
-    return Task(samples=samples, solve=generate(), score=[first])
+    return Task(samples=samples, solver=generate(), scorers=[first])
 """
 
 

@@ -103,7 +103,7 @@ async def solve(trial):
 
 @task
 def t():
-    return Task(samples=[Sample(f"q{number}", id=f"s{number}") for number in range(4)], solve=solve, score=SCORE)
+    return Task(samples=[Sample(f"q{number}", id=f"s{number}") for number in range(4)], solver=solve, scorers=SCORE)
 """.replace("SCORE", "lambda answer, sample: True")
 
 
@@ -132,7 +132,7 @@ def test_in_python_it_is_resume_aborted(server, other, world):
     def go(base_url, **keys):
         models = {"m": {"provider": "openai", "model": "counting", "base_url": base_url}}
         samples = [Sample("q", target="Q")]
-        return evaluate(Task(name="t", samples=samples, solve=generate(), score=exact(), **keys), models, run="r")
+        return evaluate(Task(name="t", samples=samples, solver=generate(), scorers=exact(), **keys), models, run="r")
 
     go(server.base_url).close()
     other.behave(model="impostor")

@@ -141,7 +141,7 @@ async def solve(trial):
 
 @task
 def t():
-    return Task(samples=[Sample("a", target="two one")], solve=solve, score=exact())
+    return Task(samples=[Sample("a", target="two one")], solver=solve, scorers=exact())
 """
 
 

@@ -25,7 +25,7 @@ async def solve(trial):
 
 @task
 def t():
-    return Task(samples=[Sample(name, target="x") for name in "abc"], solve=solve, score=exact())
+    return Task(samples=[Sample(name, target="x") for name in "abc"], solver=solve, scorers=exact())
 """
 
 

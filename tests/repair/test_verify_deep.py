@@ -340,7 +340,7 @@ from holdfast import Sample, Task, generate, exact, task
 @task
 def t() -> Task:
     samples = [Sample(f"q{number}", target="x", id=f"s{number}") for number in range(3)]
-    return Task(samples=samples, solve=generate(), score=exact(), epochs=EPOCHS, axes={"tier": ["a", "b"]})
+    return Task(samples=samples, solver=generate(), scorers=exact(), epochs=EPOCHS, axes={"tier": ["a", "b"]})
 """
 
 

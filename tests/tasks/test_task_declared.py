@@ -23,7 +23,7 @@ def declared(tmp_path, rows=COUNTRIES, dataset=None, **task):
 
 
 def asked(made, dataset, position=0, **axes):
-    return made.solve.messages(dataset[position], axes)
+    return made.solver.messages(dataset[position], axes)
 
 
 def refusal(tmp_path, rows=COUNTRIES, dataset=None, **task):
@@ -188,7 +188,7 @@ def test_the_solver_asks_once_and_returns_the_reply(tmp_path):
     """What is sent is what `messages` says, with the generation parameters of the solver."""
     made, samples = declared(tmp_path, prompt=["{country}?", "{country}!"], target="{capital}")
     trial = FakeTrial(samples[1], prompt="2")
-    reply = asyncio.run(made.solve(trial))
+    reply = asyncio.run(made.solver(trial))
     assert reply.text == "Italy!"
     hot = generate("{input}", temperature=0.7)
     other = FakeTrial(Sample("x"))
@@ -211,7 +211,7 @@ def test_the_identity_of_a_trial_is_what_is_asked(tmp_path):
 
 def test_an_entry_that_uses_a_python_task_may_set_what_it_leaves_open():
     """Scorers, epochs, limit and system of the entry hold; what it leaves out stays as the task has it."""
-    made = Task(samples=[Sample("x", target="y")], solve=generate(), score=exact(), epochs=3, system="S")
+    made = Task(samples=[Sample("x", target="y")], solver=generate(), scorers=exact(), epochs=3, system="S")
     spec = msgspec.convert({"use": "a.py", "limit": 5, "scorers": ["includes"]}, TaskSpec)
     adapted = adapt_task("entry", spec, made)
     assert (adapted.name, adapted.epochs, adapted.limit, adapted.system) == ("entry", 3, 5, "S")

@@ -20,13 +20,13 @@ TASKS = """
     @task
     def sums(n: int = 1, hard: bool = False, words: list[str] = ("a",), scale: float | None = None, plain=5) -> Task:
         samples = [Sample(f"{i} + {i}?", target=str(2 * i)) for i in range(n)]
-        return Task(samples=samples, solve=generate(), score=exact())
+        return Task(samples=samples, solver=generate(), scorers=exact())
 
     @task
     def needy(size: int) -> Task:
-        return Task(samples=[Sample("x", target="y")] * size, solve=generate(), score=exact())
+        return Task(samples=[Sample("x", target="y")] * size, solver=generate(), scorers=exact())
 
-    ready = Task(samples=[Sample("x", target="y")], solve=generate(), score=exact(), name="ready")
+    ready = Task(samples=[Sample("x", target="y")], solver=generate(), scorers=exact(), name="ready")
 
     def plain_function():
         return None
@@ -37,7 +37,7 @@ TASKS = """
 
     @task
     def broken(n: int = 0) -> Task:
-        return Task(samples=[Sample("x")], solve=generate(), score=exact(), epochs=1 // n)
+        return Task(samples=[Sample("x")], solver=generate(), scorers=exact(), epochs=1 // n)
 """
 
 
@@ -67,7 +67,7 @@ def test_a_decorated_function_is_called_like_any_other():
 
     @task
     def capitals(n: int = 3) -> Task:
-        return Task(samples=SAMPLES * n, solve=generate(), score=exact())
+        return Task(samples=SAMPLES * n, solver=generate(), scorers=exact())
 
     assert (capitals(2).name, capitals(2).args, len(capitals(2).samples)) == ("capitals", {"n": 2}, 2)
     assert capitals().args == {"n": 3}
@@ -128,7 +128,7 @@ def test_a_file_with_one_task_needs_no_name(tmp_path):
 
         @task
         def other():
-            return Task(samples=[Sample("x")], solve=generate(), score="exact")
+            return Task(samples=[Sample("x")], solver=generate(), scorers="exact")
     """
     written(tmp_path, text, "others.py")
     own = text.replace("other()", "only()").replace("@task", "from others import other\n        @task")
@@ -214,7 +214,7 @@ def test_files_beside_the_task_can_be_imported_then_and_later(tmp_path):
         def both():
             import late_neighbour
             samples = [Sample(early_neighbour.VALUE), Sample(late_neighbour.VALUE)]
-            return Task(samples=samples, solve=generate(), score=exact())
+            return Task(samples=samples, solver=generate(), scorers=exact())
     """
     before = list(sys.path)
     made = load_use("code.py:both", written(tmp_path, text))
@@ -230,7 +230,7 @@ def test_neighbours_of_the_same_name_are_not_confused(tmp_path):
 
         @task
         def one():
-            return Task(samples=[Sample(common_name.VALUE)], solve=generate(), score=exact())
+            return Task(samples=[Sample(common_name.VALUE)], solver=generate(), scorers=exact())
     """
     found = []
     for name in ("first", "second"):
@@ -251,14 +251,14 @@ def test_an_edited_file_is_loaded_again_and_an_unchanged_one_is_not(tmp_path):
 
         @task
         def only():
-            return Task(samples=[Sample("x")], solve=solve, score=exact())
+            return Task(samples=[Sample("x")], solver=solve, scorers=exact())
     """
     base = written(tmp_path, text)
-    first, again = load_use("code.py", base).solve, load_use("code.py", base).solve
+    first, again = load_use("code.py", base).solver, load_use("code.py", base).solver
     recorded = source_digest(first)
     assert first is again
     written(tmp_path, text.replace('"one"', '"two"'))
-    assert source_digest(load_use("code.py", base).solve) != recorded
+    assert source_digest(load_use("code.py", base).solver) != recorded
 
 
 def test_the_digest_is_of_the_code_that_runs_and_not_of_a_later_edit(tmp_path):
@@ -271,10 +271,10 @@ def test_the_digest_is_of_the_code_that_runs_and_not_of_a_later_edit(tmp_path):
 
         @task
         def only():
-            return Task(samples=[], solve=solve, score="exact")
+            return Task(samples=[], solver=solve, scorers="exact")
     """
     base = written(tmp_path, text)
-    solve = load_use("code.py", base).solve
+    solve = load_use("code.py", base).solver
     recorded = source_digest(solve)
     written(tmp_path, "\n\n" + text.replace("return 1", "return 2"))
     assert source_digest(solve) == recorded
@@ -292,7 +292,7 @@ def test_a_dataset_path_starts_at_the_file_that_defines_the_task(tmp_path):
         @task
         def filed():
             dataset = DatasetSpec(path="rows.jsonl", fields={"input": "question"})
-            return Task(dataset=dataset, solve=generate(), score=exact())
+            return Task(dataset=dataset, solver=generate(), scorers=exact())
     """
     written(home, text)
     made = load_use("tasks/code.py:filed", tmp_path)
@@ -305,11 +305,11 @@ def test_a_dataset_path_starts_at_the_file_that_defines_the_task(tmp_path):
     [
         ({"samples": None}, "samples or a dataset"),
         ({"dataset": "x.jsonl"}, "exactly one"),
-        ({"solve": generate}, "'generate'"),
-        ({"solve": "generate"}, "'str'"),
-        ({"solve": lambda _trial: "x"}, "async"),
-        ({"score": exact}, r"exact()"),
-        ({"score": None}, "NoneType"),
+        ({"solver": generate}, "'generate'"),
+        ({"solver": "generate"}, "'str'"),
+        ({"solver": lambda _trial: "x"}, "async"),
+        ({"scorers": exact}, r"exact()"),
+        ({"scorers": None}, "NoneType"),
         ({"epochs": 0}, "0 epochs"),
         ({"epochs": "2"}, "'2' epochs"),
         ({"samples": None, "dataset": [Sample("x")]}, "samples=[...]"),
@@ -318,13 +318,42 @@ def test_a_dataset_path_starts_at_the_file_that_defines_the_task(tmp_path):
 def test_a_task_that_makes_no_sense_is_refused_when_it_is_made(arguments, said):
     """Mistakes in a task's parts are told where the task is made."""
     with pytest.raises(ConfigurationError) as caught:
-        Task(**{"samples": SAMPLES, "solve": generate(), "score": exact(), **arguments})
+        Task(**{"samples": SAMPLES, "solver": generate(), "scorers": exact(), **arguments})
     assert said in str(caught.value)
+
+
+def test_the_former_keywords_are_accepted():
+    """`solve` and `score` name the solver and the scorers, alone or beside the names of today."""
+    usual = Task(samples=SAMPLES, solver=generate("{input}!"), scorers=[exact(), "includes"])
+    for given in (
+        {"solve": generate("{input}!"), "score": [exact(), "includes"]},
+        {"solver": generate("{input}!"), "score": [exact(), "includes"]},
+        {"solve": generate("{input}!"), "scorers": [exact(), "includes"]},
+    ):
+        assert Task(samples=SAMPLES, **given) == usual
+
+
+@pytest.mark.parametrize(("former", "present"), [("solve", "solver"), ("score", "scorers")])
+def test_both_spellings_of_one_keyword_are_refused(former, present):
+    """Which of the two would count is not left to chance, also where they are equal."""
+    given = {"solver": generate(), "scorers": exact()}
+    with pytest.raises(ConfigurationError, match=f"both {present} and {former}.* Keep {present}"):
+        Task(samples=SAMPLES, **given, **{former: given[present]})
+
+
+def test_a_keyword_that_is_unknown_or_missing_is_refused():
+    """A slip in a keyword is a TypeError, as for any call."""
+    with pytest.raises(TypeError, match="'scorer'"):
+        Task(samples=SAMPLES, solver=generate(), scorers=exact(), scorer=exact())
+    with pytest.raises(TypeError, match="Missing required argument 'solver'"):
+        Task(samples=SAMPLES, scorers=exact())
+    with pytest.raises(TypeError, match="Missing required argument 'scorers'"):
+        Task(samples=SAMPLES, solver=generate())
 
 
 def test_a_path_is_a_dataset():
     """A task's dataset may be given as a path alone."""
-    made = Task(dataset="rows.csv", solve=generate(), score=exact())
+    made = Task(dataset="rows.csv", solver=generate(), scorers=exact())
     assert made.dataset == DatasetSpec(path="rows.csv")
 
 
@@ -334,7 +363,7 @@ def test_a_function_solver_counts_by_its_source():
     async def solve(trial):
         return "x"
 
-    made = Task(samples=SAMPLES, solve=solve, score=exact(), args={"n": 1})
+    made = Task(samples=SAMPLES, solver=solve, scorers=exact(), args={"n": 1})
     identity = made.solver_identity(SAMPLES[0], {})
     assert identity == {"source": source_digest(solve), "system": None, "args": {"n": 1}}
 
@@ -345,7 +374,7 @@ def test_the_source_of_a_task_is_looked_at_once(monkeypatch):
     async def solve(trial):
         return "x"
 
-    made = Task(samples=SAMPLES, solve=solve, score=exact())
+    made = Task(samples=SAMPLES, solver=solve, scorers=exact())
     identity = made.solver_identity(SAMPLES[0], {})
     monkeypatch.setattr(sys.modules["holdfast.tasks.task"], "source_digest", lambda _solve: "read again")
     assert made.solver_identity(SAMPLES[0], {}) == identity

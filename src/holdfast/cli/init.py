@@ -67,7 +67,7 @@ def twice() -> Task:
         Sample("What is the capital of France?", target="Paris", id="fr"),
         Sample("What is the capital of Peru?", target="Lima", id="pe"),
     ]
-    return Task(samples=samples, solve=ask_twice, score=includes())
+    return Task(samples=samples, solver=ask_twice, scorers=includes())
 '''
 FILES = {"eval.yaml": _EVAL, "capitals.jsonl": _DATASET, "task.py": _TASK}
 

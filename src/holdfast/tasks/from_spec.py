@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-
-import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec, TaskSpec, TrialLimits
 from holdfast.tasks.datasets.columns import Columns
-from holdfast.tasks.scorers import build_scorer
+from holdfast.tasks.scorers import as_scorers, build_scorer
 from holdfast.tasks.solver import Generate, generate
 from holdfast.tasks.task import Task
 from holdfast.tasks.template import Template
@@ -24,8 +23,8 @@ def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec) -> Task:
     return Task(
         name=name,
         dataset=dataset,
-        solve=solver,
-        score=scorers,
+        solver=solver,
+        scorers=scorers,
         epochs=spec.epochs or 1,
         limits=spec.limits,
         limit=spec.limit,
@@ -36,10 +35,10 @@ def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec) -> Task:
 def adapt_task(name: str, spec: TaskSpec, made: Task) -> Task:
     """A Python task under the settings of the entry that uses it; what it leaves open stays as the task has it."""
     scorers = [build_scorer(given, f"tasks.{name}.scorers") for given in spec.scorers]
-    return msgspec.structs.replace(
+    return dataclasses.replace(
         made,
         name=name,
-        score=scorers or made.score,
+        scorers=as_scorers(scorers) if scorers else made.scorers,
         epochs=made.epochs if spec.epochs is None else spec.epochs,
         limits=made.limits if spec.limits == TrialLimits() else spec.limits,
         limit=made.limit if spec.limit is None else spec.limit,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 import msgspec
 
@@ -24,18 +25,42 @@ from holdfast.tasks.source.digest import source_digest
 from holdfast.tasks.trial import Solver
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class TaskOptions(TypedDict, total=False):
+    """What a task may be given beside its solver and its scorers."""
+
+    samples: Iterable[Sample] | None
+    dataset: DatasetSpec | str | Path | None
+    name: str
+    epochs: int
+    axes: dict[str, list[str]]
+    system: str | None
+    limits: TrialLimits | None
+    shuffle_choices: int | None
+    columns: Columns
+    limit: int | None
+    args: dict[str, Any]
+    use: str
+
+
+FORMER_KEYWORDS = {"solve": "solver", "score": "scorers"}
+"""Keywords of earlier versions, which are still accepted, and the names they have now."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, init=False)
+class Task:
     """What is asked and how it is judged; either samples or a dataset is given."""
 
     samples: Iterable[Sample] | None = None
-    dataset: DatasetSpec | str | Path | None = None
-    solve: Solver
-    score: Any
-    """One scorer or several: scorers, functions, or names of built-in scorers."""
+    dataset: DatasetSpec | None = None
+    """Given as a path too."""
+
+    solver: Solver
+    scorers: tuple[Scorer, ...]
+    """Given as one scorer or several: scorers, functions, or names of built-in scorers."""
 
     name: str = ""
     epochs: int = 1
-    axes: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    axes: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     system: str | None = None
     """Goes before every conversation of the task that does not begin with a system text of its own."""
 
@@ -43,39 +68,38 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     shuffle_choices: int | None = None
     """A seed: every sample's choices are put in an order of that sample's own."""
 
-    columns: Columns = Columns()
+    columns: Columns = dataclasses.field(default_factory=Columns)
     limit: int | None = None
-    args: dict[str, Any] = msgspec.field(default_factory=dict)
+    args: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The arguments that the task was made with."""
 
     use: str = ""
     """How the task can be made again by another process: `file.py:name`; empty where it cannot."""
 
-    def __post_init__(self) -> None:
-        _check(self)
-        settle = msgspec.structs.force_setattr
-        settle(self, "score", as_scorers(self.score))
-        settle(self, "dataset", _specified(self.dataset))
-        if isinstance(self.solve, Generate) and self.solve.variants:
-            settle(self, "axes", {**self.axes, AXIS: self.axes.get(AXIS, self.solve.variants)})
-        if isinstance(self.dataset, DatasetSpec) and not self.columns.named:
-            named = {str(part): column for part, column in self.dataset.fields.items()}
-            settle(self, "columns", msgspec.structs.replace(self.columns, named=named))
-
-    @property
-    def scorers(self) -> tuple[Scorer, ...]:
-        """The scorers, each with a name of its own."""
-        scorers: tuple[Scorer, ...] = self.score
-        return scorers
+    @overload
+    def __init__(self, *, solver: Solver, scorers: object, **options: Unpack[TaskOptions]) -> None: ...
+    @overload
+    def __init__(self, *, solve: Solver, score: object, **options: Unpack[TaskOptions]) -> None: ...
+    def __init__(self, **given: Any) -> None:
+        # Written by hand for the sake of the former keywords, which a generated one would refuse.
+        values = _task_values(given)
+        _check_values(values)
+        values["scorers"] = as_scorers(values["scorers"])
+        values["dataset"] = dataset = _as_dataset_spec(values["dataset"])
+        values["axes"] = _with_prompt_axis(values["axes"], values["solver"])
+        if dataset is not None and not values["columns"].named:
+            values["columns"] = msgspec.structs.replace(values["columns"], named=_named_columns(dataset))
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @functools.cached_property
     def source(self) -> str:
         """The digest of the solver's source, taken once: a run works with the code it began with."""
-        return source_digest(self.solve)
+        return source_digest(self.solver)
 
     def bind(self, rows: Rows, limit: int | None = None) -> Dataset:
         """The task's samples in the rows that its dataset, or its own samples, were ingested to."""
-        operations = self.dataset.operations if isinstance(self.dataset, DatasetSpec) else []
+        operations = self.dataset.operations if self.dataset is not None else []
         return Dataset(rows, self.columns, operations, self.limit if limit is None else limit, self.shuffle_choices)
 
     def check(self, dataset: Dataset) -> None:
@@ -84,14 +108,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             self.check_sample(sample, dataset.place(position))
 
     def check_sample(self, sample: Sample, place: str) -> None:
-        if isinstance(self.solve, Generate):
-            self.solve.check(sample, place)
+        if isinstance(self.solver, Generate):
+            self.solver.check(sample, place)
         for scorer in self.scorers:
             scorer.check(sample, place)
 
     def solver_identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
         """What a trial's answer depends on, apart from the model: the messages asked with, or the solver's source."""
-        own = self.solve.identity(sample, axes) if isinstance(self.solve, Generate) else {"source": self.source}
+        own = self.solver.identity(sample, axes) if isinstance(self.solver, Generate) else {"source": self.source}
         return {**own, "system": self.system, "args": self.args}
 
 
@@ -126,7 +150,7 @@ class TaskFactory:
             raise ConfigurationError(
                 f"The task {self.name!r} returned {type(made).__name__}.", hint="Its function has to return a Task."
             )
-        return msgspec.structs.replace(
+        return dataclasses.replace(
             made,
             name=made.name or self.name,
             use=made.use or self._reference(),
@@ -145,15 +169,40 @@ def task(function: Callable[..., Task]) -> TaskFactory:
     return factory
 
 
-def _check(made: Task) -> None:
-    title = f"The task {made.name!r}" if made.name else "A task"
-    if (made.samples is None) == (made.dataset is None):
+def _task_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every field of a task: what was given, by the names of today, and the defaults of the others."""
+    renamed = {FORMER_KEYWORDS.get(keyword, keyword): value for keyword, value in given.items()}
+    fields = {field.name: field for field in dataclasses.fields(Task)}
+    for keyword in renamed:
+        if keyword not in fields:
+            raise TypeError(f"Unexpected keyword argument {keyword!r}")
+    for former, present in FORMER_KEYWORDS.items():
+        if former in given and present in given:
+            raise ConfigurationError(
+                f"A task is given both {present} and {former}, which is the former name of {present}.",
+                hint=f"Keep {present}.",
+            )
+    return {name: renamed[name] if name in renamed else _default(field) for name, field in fields.items()}
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    if field.default is dataclasses.MISSING:
+        raise TypeError(f"Missing required argument {field.name!r}")
+    return field.default
+
+
+def _check_values(values: Mapping[str, Any]) -> None:
+    title = f"The task {values['name']!r}" if values["name"] else "A task"
+    if (values["samples"] is None) == (values["dataset"] is None):
         raise ConfigurationError(f"{title} needs samples or a dataset.", hint="Give exactly one of the two.")
-    if not _solves(made.solve):
-        name = getattr(made.solve, "__name__", type(made.solve).__name__)
+    solver, epochs = values["solver"], values["epochs"]
+    if not _solves(solver):
+        name = getattr(solver, "__name__", type(solver).__name__)
         raise ConfigurationError(f"{title} cannot be solved by {name!r}.", hint="Give generate() or an async function.")
-    if isinstance(made.epochs, bool) or not isinstance(made.epochs, int) or made.epochs < 1:
-        raise ConfigurationError(f"{title} has {made.epochs!r} epochs.", hint="Give 1 or more.")
+    if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
+        raise ConfigurationError(f"{title} has {epochs!r} epochs.", hint="Give 1 or more.")
 
 
 def _solves(given: object) -> bool:
@@ -163,7 +212,17 @@ def _solves(given: object) -> bool:
     return callable(given) and not isinstance(given, type)
 
 
-def _specified(dataset: object) -> DatasetSpec | None:
+def _with_prompt_axis(axes: dict[str, list[str]], solver: object) -> dict[str, list[str]]:
+    """The axes of a task; the variants of a solver's prompt are one, unless the task says which of them."""
+    variants = solver.variants if isinstance(solver, Generate) else []
+    return {**axes, AXIS: axes.get(AXIS, variants)} if variants else axes
+
+
+def _named_columns(dataset: DatasetSpec) -> dict[str, str]:
+    return {str(part): column for part, column in dataset.fields.items()}
+
+
+def _as_dataset_spec(dataset: object) -> DatasetSpec | None:
     if dataset is None or isinstance(dataset, DatasetSpec):
         return dataset
     if isinstance(dataset, str | Path):
@@ -173,10 +232,10 @@ def _specified(dataset: object) -> DatasetSpec | None:
     )
 
 
-def _beside(dataset: DatasetSpec | str | Path | None, function: Callable[..., Any]) -> DatasetSpec | None:
+def _beside(dataset: DatasetSpec | None, function: Callable[..., Any]) -> DatasetSpec | None:
     """The dataset with its path taken from the file that defines the task; from here where there is no such file."""
-    if not isinstance(dataset, DatasetSpec) or "://" in dataset.path:
-        return _specified(dataset)
+    if dataset is None or "://" in dataset.path:
+        return dataset
     code = getattr(inspect.unwrap(function), "__code__", None)
     home = Path(code.co_filename if code else "")
     path = home.parent / dataset.path if home.is_file() else Path(dataset.path)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-
-import msgspec
 
 from holdfast.engine.planning.inputs import SavedInputs
 from holdfast.engine.planning.plan import TrialSequence
@@ -61,7 +60,7 @@ def _task_as_planned(name: str, spec: EvalSpec, session: SessionRecord) -> Task:
     task, code = task_of_entry(name, spec.tasks[name], spec, None), session.code.get(name)
     if code is None or not spec.tasks[name].use:
         return task
-    return msgspec.structs.replace(task, epochs=code.epochs, limit=code.limit, axes=code.axes)
+    return dataclasses.replace(task, epochs=code.epochs, limit=code.limit, axes=code.axes)
 
 
 def wrong_key(trial: TrialRecord) -> str:

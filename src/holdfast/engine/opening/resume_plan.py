@@ -8,6 +8,7 @@ run's own copy is used. Nothing in the run is written here.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,7 +125,7 @@ class ResumeComparison:
 
     def _changed_files(self, name: str, task: Task) -> list[str]:
         """The files behind a task that differ from the copies in the run."""
-        paths = {path for item in (task.solve, *task.scorers) for path in source_files(item)}
+        paths = {path for item in (task.solver, *task.scorers) for path in source_files(item)}
         copies = {path: self._session.inputs.get(f"sources/{name}/{path.name}") for path in paths}
         changed = {path.name for path, copy in copies.items() if copy is None or copy.digest != file_digest(path)}
         return sorted(changed)
@@ -134,7 +135,7 @@ class ResumeComparison:
         if name not in self._session.code or not self._saved.tasks[name].use:
             return task
         wide = merge_task_sizes(self._session.code[name], code)
-        return msgspec.structs.replace(task, epochs=wide.epochs, limit=wide.limit, axes=wide.axes)
+        return dataclasses.replace(task, epochs=wide.epochs, limit=wide.limit, axes=wide.axes)
 
     def _without_reductions(self, spec: EvalSpec) -> EvalSpec:
         """The eval without the numbers that would make a task in Python ask for less than before."""

@@ -51,10 +51,10 @@ def cost_bounds(prepared: PreparedEval) -> list[CostBound]:
 
 def _cost_bound(task: PlannedTask, name: str, model: ModelSpec) -> CostBound:
     trials = task.planned_by_model
-    if not isinstance(task.task.solve, Generate):
+    if not isinstance(task.task.solver, Generate):
         return CostBound(task.name, name, trials)
     most = trials * (task.max_retries + 1)
-    cost = _cost_of_a_call(task, task.task.solve, model)
+    cost = _cost_of_a_call(task, task.task.solver, model)
     return CostBound(task.name, name, trials, trials, most, None if cost is None else most * cost)
 
 

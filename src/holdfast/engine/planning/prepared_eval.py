@@ -101,7 +101,7 @@ def copied_source_files(prepared: PreparedEval) -> dict[str, Path]:
     """The Python files that the tasks come from, by the name of their copy in the run."""
     files: dict[str, Path] = {}
     for planned in prepared.tasks:
-        for item in (planned.task.solve, *planned.task.scorers):
+        for item in (planned.task.solver, *planned.task.scorers):
             for path in source_files(item):
                 files[f"sources/{planned.name}/{path.name}"] = path
     return files

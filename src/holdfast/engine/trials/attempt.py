@@ -70,10 +70,10 @@ class Attempt:
     async def _solve(self) -> Answer:
         task, trial = self._planned.task, self._trial
         if task.limits.time is None:
-            return as_answer(await task.task.solve(trial))
+            return as_answer(await task.task.solver(trial))
         limit = trial.activity.time_limit = TimeLimit(task.limits.time)
         try:
-            return as_answer(await limit.run(task.task.solve(trial)))
+            return as_answer(await limit.run(task.task.solver(trial)))
         finally:
             trial.activity.time_limit = None
             trial.limit = trial.limit or ("time" if limit.is_reached else "")

@@ -25,10 +25,10 @@ from holdfast.tasks.task import Task
 
 def code_of(task: Task, spelling: Spelling = PRESENT) -> TaskCode:
     """What a task's answers and scores rest on, apart from its configuration."""
-    built_in = isinstance(task.solve, Generate)
-    files = {path.name for item in (task.solve, *task.scorers) for path in source_files(item)}
+    built_in = isinstance(task.solver, Generate)
+    files = {path.name for item in (task.solver, *task.scorers) for path in source_files(item)}
     return TaskCode(
-        name=getattr(task.solve, "__qualname__", type(task.solve).__name__),
+        name=getattr(task.solver, "__qualname__", type(task.solver).__name__),
         solver=f"generate {REVISION}" if built_in else _solver_digest(task, spelling),
         rule=spelling.rule,
         scorers={scorer.name: _digest(_scorer_identity(scorer, spelling)) for scorer in task.scorers},
@@ -42,7 +42,7 @@ def code_of(task: Task, spelling: Spelling = PRESENT) -> TaskCode:
 
 def _solver_digest(task: Task, spelling: Spelling) -> str:
     # The task keeps the digest of the code that it began with.
-    return task.source if spelling is PRESENT else source_digest(task.solve, spelling)
+    return task.source if spelling is PRESENT else source_digest(task.solver, spelling)
 
 
 def _scorer_identity(scorer: Scorer, spelling: Spelling) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def _settings(task: Task) -> Iterator[tuple[str, Any]]:
     yield "choices", [task.shuffle_choices, *_texts(task.columns.options)] if _has_choices(task) else None
     yield "target", _texts([task.columns.target])
     yield "operations", _plain(task.dataset.operations) if isinstance(task.dataset, DatasetSpec) else None
-    if isinstance(task.solve, Generate):
-        yield from _generate_settings(task.solve)
+    if isinstance(task.solver, Generate):
+        yield from _generate_settings(task.solver)
 
 
 def _generate_settings(solver: Generate) -> Iterator[tuple[str, Any]]:
