@@ -10,8 +10,8 @@ from pathlib import Path
 from bench.bare import Ask, carry_out_bare
 from bench.evals import carry_out, echo_eval, write_dataset
 from bench.measure import Figure, Setting, Target, cpu_of, median_of
+from holdfast.models.catalogue import open_provider
 from holdfast.models.message import Message, Request, Usage
-from holdfast.models.provider import open_provider
 from holdfast.spec import ModelSpec
 
 IN_FLIGHT = 256

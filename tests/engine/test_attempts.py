@@ -14,7 +14,7 @@ from engine.rig import Actor, Rig, State, ask, interrupt, said, samples, simple_
 from holdfast import Answer, Score, Task, exact, scorer
 from holdfast.engine.failure_text import failure_line
 from holdfast.models.errors import Unavailable
-from holdfast.models.redact import known
+from holdfast.models.redaction import known_secrets
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, Status, StepRecord
 
 
@@ -329,7 +329,7 @@ def test_a_traceback_begins_in_the_users_own_file(tmp_path, where):
 
 def test_no_secret_is_recorded_with_an_error(tmp_path):
     """A key that slipped into an exception is not in the journal."""
-    known.remember("TEST_KEY", "sk-abcdefghijklmnop")
+    known_secrets.remember("TEST_KEY", "sk-abcdefghijklmnop")
 
     async def solve(trial):
         raise ValueError("401 for sk-abcdefghijklmnop")

@@ -14,7 +14,7 @@ from holdfast.engine.opening.start import input_files, planned_contents
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import prepare_eval
 from holdfast.run import create_run
-from holdfast.spec import load_eval, plain, resolve
+from holdfast.spec import load_eval, plain_data, resolve
 
 
 def rewrite(world, text: str | bytes) -> None:
@@ -229,7 +229,7 @@ def served(world, content: bytes | None) -> None:
     inputs = FreshInputs()
     prepared = prepare_eval(spec, inputs)
     digest = sha256(content).hexdigest() if content is not None else ""
-    contents = replace(planned_contents(spec.name, plain(spec, explicit=True), prepared), serving=digest)
+    contents = replace(planned_contents(spec.name, plain_data(spec, explicit=True), prepared), serving=digest)
     create_run(world.run_dir, contents, inputs=input_files(prepared, inputs.files)).abandon()
     inputs.close()
     if content is not None:

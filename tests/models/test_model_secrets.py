@@ -13,7 +13,7 @@ from chat_server import answering, ask_once, chat_server, completion, raw_server
 
 from holdfast.models import ModelError, Rejected, Unavailable
 from holdfast.models.errors import excerpt
-from holdfast.models.redact import Secrets, known
+from holdfast.models.redaction import Secrets, known_secrets
 
 KEY = 'sk-a/b+c"d\\e=f&0123456789'
 FORMS = [
@@ -96,7 +96,7 @@ def test_a_broken_answer_that_repeats_the_key_is_redacted(monkeypatch):
 
 def test_a_key_of_one_model_is_redacted_from_another():
     """Keys are known to the whole process: whoever repeats one, it goes."""
-    known.remember("OTHER_KEY", "other-key-0123456789")
+    known_secrets.remember("OTHER_KEY", "other-key-0123456789")
     assert answer_with(completion("other-key-0123456789")).text == "[OTHER_KEY]"
 
 
@@ -116,14 +116,14 @@ def test_a_server_that_echoes_headers_learns_nothing_to_tell(monkeypatch):
 
 def test_control_characters_do_not_hide_a_key():
     """A key that is broken up by invisible characters is found once they are gone."""
-    known.remember("MY_KEY", "sk-hidden-0123456789")
+    known_secrets.remember("MY_KEY", "sk-hidden-0123456789")
     assert excerpt("key sk-hid\x00den-\u200b0123456789!") == "key [MY_KEY]!"
 
 
 def test_a_cut_never_leaves_half_a_key():
     """Wherever an excerpt is cut, no part of the key is left at its end."""
     secret = "".join(random.Random(1).choices(string.ascii_letters, k=40))
-    known.remember("CUT_KEY", secret)
+    known_secrets.remember("CUT_KEY", secret)
     for padding in (0, 470, 490, 499, 65_500, 65_520, 65_535):
         for filler in ("x", " "):
             shown = excerpt(filler * padding + secret * 3)

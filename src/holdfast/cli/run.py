@@ -23,7 +23,7 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.locate import find_run
 from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_arguments, resolve
-from holdfast.spec.loading.override import override
+from holdfast.spec.override import override
 from holdfast.storage.object_store import SCHEMES, is_url
 from holdfast.tasks.source.reference import task_names
 

@@ -1,23 +1,23 @@
 """Models: what is asked of them, what they answer, and the providers that carry it."""
 
+from holdfast.models.catalogue import ProviderStatus, list_providers, open_provider
 from holdfast.models.errors import Blocked, ModelError, RateLimited, Rejected, Unavailable
 from holdfast.models.message import Message, Reply, Request, Usage, fingerprint
-from holdfast.models.provider import Provider, open_provider
-from holdfast.models.readiness import Offer, catalogue
+from holdfast.models.provider import Provider
 
 __all__ = [
     "Blocked",
     "Message",
     "ModelError",
-    "Offer",
     "Provider",
+    "ProviderStatus",
     "RateLimited",
     "Rejected",
     "Reply",
     "Request",
     "Unavailable",
     "Usage",
-    "catalogue",
     "fingerprint",
+    "list_providers",
     "open_provider",
 ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
-from holdfast.models.redact import known
+from holdfast.models.redaction import known_secrets
 
 if TYPE_CHECKING:
     from holdfast.models.message import Usage
@@ -29,7 +29,7 @@ class ModelError(HoldfastError):
     kind = "model"
 
     def __init__(self, message: str, *, status: int | None = None, detail: str = "", hint: str = "") -> None:
-        super().__init__(known.redact(message), hint=hint)
+        super().__init__(known_secrets.redact(message), hint=hint)
         self.status = status
         self.detail = excerpt(detail)
 
@@ -80,8 +80,8 @@ def excerpt(text: str, limit: int = DETAIL_LIMIT) -> str:
     line = " ".join(text[:_WINDOW].split())
     if not line.isprintable():
         line = "".join(character for character in line if character.isprintable())
-    line = known.redact(line)
+    line = known_secrets.redact(line)
     if len(text) >= _WINDOW:
         # The cut may have gone through a secret, which is then no longer recognised.
-        line = line[: -known.longest or None]
+        line = line[: -known_secrets.longest or None]
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -1,6 +1,6 @@
 """What was asked: the schema with a drift class on every field, loading, resolving."""
 
-from holdfast.spec.canonical import canonical, eval_text, plain
+from holdfast.spec.canonical import canonical_bytes, eval_text, plain_data
 from holdfast.spec.loading.flags import eval_from_flags, parse_argument, parse_arguments
 from holdfast.spec.loading.load import load_eval, parse_eval, typed_eval
 from holdfast.spec.resolve import resolve
@@ -35,7 +35,7 @@ __all__ = [
     "TaskSpec",
     "Timeouts",
     "TrialLimits",
-    "canonical",
+    "canonical_bytes",
     "eval_from_flags",
     "eval_text",
     "fields_of",
@@ -44,7 +44,7 @@ __all__ = [
     "parse_arguments",
     "parse_eval",
     "places",
-    "plain",
+    "plain_data",
     "resolve",
     "typed_eval",
 ]

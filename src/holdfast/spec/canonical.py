@@ -14,7 +14,7 @@ _EXACT_INTEGERS = 2**53
 _UNSET: tuple[Any, ...] = (None, "", {}, [])
 
 
-def plain(block: Block, *, explicit: bool = False) -> dict[str, Any]:
+def plain_data(block: Block, *, explicit: bool = False) -> dict[str, Any]:
     """A block as plain data without the fields that have their default; `explicit` omits only what is unset."""
     data = {}
     for name, field in fields_of(type(block)).items():
@@ -25,9 +25,9 @@ def plain(block: Block, *, explicit: bool = False) -> dict[str, Any]:
     return data
 
 
-def canonical(spec: EvalSpec) -> bytes:
+def canonical_bytes(spec: EvalSpec) -> bytes:
     """One encoding for all evals that are equal: sorted JSON, defaults left out, 0.0 as 0."""
-    return msgspec.json.encode(_one_zero(plain(spec)), order="sorted")
+    return msgspec.json.encode(_one_zero(plain_data(spec)), order="sorted")
 
 
 def eval_text(spec: EvalSpec, *, explicit: bool = False) -> str:
@@ -35,12 +35,12 @@ def eval_text(spec: EvalSpec, *, explicit: bool = False) -> str:
     # As in loading: only reading and writing files needs PyYAML.
     from holdfast.spec.loading.yaml_document import write_document  # noqa: PLC0415
 
-    return write_document(plain(spec, explicit=explicit))
+    return write_document(plain_data(spec, explicit=explicit))
 
 
 def _plain_value(value: Any, *, explicit: bool) -> Any:
     if isinstance(value, Block):
-        return plain(value, explicit=explicit)
+        return plain_data(value, explicit=explicit)
     if isinstance(value, dict):
         return {name: _plain_value(entry, explicit=explicit) for name, entry in value.items()}
     if isinstance(value, list | tuple):

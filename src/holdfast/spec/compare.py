@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.spec.loading.messages import member
+from holdfast.spec.loading.messages import key_path
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.introspect import Field, block_within, blocks_in, fields_of
@@ -47,7 +47,7 @@ class Difference(msgspec.Struct, frozen=True):
     way_out: str = ""
 
 
-class Joined(msgspec.Struct, frozen=True):
+class MergedEval(msgspec.Struct, frozen=True):
     """The eval that a run would go on with, and what differs from the saved one."""
 
     spec: EvalSpec
@@ -62,14 +62,14 @@ _WAYS_OUT = {
 }
 
 
-def join(saved: EvalSpec, offered: EvalSpec) -> Joined:
+def merge_evals(saved: EvalSpec, offered: EvalSpec) -> MergedEval:
     """The saved eval with every change that may be made, and all differences with their verdicts."""
-    joiner = _Joiner()
-    spec = joiner.block(saved, offered, "")
-    return Joined(spec, _once(joiner.differences))
+    merger = _EvalMerger()
+    spec = merger.block(saved, offered, "")
+    return MergedEval(spec, _without_inherited(merger.differences))
 
 
-def _once(differences: list[Difference]) -> list[Difference]:
+def _without_inherited(differences: list[Difference]) -> list[Difference]:
     """Without what a task only has from the run's own settings, where the same change is told of those."""
     of_the_run = {
         (item.path.removeprefix("runner."), repr(item.old), repr(item.new))
@@ -89,7 +89,7 @@ def way_out(drift: Drift) -> str:
     return _WAYS_OUT.get(drift, "")
 
 
-class _Joiner:
+class _EvalMerger:
     def __init__(self) -> None:
         self.differences: list[Difference] = []
 
@@ -98,7 +98,7 @@ class _Joiner:
         for name, field in fields_of(type(saved)).items():
             old, new = getattr(saved, field.attribute), getattr(offered, field.attribute)
             if not same_value(old, new):
-                changes[field.attribute] = self._field(saved, field, old, new, member(path, name))
+                changes[field.attribute] = self._field(saved, field, old, new, key_path(path, name))
         return msgspec.structs.replace(saved, **changes)
 
     def _field(self, block: Block, field: Field, old: Any, new: Any, path: str) -> Any:
@@ -109,7 +109,7 @@ class _Joiner:
             return self._map(field, old, new, path)
         if isinstance(block, TaskSpec) and block.use and field.name in _LEFT_OPEN:
             return new
-        special = _SPECIAL.get((type(block), field.name))
+        special = _BY_FIELD.get((type(block), field.name))
         return special(self, field, old, new, path) if special else self._leaf(field.drift, old, new, path)
 
     def _optional(self, field: Field, old: Block | None, new: Block | None, path: str) -> Any:
@@ -132,7 +132,7 @@ class _Joiner:
     def _map(self, field: Field, old: dict[str, Any], new: dict[str, Any], path: str) -> dict[str, Any]:
         joined = dict(old)
         for name in [*old, *(name for name in new if name not in old)]:
-            place = member(path, name)
+            place = key_path(path, name)
             if name not in new:
                 self._add(place, field.drift, "given", "left out", DriftVerdict.KEPT)
             elif name not in old:
@@ -176,7 +176,7 @@ class _Joiner:
         return list(joined.values()) if isinstance(old, list) and isinstance(new, list) else joined
 
     def _members(
-        self, drift: Drift, before: dict[str, Any], after: dict[str, Any], path: str, tell: Callable[[Any], Any]
+        self, drift: Drift, before: dict[str, Any], after: dict[str, Any], path: str, show: Callable[[Any], Any]
     ) -> None:
         """Members that have names: more may come, those that are left out stay, and none may change."""
         for name in [*before, *(name for name in after if name not in before)]:
@@ -186,7 +186,7 @@ class _Joiner:
             elif name not in before:
                 self._add(place, Drift.ADDITIVE, None, "added", DriftVerdict.GROWN)
             elif not same_value(before[name], after[name]):
-                self._add(place, drift, tell(before[name]), tell(after[name]), DriftVerdict.REFUSED)
+                self._add(place, drift, show(before[name]), show(after[name]), DriftVerdict.REFUSED)
 
     def use(self, field: Field, old: str | None, new: str | None, path: str) -> Any:
         """A task of the same name in a file at another place: whether its code is the same, the gate compares."""
@@ -199,14 +199,14 @@ class _Joiner:
         self.differences.append(Difference(path, drift, old, new, verdict, out))
 
 
-_SPECIAL: dict[tuple[type[Block], str], Callable[[_Joiner, Field, Any, Any, str], Any]] = {
-    (TaskSpec, "epochs"): _Joiner.number,
-    (TaskSpec, "limit"): _Joiner.number,
-    (TaskSpec, "models"): _Joiner.names,
-    (TaskSpec, "sample_ids"): _Joiner.names,
-    (TaskSpec, "scorers"): _Joiner.scorers,
-    (TaskSpec, "prompt"): _Joiner.prompt,
-    (TaskSpec, "use"): _Joiner.use,
+_BY_FIELD: dict[tuple[type[Block], str], Callable[[_EvalMerger, Field, Any, Any, str], Any]] = {
+    (TaskSpec, "epochs"): _EvalMerger.number,
+    (TaskSpec, "limit"): _EvalMerger.number,
+    (TaskSpec, "models"): _EvalMerger.names,
+    (TaskSpec, "sample_ids"): _EvalMerger.names,
+    (TaskSpec, "scorers"): _EvalMerger.scorers,
+    (TaskSpec, "prompt"): _EvalMerger.prompt,
+    (TaskSpec, "use"): _EvalMerger.use,
 }
 _LEFT_OPEN = {"epochs", "limit"}
 """What a Python task may bring itself: how many there were and are is known only together with its code."""

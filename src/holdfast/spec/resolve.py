@@ -13,14 +13,15 @@ from typing import Any
 
 import msgspec
 
-from holdfast.spec.canonical import plain
-from holdfast.spec.derive import derive_models
+from holdfast.spec.canonical import plain_data
+from holdfast.spec.derived_models import derive_models
 from holdfast.spec.loading.load import typed_eval
-from holdfast.spec.loading.messages import item, member, nearest, refuse, shown
+from holdfast.spec.loading.messages import describe_value, item_path, key_path, refuse
 from holdfast.spec.schema.dataset import DatasetSpec
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.runner import RunnerSpec, TaskRunner
 from holdfast.spec.schema.task import TaskSpec
+from holdfast.suggestions import nearest_or_known
 
 _DECLARATIVE = ("prompt", "target", "choices", "few_shot", "few_shot_template")
 
@@ -28,7 +29,7 @@ _DECLARATIVE = ("prompt", "target", "choices", "few_shot", "few_shot_template")
 def resolve(spec: EvalSpec, source: str = "the eval") -> EvalSpec:
     """The eval in full; a ConfigurationError when names do not meet or tasks make no sense."""
     # An eval built in Python has not met the checks of loading yet.
-    spec = typed_eval(plain(spec), source)
+    spec = typed_eval(plain_data(spec), source)
     models = derive_models(spec.models, source)
     refuse(source, list(_problems(spec)))
     return msgspec.structs.replace(
@@ -78,9 +79,9 @@ def _problems(spec: EvalSpec) -> Iterator[str]:
     if not spec.models:
         yield "models is missing; an eval asks one model at least"
     for name, dataset in spec.datasets.items():
-        yield from _dataset_problems(member("datasets", name), dataset)
+        yield from _dataset_problems(key_path("datasets", name), dataset)
     for name, task in spec.tasks.items():
-        place = member("tasks", name)
+        place = key_path("tasks", name)
         yield from _source_problems(place, task, spec)
         yield from _model_problems(place, task, spec)
         yield from _scorer_problems(place, task)
@@ -92,8 +93,8 @@ def _dataset_problems(place: str, dataset: DatasetSpec) -> Iterator[str]:
         try:
             re.compile(pattern or "")
         except re.error as error:
-            at = f"{item(f'{place}.operations', index)}.filter.matches"
-            yield f"{at} is {shown(pattern)}, which is no regular expression: {error}"
+            at = f"{item_path(f'{place}.operations', index)}.filter.matches"
+            yield f"{at} is {describe_value(pattern)}, which is no regular expression: {error}"
 
 
 def _source_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
@@ -109,7 +110,8 @@ def _source_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str
 
 def _declarative_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
     if task.dataset not in spec.datasets:
-        yield f"{place}.dataset is {shown(task.dataset)}, which is unknown; {nearest(str(task.dataset), spec.datasets)}"
+        suggestion = nearest_or_known(str(task.dataset), spec.datasets)
+        yield f"{place}.dataset is {describe_value(task.dataset)}, which is unknown; {suggestion}"
     if task.args:
         yield f"{place}.args is for a Python task; without use nothing takes it"
 
@@ -121,16 +123,16 @@ def _model_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]
     if not names:
         yield f"{place}.models is an empty list; name a model, or leave the key out to ask every model"
     for index, name in enumerate(names):
-        at = item(f"{place}.models", index)
+        at = item_path(f"{place}.models", index)
         if name not in spec.models:
-            yield f"{at} is {shown(name)}, which is unknown; {nearest(name, spec.models)}"
+            yield f"{at} is {describe_value(name)}, which is unknown; {nearest_or_known(name, spec.models)}"
         elif name in names[:index]:
-            yield f"{at} is {shown(name)} a second time; keep one"
+            yield f"{at} is {describe_value(name)} a second time; keep one"
 
 
 def _scorer_problems(place: str, task: TaskSpec) -> Iterator[str]:
     for index, scorer in enumerate(task.scorers):
-        at = item(f"{place}.scorers", index)
+        at = item_path(f"{place}.scorers", index)
         if isinstance(scorer, dict) and len(scorer) != 1:
             yield f"{at} must have exactly one name with its arguments; it has {len(scorer)}"
         elif isinstance(scorer, dict) and not isinstance(next(iter(scorer.values())) or {}, dict):

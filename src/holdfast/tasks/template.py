@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.datasets.dotted_paths import MISSING, as_text, lookup
-from holdfast.tasks.nearest import did_you_mean, listing
 
 _TOKENS = re.compile(r"\{\{|\}\}|\{(?P<path>[^{}]*)\}|[{}]")
 

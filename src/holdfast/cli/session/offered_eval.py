@@ -8,7 +8,7 @@ from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.run.core.reader import RunReader
 from holdfast.spec import EvalSpec, load_eval, parse_arguments, resolve
-from holdfast.spec.loading.override import override
+from holdfast.spec.override import override
 
 
 def offered_eval(root: Path, settings: tuple[str, ...], eval_file: Path | None) -> EvalSpec | None:

@@ -12,7 +12,7 @@ from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord, StepRecord
 from holdfast.spec import EvalSpec, ModelSpec
-from holdfast.spec.loading.messages import member
+from holdfast.spec.loading.messages import key_path
 
 
 class UnexpectedModel(Rejected):
@@ -22,7 +22,7 @@ class UnexpectedModel(Rejected):
         super().__init__(
             f"The server at {spec.base_url} reports the model {reply.model!r}; the replies on record are from "
             f"{expected!r}.",
-            hint=f"Give the address of that one with --set {member('models', name)}.base_url=URL; "
+            hint=f"Give the address of that one with --set {key_path('models', name)}.base_url=URL; "
             "for the other one begin a new run.",
         )
         self.usage = reply.usage

@@ -15,7 +15,7 @@ from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.trials.reuse import model_identity
 from holdfast.run.core.records import TaskCode
-from holdfast.spec import plain
+from holdfast.spec import plain_data
 
 _NO_MATTER_TO_ANSWERS = {"target", "operations"}
 
@@ -42,13 +42,13 @@ class TrialIdentities:
         if entry.use:
             own: Any = [self._settings(task.name, axes), entry.args]
         else:
-            own = [task.task.solver_identity(task.dataset[position], axes), plain(task.limits)]
+            own = [task.task.solver_identity(task.dataset[position], axes), plain_data(task.limits)]
         return (
             msgspec.json.encode(own, order="sorted"),
             self._code[task.name].solver,
             task.dataset.input_digest(position),
             model_identity(spec.models[model]),
-            msgspec.json.encode(plain(spec.models[model].generation), order="sorted"),
+            msgspec.json.encode(plain_data(spec.models[model].generation), order="sorted"),
             spec.seed,
         )
 

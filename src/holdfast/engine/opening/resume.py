@@ -23,7 +23,7 @@ from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import Input, SessionRecord
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
-from holdfast.spec import EvalSpec, plain
+from holdfast.spec import EvalSpec, plain_data
 from holdfast.tasks import Task
 
 
@@ -79,7 +79,7 @@ class _Resumption:
         prepared = self._prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
         prepared.open_providers()
         contents = replace(
-            planned_contents(last.name, plain(plan.decision.spec, explicit=True), prepared),
+            planned_contents(last.name, plain_data(plan.decision.spec, explicit=True), prepared),
             inputs={**last.inputs, **self._copy_inputs(reader, plan, prepared)},
             source=last.source,
             serving=last.serving,

@@ -29,9 +29,9 @@ from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, resume_refused
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
-from holdfast.spec.compare import Difference, DriftVerdict, join
-from holdfast.spec.compare_plain import edited_values
-from holdfast.spec.loading.messages import member
+from holdfast.spec.compare import Difference, DriftVerdict, merge_evals
+from holdfast.spec.edited_values import edited_values
+from holdfast.spec.loading.messages import key_path
 from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.tasks import Rows, Task, source_files
 from holdfast.tasks.source.task_code import code_of
@@ -90,7 +90,7 @@ class ResumeComparison:
         Raises:
             ConfigurationError: a task or a dataset of the eval cannot be loaded here.
         """
-        joined = join(self._saved, self._offered)
+        joined = merge_evals(self._saved, self._offered)
         try:
             return self._decide(joined.spec)
         except ConfigurationError:
@@ -198,7 +198,7 @@ class ResumeComparison:
         """Checks that the samples can be asked and scored by whatever has been added."""
         grown = [item.path for item in decision.differences if item.verdict is DriftVerdict.GROWN]
         for name, task in self._tasks.items():
-            place = member("tasks", name)
+            place = key_path("tasks", name)
             if any(path == place or path.startswith(f"{place}.") for path in grown):
                 entry = decision.spec.tasks[name]
                 rows = self._inputs.rows(input_name(name, entry), task)

@@ -27,7 +27,7 @@ from holdfast.run.drift.gate import Decision
 from holdfast.run.session.create import refuse_existing
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
-from holdfast.spec import DatasetSpec, EvalSpec, plain
+from holdfast.spec import DatasetSpec, EvalSpec, plain_data
 from holdfast.tasks import Task
 
 
@@ -99,7 +99,7 @@ def create_planned(
     writer: WriterOptions = DEFAULT_WRITER,
 ) -> RunSession:
     """Makes the run of what was prepared, and opens its first session; `preload` and `writer` as for `create_run`."""
-    contents = planned_contents(prepared.spec.name, plain(prepared.spec, explicit=True), prepared)
+    contents = planned_contents(prepared.spec.name, plain_data(prepared.spec, explicit=True), prepared)
     files = input_files(prepared, inputs.files)
     return create_run(root, replace(contents, source=source), inputs=files, preload=preload, writer=writer)
 

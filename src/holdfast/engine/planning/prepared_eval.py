@@ -9,7 +9,8 @@ from typing import TypeVar
 from holdfast.engine.planning.inputs import Inputs, input_name
 from holdfast.engine.planning.plan import PlannedTask, axis_values
 from holdfast.errors import ConfigurationError, UsageError
-from holdfast.models.provider import Provider, open_provider
+from holdfast.models.catalogue import open_provider
+from holdfast.models.provider import Provider
 from holdfast.spec import EvalSpec, TaskSpec, TrialLimits
 from holdfast.tasks import Task, adapt_task, build_task, load_use, source_files
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.models.errors import Blocked, ModelError
 from holdfast.models.message import encodable
-from holdfast.models.redact import known
+from holdfast.models.redaction import redact
 from holdfast.run.core.records import Failure
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ def _own_traceback(error: BaseException) -> str:
 
 
 def _redacted(text: str) -> str:
-    text_without_keys: str = encodable(known.redact(text))
+    text_without_keys: str = encodable(redact(text))
     return text_without_keys
 
 

@@ -20,14 +20,16 @@ from holdfast.errors import ConfigurationError
 from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import StepRecord
-from holdfast.spec import ModelSpec, plain
+from holdfast.spec import ModelSpec, plain_data
 
 
 def model_identity(model: ModelSpec) -> bytes:
     """What makes two models the same one: who serves it, its name and the provider's options; not where it is
     reached.
     """
-    kept = {name: value for name, value in plain(model).items() if name in {"provider", "model", "headers", "args"}}
+    kept = {
+        name: value for name, value in plain_data(model).items() if name in {"provider", "model", "headers", "args"}
+    }
     return msgspec.json.encode(kept, order="sorted")
 
 

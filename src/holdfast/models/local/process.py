@@ -12,14 +12,13 @@ import os
 import secrets
 import signal
 import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from holdfast.models.errors import DETAIL_LIMIT, ModelError, Rejected, Unavailable
+from holdfast.models.local import server
 
-_SERVER = Path(__file__).with_name("server.py")
 _LOG_BYTES = 4096
 _END_SECONDS = 5.0
 
@@ -38,7 +37,7 @@ class LlamaProcess:
     async def start(cls, options: dict[str, Any], seconds: float) -> LlamaProcess:
         """A server that listens; a ModelError where it did not come up."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", str(_SERVER)),
+            *(sys.executable, "-P", server.__file__),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -47,7 +46,7 @@ class LlamaProcess:
         )
         started = cls(process)
         try:
-            started.address = await started._greeting(options, seconds)
+            started.address = await started._read_address(options, seconds)
         finally:
             if not started.address:
                 await started.end()
@@ -58,7 +57,7 @@ class LlamaProcess:
         # A broken connection is seen a moment before the end of the process that caused it.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), 0.2)
-        return _how(self._process.returncode)
+        return _describe_exit(self._process.returncode)
 
     @property
     def running(self) -> bool:
@@ -85,7 +84,7 @@ class LlamaProcess:
                 self._process.kill()
             await self._reader
 
-    async def _greeting(self, options: dict[str, Any], seconds: float) -> str:
+    async def _read_address(self, options: dict[str, Any], seconds: float) -> str:
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             raise Unavailable("llama.cpp was started without pipes.")
@@ -113,7 +112,7 @@ class LlamaProcess:
             self._log = (self._log + chunk)[-_LOG_BYTES:]
 
 
-def _how(returncode: int | None) -> str | None:
+def _describe_exit(returncode: int | None) -> str | None:
     if returncode is None:
         return None
     if returncode < 0:

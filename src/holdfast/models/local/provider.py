@@ -23,11 +23,11 @@ from holdfast.models.local.weights import check_engine, find_weights
 from holdfast.models.message import Reply, Request
 from holdfast.models.openai.endpoint import Endpoint
 from holdfast.models.openai.provider import OpenAIProvider
-from holdfast.models.options import read_options
+from holdfast.models.provider import read_options
 from holdfast.spec import ModelSpec
-from holdfast.spec.derive import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS
+from holdfast.spec.schema.model import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS
 
-Some = Annotated[int, Meta(ge=1, le=1024)]
+SmallCount = Annotated[int, Meta(ge=1, le=1024)]
 
 
 class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,11 +35,11 @@ class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     path: str | None = None
     """The GGUF file; local/smollm2 has its own."""
-    slots: Some = 1
+    slots: SmallCount = 1
     """Requests at a time, where none of them has to be reproducible."""
     context: Annotated[int, Meta(ge=64, le=2**22)] = 4096
     """Tokens of prompt and reply together, per slot."""
-    threads: Some = 1
+    threads: SmallCount = 1
     start_seconds: Annotated[float, Meta(gt=0, le=3600)] = 120.0
 
 

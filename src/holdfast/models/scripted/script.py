@@ -24,7 +24,8 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.errors import ConfigurationError
-from holdfast.models.options import nearest, read_options
+from holdfast.models.provider import read_options
+from holdfast.suggestions import suggest_or_list
 
 Wait = Annotated[float, Meta(ge=0, le=86_400)]
 ERRORS = ("rate_limited", "unavailable", "rejected", "blocked")
@@ -122,7 +123,7 @@ def _check_names(where: str, entry: Any, kind: type[msgspec.Struct]) -> None:
     names = list(kind.__struct_fields__)
     for name in entry if isinstance(entry, dict) else ():
         if name not in names:
-            raise ConfigurationError(f"{where} has no option {name!r}.", hint=nearest(str(name), names))
+            raise ConfigurationError(f"{where} has no option {name!r}.", hint=suggest_or_list(str(name), names))
 
 
 def _check_pattern(where: str, rule: Match) -> None:

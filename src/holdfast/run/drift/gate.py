@@ -18,7 +18,7 @@ from holdfast.run.core.display_text import change_text, list_text
 from holdfast.run.core.records import Change, TaskCode
 from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec
-from holdfast.spec.compare import Difference, DriftVerdict, join, way_out
+from holdfast.spec.compare import Difference, DriftVerdict, merge_evals, way_out
 
 SampleDigests = Mapping[str, tuple[bytes, bytes]]
 """Samples by their key: the digest of its input, the digest of its target."""
@@ -70,7 +70,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 def decide(saved: Snapshot, offered: Snapshot) -> Decision:
     """Whether the run may be resumed with what is offered, and with which eval."""
-    joined = join(saved.spec, offered.spec)
+    joined = merge_evals(saved.spec, offered.spec)
     differences = list(joined.differences)
     for task, samples in offered.samples.items():
         differences += _compare_samples(task, saved.samples[task], samples)

@@ -7,8 +7,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from holdfast.errors import UsageError
-from holdfast.spec.loading.load import sayable, typed_eval
-from holdfast.spec.loading.messages import shown
+from holdfast.spec.loading.load import recordable_path, typed_eval
+from holdfast.spec.loading.messages import describe_value
 from holdfast.spec.schema.eval import EvalSpec
 
 
@@ -35,7 +35,7 @@ def eval_from_flags(
     tasks = _named_tasks(uses)
     data = {
         "name": "-".join(tasks)[:100].replace("/", "-"),
-        "directory": sayable(str(Path.cwd())),
+        "directory": recordable_path(str(Path.cwd())),
         "models": {model: model for model in models},
         "tasks": {name: {"use": use, **task} for name, use in tasks.items()},
     }
@@ -49,7 +49,7 @@ def parse_argument(text: str) -> tuple[str, Any]:
 
     name, separator, value = text.partition("=")
     if not name or not separator:
-        raise UsageError(f"The argument {shown(text)} has no value.", hint="Write it as name=value.")
+        raise UsageError(f"The argument {describe_value(text)} has no value.", hint="Write it as name=value.")
     return name, read_document(value, f"the argument {name}")
 
 
@@ -63,7 +63,7 @@ def parse_arguments(texts: Iterable[str]) -> list[tuple[str, Any]]:
     for text in texts:
         name, value = parse_argument(text)
         if name in found:
-            raise UsageError(f"{shown(name)} is given twice.", hint="Leave one of them out.")
+            raise UsageError(f"{describe_value(name)} is given twice.", hint="Leave one of them out.")
         found[name] = value
     return list(found.items())
 
@@ -75,6 +75,6 @@ def _named_tasks(uses: Iterable[str]) -> dict[str, str]:
         origin, _, name = use.rpartition(":")
         name = name if name not in tasks else f"{PurePath(origin).stem}_{name}"
         if name in tasks:
-            raise UsageError(f"Two tasks are called {shown(name)}.", hint="Name them in an eval file.")
+            raise UsageError(f"Two tasks are called {describe_value(name)}.", hint="Name them in an eval file.")
         tasks[name] = use
     return tasks

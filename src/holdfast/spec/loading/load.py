@@ -13,16 +13,16 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec.loading.literal_keys import literal_keys
-from holdfast.spec.loading.messages import refuse, shown
-from holdfast.spec.loading.validate import Checker
+from holdfast.spec.loading.messages import describe_value, refuse
+from holdfast.spec.loading.validate import SchemaChecker
 from holdfast.spec.schema.eval import EvalSpec
 
 
 def load_eval(path: str | os.PathLike[str]) -> EvalSpec:
     """The eval in a file; it is called after the file when it does not give a name."""
     file = Path(path)
-    spec = parse_eval(_text(file), str(file))
-    directory = sayable(os.path.normpath(file.absolute().parent / spec.directory))
+    spec = parse_eval(_read_text(file), str(file))
+    directory = recordable_path(os.path.normpath(file.absolute().parent / spec.directory))
     return msgspec.structs.replace(spec, name=spec.name or file.stem, directory=directory)
 
 
@@ -40,13 +40,13 @@ def parse_eval(text: str, source: str = "the eval") -> EvalSpec:
 def typed_eval(data: Any, source: str = "the eval") -> EvalSpec:
     """The eval that plain data describes; all its problems in one ConfigurationError otherwise."""
     refuse(source, list(literal_keys(data)))
-    checker = Checker()
+    checker = SchemaChecker()
     usual = checker.value(data, EvalSpec, "")
     refuse(source, checker.problems)
     return msgspec.convert(usual, EvalSpec)
 
 
-def sayable(path: str) -> str:
+def recordable_path(path: str) -> str:
     """A path that can stand in an eval.
 
     Raises:
@@ -63,9 +63,9 @@ def sayable(path: str) -> str:
     return path
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
-        return _bytes(file).decode("utf-8-sig")
+        return _read_bytes(file).decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigurationError(f"{file} does not exist.", hint="Check the path, or run `holdfast init`.") from None
     except UnicodeDecodeError as error:
@@ -75,15 +75,15 @@ def _text(file: Path) -> str:
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be read: {error.strerror}.", hint="Check its permissions.") from None
     except ValueError as error:  # a path that no system takes
-        raise ConfigurationError(f"{shown(str(file))} cannot be read: {error}.") from None
+        raise ConfigurationError(f"{describe_value(str(file))} cannot be read: {error}.") from None
 
 
-def _bytes(file: Path) -> bytes:
+def _read_bytes(file: Path) -> bytes:
     """The content, of which never more than the limit is read: the size that a file system gives may be 0."""
-    from holdfast.spec.loading.yaml_document import MAX_BYTES, too_large  # noqa: PLC0415 - as above
+    from holdfast.spec.loading.yaml_document import MAX_BYTES, file_too_large  # noqa: PLC0415 - as above
 
     with file.open("rb") as stream:
         content = stream.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise too_large(str(file))
+        raise file_too_large(str(file))
     return content

@@ -1,10 +1,8 @@
-"""The words of a refusal: dotted paths (`models.small.generation.temperature`), values, nearest names."""
+"""The words of a refusal: dotted paths (`models.small.generation.temperature`) and values."""
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from holdfast.errors import ConfigurationError
@@ -26,19 +24,19 @@ def refuse(source: str, problems: list[str]) -> None:
     raise ConfigurationError(f"{source} has {len(problems)} problems:{''.join(lines)}")
 
 
-def member(path: str, name: Any) -> str:
+def key_path(path: str, name: Any) -> str:
     """The path of a key in a map; a name that holds a dot is put in quotes."""
     text = str(name)
-    quoted = text if _is_plain(text) else shown(text)
+    quoted = text if _needs_no_quotes(text) else describe_value(text)
     return f"{path}.{quoted}" if path else quoted
 
 
-def item(path: str, index: int) -> str:
+def item_path(path: str, index: int) -> str:
     """The path of an item in a list."""
     return f"{path}[{index}]"
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A value in a message: as it would stand in a file, shortened; what is in a map or list is left out."""
     if isinstance(value, dict):
         return "a map"
@@ -50,18 +48,9 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known one, or all of them."""
-    names = list(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]}?"
-    return f"known here: {', '.join(names)}" if names else "there is none to choose from"
-
-
 def _sentence(problem: str) -> str:
     return problem if problem.endswith("?") else f"{problem}."
 
 
-def _is_plain(name: str) -> bool:
+def _needs_no_quotes(name: str) -> bool:
     return "." not in name and name.isprintable() and len(name) <= SHOWN and not looks_like_key(name)

@@ -13,7 +13,7 @@ from holdfast.spec.schema.introspect import is_block, members, unwrapped
 _WORDS: dict[Any, str] = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
-def usual_form(value: Any, kind: Any) -> Any:
+def convert_scalar(value: Any, kind: Any) -> Any:
     """The value as its type has it (2.0 is 2 where a whole number stands); ValidationError if it does not fit."""
     if isinstance(value, float) and not math.isfinite(value):
         raise msgspec.ValidationError("not a finite number")
@@ -22,7 +22,7 @@ def usual_form(value: Any, kind: Any) -> Any:
     return msgspec.convert(value, kind)
 
 
-def allowed(hint: Any) -> str:
+def allowed_values(hint: Any) -> str:
     """What may stand where the type is asked for."""
     return " or ".join(_allowed_member(member) for member in members(hint))
 

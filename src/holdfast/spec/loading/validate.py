@@ -12,14 +12,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from holdfast.spec.loading.messages import item, member, nearest, shown
-from holdfast.spec.loading.scalars import allowed, usual_form
+from holdfast.spec.loading.messages import describe_value, item_path, key_path
+from holdfast.spec.loading.scalars import allowed_values, convert_scalar
 from holdfast.spec.schema.drift import Block
+from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN
 from holdfast.spec.schema.introspect import Field, blocks_in, fields_of, is_block, is_optional, members, unwrapped
-from holdfast.spec.schema.types import INT64_MAX, INT64_MIN
+from holdfast.suggestions import nearest_or_known
 
 
-class Checker:
+class SchemaChecker:
     """Collects problems on its way; a value with a problem is returned as it came."""
 
     def __init__(self) -> None:
@@ -46,8 +47,8 @@ class Checker:
             short = f', or "{"/".join(block.shorthand)}"' if block.shorthand else ""
             return self._not_allowed(value, f"a map{short}", path)
         own = self._fields(given, fields_of(block), block, path)
-        if lifted := self._fields(given, lifted_fields(block), block, path):
-            own[block.lifted] = self._joined(own.get(block.lifted, {}), lifted, member(path, block.lifted), path)
+        if inlined := self._fields(given, inlined_fields(block), block, path):
+            own[block.inlined] = self._joined(own.get(block.inlined, {}), inlined, key_path(path, block.inlined), path)
         self._check_names(given, block, path)
         self._check_required(given, block, path)
         self._check_exactly_one(own, block, path)
@@ -55,7 +56,7 @@ class Checker:
 
     def _fields(self, given: dict[Any, Any], known: dict[str, Field], block: type[Block], path: str) -> dict[str, Any]:
         return {
-            name: self.value(given[name], field.type, member(path, name))
+            name: self.value(given[name], field.type, key_path(path, name))
             for name, field in known.items()
             if not _is_absent(given.get(name), field, counted=name in block.exactly_one)
         }
@@ -66,25 +67,27 @@ class Checker:
             return inner
         joined = dict(inner)
         for name, value in outer.items():
-            here, there = member(outer_path, name), member(inner_path, name)
+            here, there = key_path(outer_path, name), key_path(inner_path, name)
             if isinstance(value, dict) and name in inner:
                 joined[name] = self._joined(inner[name], value, there, here)
             elif name in inner and inner[name] != value:
-                self._add(f"{here} is {shown(value)} and {there} is {shown(inner[name])}; keep one of them")
+                self._add(
+                    f"{here} is {describe_value(value)} and {there} is {describe_value(inner[name])}; keep one of them"
+                )
             else:
                 joined[name] = value
         return joined
 
     def _check_names(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
-        known = [*fields_of(block), *lifted_fields(block)]
+        known = [*fields_of(block), *inlined_fields(block)]
         for name in given:
             if name not in known:
-                self._add(f"{member(path, name)} is not a known key; {nearest(str(name), known)}")
+                self._add(f"{key_path(path, name)} is not a known key; {nearest_or_known(str(name), known)}")
 
     def _check_required(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
         for name, field in fields_of(block).items():
             if field.required and given.get(name) is None:
-                self._add(f"{member(path, name)} is missing; allowed: {allowed(field.type)}")
+                self._add(f"{key_path(path, name)} is missing; allowed: {allowed_values(field.type)}")
 
     def _check_exactly_one(self, usual: dict[str, Any], block: type[Block], path: str) -> None:
         given = [name for name in block.exactly_one if name in usual]
@@ -95,55 +98,55 @@ class Checker:
     def _map(self, value: dict[Any, Any], key_kind: Any, kind: Any, path: str) -> dict[str, Any]:
         usual = {}
         for name, entry in value.items():
-            place = member(path, name)
+            place = key_path(path, name)
             if not isinstance(name, str):
-                self._add(f"{path} has the key {shown(name)}, which is not text; put it in quotes")
+                self._add(f"{path} has the key {describe_value(name)}, which is not text; put it in quotes")
             elif kind is not str or entry is not None:
                 usual[self._name(name, key_kind, place)] = self.value(entry, kind, place)
         return usual
 
     def _name(self, name: str, kind: Any, place: str) -> str:
         try:
-            return str(usual_form(name, kind))
+            return str(convert_scalar(name, kind))
         except msgspec.ValidationError:
             if typing.get_origin(kind) is Literal:
-                self._add(f"{place} is not a known key; {nearest(name, typing.get_args(kind))}")
+                self._add(f"{place} is not a known key; {nearest_or_known(name, typing.get_args(kind))}")
             else:
-                self._add(f"{place} is not a usable name; allowed: {allowed(kind)}")
+                self._add(f"{place} is not a usable name; allowed: {allowed_values(kind)}")
             return name
 
     def _list(self, value: Any, kind: Any, path: str) -> list[Any]:
         items = [value] if isinstance(value, str) else value
-        return [self.value(entry, kind, item(path, index)) for index, entry in enumerate(items)]
+        return [self.value(entry, kind, item_path(path, index)) for index, entry in enumerate(items)]
 
     def _scalar(self, value: Any, kind: Any, hint: Any, path: str) -> Any:
         try:
-            return usual_form(value, kind)
+            return convert_scalar(value, kind)
         except (msgspec.ValidationError, OverflowError):
-            quotes = isinstance(value, int | float) and allowed(hint).startswith("text")
-            return self._not_allowed(value, allowed(hint) + ("; put it in quotes" if quotes else ""), path)
+            quotes = isinstance(value, int | float) and allowed_values(hint).startswith("text")
+            return self._not_allowed(value, allowed_values(hint) + ("; put it in quotes" if quotes else ""), path)
 
     def _free(self, value: Any, path: str) -> Any:
         """A value whose meaning is not ours to know: whatever can be written down and read back the same."""
         if isinstance(value, dict):
             return self._map(value, str, Any, path)
         if isinstance(value, list | tuple):
-            return [self._free(entry, item(path, index)) for index, entry in enumerate(value)]
-        if not _is_plain(value):
+            return [self._free(entry, item_path(path, index)) for index, entry in enumerate(value)]
+        if not _is_json_scalar(value):
             return self._not_allowed(value, "text, true, false, null, a finite number, a list or a map", path)
         return value
 
     def _not_allowed(self, value: Any, what: str, path: str) -> Any:
-        self._add(f"{path or 'the eval'} is {shown(value)}; allowed: {what}")
+        self._add(f"{path or 'the eval'} is {describe_value(value)}; allowed: {what}")
         return value
 
     def _add(self, problem: str) -> None:
         self.problems.append(problem)
 
 
-def lifted_fields(block: type[Block]) -> dict[str, Field]:
+def inlined_fields(block: type[Block]) -> dict[str, Field]:
     """The fields that may stand in a block although they belong to one inside it."""
-    return fields_of(blocks_in(fields_of(block)[block.lifted].type)[0]) if block.lifted else {}
+    return fields_of(blocks_in(fields_of(block)[block.inlined].type)[0]) if block.inlined else {}
 
 
 def _spelled_out(value: Any, block: type[Block]) -> Any:
@@ -185,7 +188,7 @@ def _is_list_for(value: Any, kind: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_json_scalar(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, int):

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from holdfast.errors import ConfigurationError
-from holdfast.spec.loading.messages import shown
+from holdfast.spec.loading.messages import describe_value
 
 MAX_BYTES = 2 * 2**20
 MAX_VALUES = 200_000
@@ -59,9 +59,9 @@ for _name, _pattern, _first in _PLAIN_WORDS:
 def read_document(text: str, source: str) -> Any:
     """The one document in a text; a ConfigurationError names the line and the reason otherwise."""
     if len(text) > MAX_BYTES:
-        raise too_large(source)
+        raise file_too_large(source)
     try:
-        _Guard(source).watch(yaml.parse(text, Loader=_Loader))
+        _EventGuard(source).watch(yaml.parse(text, Loader=_Loader))
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a subclass of the safe loader
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
@@ -79,14 +79,14 @@ def write_document(data: Any) -> str:
     return text
 
 
-def too_large(source: str) -> ConfigurationError:
+def file_too_large(source: str) -> ConfigurationError:
     return ConfigurationError(
         f"{source} is larger than {MAX_BYTES // 2**20} MiB, which is no eval file.",
         hint="Keep samples in a dataset file and name its path.",
     )
 
 
-class _Level:
+class _Nesting:
     """An open map or list: what it weighs so far, its keys, and whether a key comes next."""
 
     def __init__(self, anchor: str | None, *, is_map: bool) -> None:
@@ -96,12 +96,12 @@ class _Level:
         self.weight = 0
 
 
-class _Guard:
+class _EventGuard:
     """Watches the events of a file go by and raises at the first that an eval file may not have."""
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.levels = [_Level(None, is_map=False)]
+        self.nestings = [_Nesting(None, is_map=False)]
         self.anchors: dict[str, int | None] = {}
         self.values = 0
         self.documents = 0
@@ -125,7 +125,7 @@ class _Guard:
         if self.values > MAX_VALUES:
             raise self._refusal(event, f"more than {MAX_VALUES} values, which is no eval file")
         if getattr(event, "tag", None):
-            raise self._refusal(event, f"the tag {shown(event.tag)} is not supported; write a plain value")
+            raise self._refusal(event, f"the tag {describe_value(event.tag)} is not supported; write a plain value")
         if isinstance(event, yaml.AliasEvent):
             self._alias(event)
         elif isinstance(event, yaml.ScalarEvent):
@@ -134,46 +134,46 @@ class _Guard:
             self._open(event)
 
     def _alias(self, event: Any) -> None:
-        if self.levels[-1].expects_key:
+        if self.nestings[-1].expects_key:
             raise self._refusal(event, "a key must be plain text, not an alias")
         weight = self.anchors.get(event.anchor, 0)
         if weight is None:
-            raise self._refusal(event, f"the alias {shown(event.anchor)} stands inside what it refers to")
+            raise self._refusal(event, f"the alias {describe_value(event.anchor)} stands inside what it refers to")
         self._add(event, weight)
 
     def _scalar(self, event: Any) -> None:
-        level = self.levels[-1]
-        if level.expects_key and level.keys is not None:
-            if event.value in level.keys:
-                raise self._refusal(event, f"the key {shown(event.value)} is given twice in one map; keep one")
-            level.keys.add(event.value)
+        innermost = self.nestings[-1]
+        if innermost.expects_key and innermost.keys is not None:
+            if event.value in innermost.keys:
+                raise self._refusal(event, f"the key {describe_value(event.value)} is given twice in one map; keep one")
+            innermost.keys.add(event.value)
         weight = len(event.value) + 1
         if event.anchor:
             self.anchors[event.anchor] = weight
         self._add(event, weight)
 
     def _open(self, event: Any) -> None:
-        if self.levels[-1].expects_key:
+        if self.nestings[-1].expects_key:
             raise self._refusal(event, "a key must be plain text, not a map or a list")
-        if len(self.levels) > MAX_DEPTH:
+        if len(self.nestings) > MAX_DEPTH:
             raise self._refusal(event, f"nested deeper than {MAX_DEPTH} levels")
         if event.anchor:
             self.anchors[event.anchor] = None
-        self.levels.append(_Level(event.anchor, is_map=isinstance(event, yaml.MappingStartEvent)))
+        self.nestings.append(_Nesting(event.anchor, is_map=isinstance(event, yaml.MappingStartEvent)))
 
     def _close(self, event: Any) -> None:
-        closed = self.levels.pop()
+        closed = self.nestings.pop()
         if closed.anchor:
             self.anchors[closed.anchor] = closed.weight + 1
         self._add(event, closed.weight + 1)
 
     def _add(self, event: Any, weight: int) -> None:
-        level = self.levels[-1]
-        level.weight += weight
-        if level.weight > MAX_BYTES:
+        innermost = self.nestings[-1]
+        innermost.weight += weight
+        if innermost.weight > MAX_BYTES:
             raise self._refusal(event, "aliases multiply its content beyond what an eval file may hold")
-        if level.keys is not None:
-            level.expects_key = not level.expects_key
+        if innermost.keys is not None:
+            innermost.expects_key = not innermost.expects_key
 
     def _refusal(self, event: Any, reason: str) -> ConfigurationError:
         return ConfigurationError(f"{self.source}, line {event.start_mark.line + 1}: {reason}.")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from holdfast.spec.schema.drift import Block, Drift
-from holdfast.spec.schema.types import Count, LargeCount, Seed, Start, Words
+from holdfast.spec.schema.field_types import Count, LargeCount, Seed, Start, Words
 
 Format = Literal["jsonl", "json", "csv"]
 SampleField = Literal["input", "target", "id", "choices"]

@@ -36,7 +36,7 @@ _EXCEPT = {
 def fields_table() -> str:
     """The table as Markdown: a row for every field, with all places where it may stand."""
     rows: dict[tuple[Drift, str], list[str]] = {}
-    for place in _told(places(EvalSpec)):
+    for place in _documented(places(EvalSpec)):
         rows.setdefault((place.drift, place.field.name), []).append(place.path)
     order = list(Drift)
     lines = ["| field | where | class | on resume |", "|---|---|---|---|"]
@@ -46,7 +46,7 @@ def fields_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _told(found: Iterator[Place]) -> Iterator[Place]:
+def _documented(found: Iterator[Place]) -> Iterator[Place]:
     """Values, and maps whose entries may come and go."""
     for place in found:
         within = block_within(place.field.type)

@@ -45,7 +45,7 @@ class Drift(enum.Enum):
 class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The base of every struct of the schema; a subclass with an unclassed field cannot be defined."""
 
-    lifted: ClassVar[str] = ""
+    inlined: ClassVar[str] = ""
     """The field whose keys may also stand directly in this block (`runner`), or nothing."""
 
     shorthand: ClassVar[tuple[str, ...]] = ()
@@ -66,7 +66,7 @@ def drift_of(hint: Any) -> Drift:
     return drift
 
 
-def bare(hint: Any) -> Any:
+def without_drift(hint: Any) -> Any:
     """The annotation without its class; constraints on values (`msgspec.Meta`) stay."""
     kept = [item for item in _metadata(hint) if not isinstance(item, Drift)]
     plain = typing.get_args(hint)[0] if _metadata(hint) else hint

@@ -9,16 +9,16 @@ import msgspec
 
 from holdfast.spec.schema.dataset import DatasetSpec
 from holdfast.spec.schema.drift import Block, Drift
+from holdfast.spec.schema.field_types import Name, Seed, Title
 from holdfast.spec.schema.model import ModelSpec
 from holdfast.spec.schema.runner import RunnerSpec
 from holdfast.spec.schema.task import TaskSpec
-from holdfast.spec.schema.types import Name, Seed, Title
 
 
 class EvalSpec(Block, frozen=True):
     """What a person asks for; `resolve` makes every value explicit."""
 
-    lifted: ClassVar[str] = "runner"
+    inlined: ClassVar[str] = "runner"
 
     name: Annotated[Title, Drift.UNMATCHED] = ""
     description: Annotated[str, Drift.UNMATCHED] = ""

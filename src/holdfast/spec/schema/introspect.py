@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from holdfast.spec.schema.drift import Block, Drift, bare, drift_of
+from holdfast.spec.schema.drift import Block, Drift, drift_of, without_drift
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -52,11 +52,11 @@ def fields_of(block: type[Block]) -> dict[str, Field]:
 
 
 def places(block: type[Block], prefix: str = "") -> Iterator[Place]:
-    """Every place in a block, blocks inside it included, each lifted key also where it is lifted to."""
+    """Every place in a block, blocks inside it included, each inlined key also where it is inlined to."""
     for field in fields_of(block).values():
         yield from _places_of(block, field, prefix)
-    if block.lifted:
-        inner = blocks_in(fields_of(block)[block.lifted].type)[0]
+    if block.inlined:
+        inner = blocks_in(fields_of(block)[block.inlined].type)[0]
         for field in fields_of(inner).values():
             yield from _places_of(inner, field, prefix)
 
@@ -116,7 +116,7 @@ def _field(info: msgspec.structs.FieldInfo) -> Field:
     return Field(
         name=info.encode_name,
         attribute=info.name,
-        type=bare(info.type),
+        type=without_drift(info.type),
         drift=drift_of(info.type),
         default=default,
         required=default is msgspec.NODEFAULT,

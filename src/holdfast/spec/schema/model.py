@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from holdfast.spec.schema.drift import Block, Drift
-from holdfast.spec.schema.types import (
+from holdfast.spec.schema.field_types import (
     Count,
     LargeCount,
     Penalty,
@@ -22,6 +22,10 @@ from holdfast.spec.schema.types import (
     Temperature,
     Words,
 )
+
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 600.0
+TOTAL_SECONDS = 3600.0
 
 
 class RateLimit(Block, frozen=True):
@@ -39,7 +43,7 @@ class Price(Block, frozen=True):
 
 
 class Timeouts(Block, frozen=True):
-    """Seconds for one try: to connect, without a byte, and in all; resolving fills in what is not given."""
+    """Seconds for one try: to connect, without a byte, and in all; resolving fills in the defaults above."""
 
     connect: Annotated[Seconds | None, Drift.LOCATION] = None
     read: Annotated[Seconds | None, Drift.LOCATION] = None

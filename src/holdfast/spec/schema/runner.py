@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from holdfast.spec.schema.drift import Block, Drift
-from holdfast.spec.schema.types import Count, GraceSeconds, Retries, Seconds
+from holdfast.spec.schema.field_types import Count, GraceSeconds, Retries, Seconds
 
 
 class StageLimits(Block, frozen=True):

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from holdfast.spec.schema.drift import Block, Drift
+from holdfast.spec.schema.field_types import Cost, Count, LargeCount, Seconds, Words
 from holdfast.spec.schema.runner import TaskRunner
-from holdfast.spec.schema.types import Cost, Count, LargeCount, Seconds, Words
 
 
 class TrialLimits(Block, frozen=True):
@@ -29,7 +29,7 @@ class Shot(Block, frozen=True):
 class TaskSpec(Block, frozen=True):
     """One entry of `tasks`: either `dataset` (declarative) or `use` (a Python task) is given."""
 
-    lifted: ClassVar[str] = "runner"
+    inlined: ClassVar[str] = "runner"
 
     dataset: Annotated[Words | None, Drift.IDENTITY] = None
     limit: Annotated[LargeCount | None, Drift.ADDITIVE] = None

@@ -12,9 +12,9 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message
+from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.datasets.choices import checked_choices, prompt_fields
 from holdfast.tasks.datasets.dotted_paths import MISSING, lookup
-from holdfast.tasks.nearest import did_you_mean, listing
 from holdfast.tasks.sample import RESERVED, Sample
 from holdfast.tasks.template import Template
 

@@ -13,12 +13,12 @@ from itertools import islice
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import Operation
+from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.datasets.choices import shuffled
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.identity import Identities, key_text
 from holdfast.tasks.datasets.operations import select
 from holdfast.tasks.datasets.rows import Rows
-from holdfast.tasks.nearest import did_you_mean, listing
 from holdfast.tasks.sample import Sample
 
 SUGGESTED_FROM = 10_000

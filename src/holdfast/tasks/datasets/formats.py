@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.suggestions import did_you_mean
 from holdfast.tasks.datasets.row_faults import describe_fault
-from holdfast.tasks.nearest import did_you_mean
 
 MAX_ROW_BYTES = 16 * 1024 * 1024
 MAX_ARRAY_BYTES = 256 * 1024 * 1024

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.suggestions import did_you_mean
 from holdfast.tasks.datasets.formats import Row, detect_format, read_rows, refusal
 from holdfast.tasks.datasets.row_faults import value_fault
-from holdfast.tasks.nearest import did_you_mean
 from holdfast.tasks.sample import Sample
 
 DIGEST_BYTES = 16

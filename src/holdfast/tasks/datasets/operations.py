@@ -17,10 +17,10 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import Filter, Operation, Repeat, Shuffle, Slice
+from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.datasets.dotted_paths import MISSING, as_text, lookup
 from holdfast.tasks.datasets.identity import Identities
 from holdfast.tasks.datasets.rows import Rows
-from holdfast.tasks.nearest import did_you_mean, listing
 
 BUCKET = 256
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.answer import Answer
-from holdfast.tasks.nearest import did_you_mean, listing
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 

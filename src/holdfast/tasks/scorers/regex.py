@@ -11,7 +11,7 @@ from collections import deque
 from typing import ClassVar, Literal
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.nearest import listing
+from holdfast.suggestions import listing
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn

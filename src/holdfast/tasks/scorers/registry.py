@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
 from holdfast.tasks.scorers.choice import Choice, choice
 from holdfast.tasks.scorers.exact import Exact, exact

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.suggestions import did_you_mean, listing
 
 _GUESSED = (bool, int, float, str)
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.nearest import did_you_mean, listing
+from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.source.importing import guarded, import_file, import_module
 from holdfast.tasks.task import REGISTERED, Task, TaskFactory
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.errors import UsageError
-from holdfast.spec.canonical import plain
+from holdfast.spec.canonical import plain_data
 from holdfast.spec.loading.load import typed_eval
-from holdfast.spec.loading.messages import shown
-from holdfast.spec.loading.validate import lifted_fields
+from holdfast.spec.loading.messages import describe_value
+from holdfast.spec.loading.validate import inlined_fields
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.introspect import block_within, blocks_in, fields_of, places
@@ -32,33 +32,35 @@ def override(spec: EvalSpec, changes: Mapping[str | Steps, Any]) -> EvalSpec:
         ConfigurationError: a path does not exist, or cannot have that value.
         UsageError: a path is not written as one.
     """
-    data = plain(spec)
+    data = plain_data(spec)
     for path, value in changes.items():
-        for steps in _meant(spec, path) if isinstance(path, str) else [path]:
-            _put(data, steps, value)
+        for steps in _meant_paths(spec, path) if isinstance(path, str) else [path]:
+            _set_value(data, steps, value)
     return typed_eval(data, "the command line")
 
 
-def _meant(spec: EvalSpec, path: str) -> list[Steps]:
-    steps = _parsed(path)
-    if len(steps) > 1 or steps[0] in {*fields_of(EvalSpec), *lifted_fields(EvalSpec)}:
-        return [_settled(steps)]
-    found = dict.fromkeys(_settled(place) for place in _everywhere(spec, steps[0]))
+def _meant_paths(spec: EvalSpec, path: str) -> list[Steps]:
+    steps = _parse_path(path)
+    if len(steps) > 1 or steps[0] in {*fields_of(EvalSpec), *inlined_fields(EvalSpec)}:
+        return [_canonical_path(steps)]
+    found = dict.fromkeys(_canonical_path(place) for place in _places_named(spec, steps[0]))
     common = [place for place in found if place[0] not in _MAPS]
     return common or list(found) or [steps]
 
 
-def _parsed(path: str) -> Steps:
+def _parse_path(path: str) -> Steps:
     found = _STEP.findall(path)
     if not found or len(path) != sum(map(len, found)) + len(found) - 1:
-        raise UsageError(f"{shown(path)} is no path of a key.", hint="Write it as models.small.concurrency_limit.")
+        raise UsageError(
+            f"{describe_value(path)} is no path of a key.", hint="Write it as models.small.concurrency_limit."
+        )
     return tuple(json.loads(step) if step.startswith('"') else step for step in found)
 
 
 _MAPS = ("models", "datasets", "tasks")
 
 
-def _everywhere(spec: EvalSpec, name: str) -> Iterator[Steps]:
+def _places_named(spec: EvalSpec, name: str) -> Iterator[Steps]:
     """Every place where a key of that name may stand, for every model, dataset and task that there is."""
     for place in places(EvalSpec):
         first, *rest = place.path.split(".")
@@ -70,23 +72,23 @@ def _everywhere(spec: EvalSpec, name: str) -> Iterator[Steps]:
             yield (first, owner, *rest[1:])
 
 
-def _settled(steps: Steps, block: type[Block] = EvalSpec) -> Steps:
+def _canonical_path(steps: Steps, block: type[Block] = EvalSpec) -> Steps:
     """The path at which loading puts a key that may stand in two places."""
     name, rest = steps[0], steps[1:]
-    if name not in fields_of(block) and name in lifted_fields(block):
-        return (block.lifted, *_settled(steps, blocks_in(fields_of(block)[block.lifted].type)[0]))
+    if name not in fields_of(block) and name in inlined_fields(block):
+        return (block.inlined, *_canonical_path(steps, blocks_in(fields_of(block)[block.inlined].type)[0]))
     within = block_within(fields_of(block)[name].type) if name in fields_of(block) else None
     # In a map the next step is the name of an entry.
     entry, below = (rest[:1], rest[1:]) if within and within[1] else ((), rest)
-    return (name, *entry, *_settled(below, within[0])) if within and below else steps
+    return (name, *entry, *_canonical_path(below, within[0])) if within and below else steps
 
 
-def _put(data: dict[str, Any], steps: Steps, value: Any) -> None:
+def _set_value(data: dict[str, Any], steps: Steps, value: Any) -> None:
     *blocks, key = steps
     for block in blocks:
         below = data.setdefault(block, {})
         if not isinstance(below, dict):
-            told = f"{'.'.join(steps)} cannot be set: {block} is no block."
-            raise UsageError(told, hint="Write it as it stands in the file.")
+            problem = f"{'.'.join(steps)} cannot be set: {block} is no block."
+            raise UsageError(problem, hint="Write it as it stands in the file.")
         data = below
     data[key] = value

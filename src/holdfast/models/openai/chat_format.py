@@ -15,7 +15,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.errors import Blocked, ModelError, Unavailable
 from holdfast.models.message import Reply, Request, Usage, encodable
 from holdfast.models.openai.error_responses import from_error_field, unreadable
-from holdfast.models.redact import known
+from holdfast.models.redaction import redact
 from holdfast.spec import Generation
 
 RESERVED = ("messages", "model", "n", "stream")
@@ -36,7 +36,7 @@ class OutputDetails(msgspec.Struct, gc=False):
     reasoning_tokens: int | None = None
 
 
-class WireUsage(msgspec.Struct, gc=False):
+class ChatUsage(msgspec.Struct, gc=False):
     """Tokens as the server counts them."""
 
     prompt_tokens: int | None = None
@@ -46,7 +46,7 @@ class WireUsage(msgspec.Struct, gc=False):
     prompt_cache_hit_tokens: int | None = None
 
 
-class WireMessage(msgspec.Struct, gc=False):
+class ChatMessage(msgspec.Struct, gc=False):
     """The message of a choice; content may be text, a list of parts, or null."""
 
     content: str | list[dict[str, Any]] | None = None
@@ -58,7 +58,7 @@ class WireMessage(msgspec.Struct, gc=False):
 class ChatChoice(msgspec.Struct, gc=False):
     """One of the answers; there is never more than one asked for."""
 
-    message: WireMessage
+    message: ChatMessage
     finish_reason: str | None = None
     logprobs: Any = None
 
@@ -67,7 +67,7 @@ class ChatCompletion(msgspec.Struct):
     """The whole body of an answer."""
 
     choices: list[ChatChoice] | None = None
-    usage: WireUsage | None = None
+    usage: ChatUsage | None = None
     model: str | None = None
     id: str | int | None = None
     error: Any = None
@@ -121,7 +121,7 @@ def decode_reply(name: str, status: int, body: bytes) -> Reply:
         raise unreadable(name, status, body, "JSON that holds no choices")
     choice = answer.choices[0]
     finish = _FINISH.get(choice.finish_reason or "", choice.finish_reason or "")
-    reply = _reply(answer, choice, finish)
+    reply = _as_reply(answer, choice, finish)
     if finish in _NO_REPLY:
         raise _interrupted(name, status, reply)
     return reply
@@ -160,24 +160,24 @@ def _decode_leniently(name: str, status: int, body: bytes) -> ChatCompletion:
     raise unreadable(name, status, body, reason)
 
 
-def _reply(answer: ChatCompletion, choice: ChatChoice, finish: str) -> Reply:
+def _as_reply(answer: ChatCompletion, choice: ChatChoice, finish: str) -> Reply:
     message = choice.message
     content = message.content
     thought = message.reasoning_content or message.reasoning or ""
     if isinstance(content, list):
         content, thought = _join_parts(content, thought)
     said = content or message.refusal or ""
-    text = known.redact(said)
+    text = redact(said)
     # The tokens of a redacted text would still spell the secret.
     logprobs = choice.logprobs if text is said else None
     return Reply(
         text,
         finish,
         _usage(answer.usage),
-        known.redact(answer.model or ""),
-        known.redact(str(answer.id or "")),
+        redact(answer.model or ""),
+        redact(str(answer.id or "")),
         logprobs,
-        known.redact(thought) if thought else "",
+        redact(thought) if thought else "",
     )
 
 
@@ -192,7 +192,7 @@ def _join_parts(parts: list[dict[str, Any]], thought: str) -> tuple[str, str]:
     return "".join(texts), thought
 
 
-def _usage(usage: WireUsage | None) -> Usage | None:
+def _usage(usage: ChatUsage | None) -> Usage | None:
     if usage is None:
         return None
     cached = usage.prompt_cache_hit_tokens or 0

@@ -10,14 +10,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.spec.loading.messages import member, nearest, refuse, shown
+from holdfast.spec.loading.messages import describe_value, key_path, refuse
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.introspect import fields_of
-from holdfast.spec.schema.model import ModelSpec
-
-CONNECT_SECONDS = 10.0
-READ_SECONDS = 600.0
-TOTAL_SECONDS = 3600.0
+from holdfast.spec.schema.model import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS, ModelSpec
+from holdfast.suggestions import nearest_or_known
 
 AnyBlock = TypeVar("AnyBlock", bound=Block)
 
@@ -27,26 +24,26 @@ def derive_models(models: dict[str, ModelSpec], source: str) -> dict[str, ModelS
     refuse(source, [problem for name in models for problem in _base_problems(name, models)])
     done: dict[str, ModelSpec] = {}
     for name in models:
-        for each in reversed(_chain(name, models)):
+        for each in reversed(_base_chain(name, models)):
             done[each] = done.get(each) or _derived(models[each], done)
-    derived = {name: _explicit(done[name]) for name in models}
-    refuse(source, [problem for name, model in derived.items() for problem in _missing(name, model)])
+    derived = {name: _with_defaults(done[name]) for name in models}
+    refuse(source, [problem for name, model in derived.items() for problem in _missing_problems(name, model)])
     return derived
 
 
 def _base_problems(name: str, models: dict[str, ModelSpec]) -> Iterator[str]:
     base = models[name].base
-    place = member(member("models", name), "base")
+    place = key_path(key_path("models", name), "base")
     if base is not None and base not in models:
-        yield f"{place} names the unknown model {shown(base)}; {nearest(base, models)}"
+        yield f"{place} names the unknown model {describe_value(base)}; {nearest_or_known(base, models)}"
         return
-    chain = _chain(name, models)
+    chain = _base_chain(name, models)
     # A circle is told once, by the first of its names.
     if models[chain[-1]].base == name and name == min(chain):
         yield f"{place} goes round in a circle: {' → '.join([*chain, name])}"
 
 
-def _chain(name: str, models: dict[str, ModelSpec]) -> list[str]:
+def _base_chain(name: str, models: dict[str, ModelSpec]) -> list[str]:
     """A model, its base, that one's base, and so on, as far as there are new ones."""
     chain = {name: None}
     while (base := models[next(reversed(chain))].base) in models and base not in chain:
@@ -57,27 +54,27 @@ def _chain(name: str, models: dict[str, ModelSpec]) -> list[str]:
 def _derived(model: ModelSpec, done: dict[str, ModelSpec]) -> ModelSpec:
     if model.base is None:
         return model
-    return msgspec.structs.replace(_over(done[model.base], model), base=None)
+    return msgspec.structs.replace(_over_block(done[model.base], model), base=None)
 
 
-def _over(base: AnyBlock, child: AnyBlock) -> AnyBlock:
+def _over_block(base: AnyBlock, child: AnyBlock) -> AnyBlock:
     """One block over another of the same kind."""
     values = {}
     for field in fields_of(type(child)).values():
         below, above = getattr(base, field.attribute), getattr(child, field.attribute)
-        values[field.attribute] = below if above == field.default else _joined(below, above)
+        values[field.attribute] = below if above == field.default else _over_value(below, above)
     return type(child)(**values)
 
 
-def _joined(below: Any, above: Any) -> Any:
+def _over_value(below: Any, above: Any) -> Any:
     if isinstance(above, Block) and isinstance(below, Block):
-        return _over(below, above)
+        return _over_block(below, above)
     if isinstance(above, dict):
         return {**below, **above}
     return above
 
 
-def _explicit(model: ModelSpec) -> ModelSpec:
+def _with_defaults(model: ModelSpec) -> ModelSpec:
     """The model with its defaults written out, and its provider taken from `provider/model` if need be."""
     provider, name = model.provider, model.model
     if not provider and "/" in name:
@@ -95,8 +92,8 @@ def _explicit(model: ModelSpec) -> ModelSpec:
     return msgspec.structs.replace(model, provider=provider, model=name, timeouts=timeouts, generation=generation)
 
 
-def _missing(name: str, model: ModelSpec) -> Iterator[str]:
-    place = member("models", name)
+def _missing_problems(name: str, model: ModelSpec) -> Iterator[str]:
+    place = key_path("models", name)
     if not model.provider:
         yield f"{place}.provider is missing; name who serves the model, such as openai or anthropic"
     if not model.model:

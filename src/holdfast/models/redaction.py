@@ -1,13 +1,18 @@
 """No known secret passes: its value is replaced wherever a reply or an error would carry it on.
 
-Known are the values that a provider read from the environment. Each is found as it stands, JSON-escaped and
-URL-escaped. A value of fewer than twelve characters is left alone, for it would also hit innocent text.
+Known are the values that a provider read from the environment, with `read_key`. Each is found as it stands,
+JSON-escaped and URL-escaped. A value of fewer than twelve characters is left alone, for it would also hit innocent
+text.
 """
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from urllib.parse import quote, quote_plus
+
+from holdfast.errors import ConfigurationError
 
 SHORTEST = 12
 
@@ -59,5 +64,28 @@ def _lower_escapes(url: str) -> str:
     return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
 
 
-known = Secrets()
+known_secrets = Secrets()
 """One for the process, as the environment is: a key of one model is also redacted from another's replies."""
+
+
+def read_key(name: str, variable: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The key in an environment variable, redacted from now on; `name` is the model's, for a refusal.
+
+    Raises:
+        ConfigurationError: the variable is not set, or no HTTP header can carry its value.
+    """
+    key = environment.get(variable, "").strip()
+    if not key:
+        raise ConfigurationError(
+            f"{name} needs a key, and the environment variable {variable} is not set.",
+            hint=f"Set it (export {variable}=...) or name another variable in api_key_env.",
+        )
+    known_secrets.remember(variable, key)
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigurationError(f"{name}: the key in {variable} holds characters that no HTTP header can carry.")
+    return key
+
+
+def redact(text: str) -> str:
+    """The text with every known secret replaced by the name of its variable."""
+    return known_secrets.redact(text)

@@ -1,0 +1,128 @@
+"""All providers by name: built-in ones and plug-ins, how one is opened, and which are ready here.
+
+The built-in ones are found without any metadata, so that a source tree works, and plug-ins through the entry-point
+group "holdfast.providers". A plug-in cannot take a built-in's name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, cast
+from urllib.parse import urlsplit
+
+from holdfast.errors import ConfigurationError
+from holdfast.models.errors import excerpt
+from holdfast.models.local.weights import missing_installs
+from holdfast.models.openai.presets import PRESETS, Preset
+from holdfast.models.provider import Opener, Provider
+from holdfast.spec import ModelSpec
+from holdfast.suggestions import suggest_or_list
+
+GROUP = "holdfast.providers"
+BUILT_IN = {
+    **dict.fromkeys(PRESETS, "holdfast.models.openai.presets:open_preset"),
+    "openai": "holdfast.models.openai.provider:open_openai",
+    "local": "holdfast.models.local.provider:open_local",
+    "scripted": "holdfast.models.scripted.provider:open_scripted",
+}
+_PROBE_SECONDS = 0.2
+
+
+class ProviderStatus(NamedTuple):
+    """One provider: whether it is ready, what it needs where it is not, and what it is."""
+
+    name: str
+    ready: bool
+    needs: str
+    description: str
+
+
+def open_provider(spec: ModelSpec) -> Provider:
+    """The provider a model names, ready; a ConfigurationError where it is not there or lacks something."""
+    name = spec.provider
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        return cast("Opener", getattr(importlib.import_module(module), attribute))(spec)
+    found = plug_ins()
+    if name not in found:
+        raise ConfigurationError(f"There is no provider {name!r}.", hint=suggest_or_list(name, [*BUILT_IN, *found]))
+    if len(found[name]) > 1:
+        rivals = ", ".join(point.value for point in found[name])
+        raise ConfigurationError(f"Provider {name!r} is offered by {rivals}.", hint="Uninstall all but one.")
+    return load_opener(found[name][0])(spec)
+
+
+def plug_ins() -> dict[str, list[importlib.metadata.EntryPoint]]:
+    """Providers of other installed packages, by name."""
+    found: dict[str, list[importlib.metadata.EntryPoint]] = {}
+    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.value):
+        if point.name not in BUILT_IN:
+            found.setdefault(point.name, []).append(point)
+    return found
+
+
+def load_opener(point: importlib.metadata.EntryPoint) -> Opener:
+    """The opener behind an entry point; a ConfigurationError names a plug-in that cannot be loaded."""
+    # In a thread of its own whatever a plug-in raises, SystemExit included, comes back as a value.
+    with ThreadPoolExecutor(1, thread_name_prefix="plug-in") as thread:
+        loading = thread.submit(point.load)
+        error = loading.exception()
+    if error is not None:
+        reason = excerpt(f"{type(error).__name__}: {error}", 200)
+        raise ConfigurationError(f"The plug-in provider {point.name!r} ({point.value}) cannot be loaded: {reason}.")
+    opener = loading.result()
+    if not callable(opener):
+        raise ConfigurationError(f"The plug-in provider {point.name!r} ({point.value}) is not a function.")
+    return cast("Opener", opener)
+
+
+def list_providers() -> list[ProviderStatus]:
+    """Every provider by name, a broken plug-in with what is wrong with it. No provider is opened to find out."""
+    found = [
+        _status("scripted", "", "Answers from a script, in this process; scripted/echo repeats what it is asked"),
+        _status("local", missing_installs(), "A GGUF model in a process of its own; local/smollm2 needs no download"),
+        *(_status(name, _needs_of_preset(preset), preset.description) for name, preset in PRESETS.items()),
+        *(_status_of_plug_in(name, points) for name, points in plug_ins().items()),
+    ]
+    return sorted(found)
+
+
+def _status(name: str, needs: str, description: str) -> ProviderStatus:
+    return ProviderStatus(name, not needs, needs, description)
+
+
+def _needs_of_preset(preset: Preset) -> str:
+    missing = [
+        f"the environment variable {variable}"
+        for variable in (preset.api_key_env, preset.base_url_env)
+        if variable and not os.environ.get(variable)
+    ]
+    host = urlsplit(preset.base_url).hostname
+    if host == "127.0.0.1" and not _is_listening(preset.base_url):
+        missing.append(f"a server at {urlsplit(preset.base_url).netloc}, or base_url")
+    return " and ".join(missing)
+
+
+def _is_listening(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname, parts.port or 80), _PROBE_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _status_of_plug_in(name: str, points: list[importlib.metadata.EntryPoint]) -> ProviderStatus:
+    if len(points) > 1:
+        return _status(name, f"one package that offers it, not {len(points)}", "A plug-in")
+    try:
+        opener = load_opener(points[0])
+    except ConfigurationError as error:
+        return _status(name, f"a repair: {error.message}", "A plug-in that cannot be loaded")
+    words = inspect.getdoc(opener) or f"A plug-in ({points[0].value})"
+    return _status(name, "", words.splitlines()[0].rstrip("."))

@@ -1,0 +1,48 @@
+"""Names in the words of an error: the valid one that is nearest to a mistyped one, or a list of them.
+
+Sentences differ by where they are said; which name is near is decided here alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+LISTED = 20
+
+
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    """A question that names the nearest, whatever its case; the empty string where none is near."""
+    candidates = {candidate.casefold(): candidate for candidate in valid}
+    found = _nearest(name.casefold()[:100], candidates, cutoff=0.5)
+    return f"Did you mean {candidates[found]!r}?" if found is not None else ""
+
+
+def suggest_or_list(name: str, valid: Iterable[str]) -> str:
+    """A sentence that leads from a wrong name to the right one: the nearest, or all that there are."""
+    names = sorted(valid)
+    found = _nearest(name, names)
+    if found is not None:
+        return f"Did you mean {found!r}?"
+    return f"There are: {', '.join(names)}." if names else "It takes none."
+
+
+def nearest_or_known(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown key: the nearest known one, or all of them in their order."""
+    names = list(known)
+    found = _nearest(name, names)
+    if found is not None:
+        return f"did you mean {found}?"
+    return f"known here: {', '.join(names)}" if names else "there is none to choose from"
+
+
+def listing(names: Iterable[str]) -> str:
+    """The names, sorted, in one line of bounded length."""
+    ordered = sorted(names)
+    shown = ", ".join(ordered[:LISTED])
+    return f"{shown} and {len(ordered) - LISTED} more" if len(ordered) > LISTED else shown or "none"
+
+
+def _nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The name that is most like another; None where none is near."""
+    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=cutoff)), None)
