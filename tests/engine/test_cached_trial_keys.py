@@ -65,8 +65,8 @@ class Growing:
     def task(self) -> PlannedTask:
         path = self._directory / "rows.jsonl"
         path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows))
-        rows = Rows.open(path, shelf=DerivedCache(self._cache))
-        rows.shelf.keep(self._cache)
+        rows = Rows.open(path, cache=DerivedCache(self._cache))
+        rows.cache.keep(self._cache)
         operations = [Operation(shuffle=Shuffle(seed=1))] if self.is_shuffled else []
         dataset = Dataset(rows, None, operations, limit=self.limit)
         axes = axis_values(self.axes)
@@ -79,14 +79,14 @@ def test_trials_from_the_cache_are_the_trials_without_it(tmp_path, monkeypatch, 
     print(f"seed {seed}")
     noise = random.Random(seed)
     monkeypatch.setattr(plan, "_CACHED_FROM", 1)
-    monkeypatch.setattr("holdfast.tasks.datasets.identity._SHELVED_FROM", 1)
+    monkeypatch.setattr("holdfast.tasks.datasets.row_identity._CACHED_FROM", 1)
     growing, finished = Growing(tmp_path, noise), set()
     for turn in range(12):
         task, keys = growing.task(), KeySet(sorted(finished))
         for model in task.models:
             sequences = (
                 TrialSequence(task, model, keys, NOTHING),
-                TrialSequence(task, model, keys, NOTHING, task.dataset.rows.shelf),
+                TrialSequence(task, model, keys, NOTHING, task.dataset.rows.cache),
             )
             computed, cached = (list(sequence.trials()) for sequence in sequences)
             assert cached == computed, (turn, model)
@@ -102,8 +102,8 @@ def test_the_cache_is_used(tmp_path, monkeypatch):
     """The test above would say nothing if it were not."""
     monkeypatch.setattr(plan, "_CACHED_FROM", 1)
     task = Growing(tmp_path, random.Random(1)).task()
-    trials = list(TrialSequence(task, "small", KeySet(["00" * 10]), NOTHING, task.dataset.rows.shelf).trials())
+    trials = list(TrialSequence(task, "small", KeySet(["00" * 10]), NOTHING, task.dataset.rows.cache).trials())
     monkeypatch.setattr(plan, "trial_digest", None)
-    again = TrialSequence(task, "small", KeySet([trials[0].key]), NOTHING, task.dataset.rows.shelf)
+    again = TrialSequence(task, "small", KeySet([trials[0].key]), NOTHING, task.dataset.rows.cache)
     assert list(again.trials()) == trials[1:]
     task.dataset.rows.close()

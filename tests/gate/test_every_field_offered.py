@@ -9,7 +9,7 @@ import shutil
 import pytest
 from schema_values import example, leaves, steps_to
 
-from holdfast.spec import Drift, Place, fields_of
+from holdfast.spec import Drift, Place, schema_fields
 
 FIXED = {Drift.IDENTITY, Drift.RECORDED, Drift.SCORING}
 NAMES = {"small": "m", "rows": "rows", "ask": "t"}
@@ -48,12 +48,12 @@ def put(world, place: Place) -> None:
             continue
         data = data.setdefault(step, [{}] if following == 0 else {})
     data = data[0] if isinstance(data, list) else data
-    for name, field in fields_of(place.block).items():
+    for name, field in schema_fields(place.block).items():
         if field.required and name != steps[-1]:
             data.setdefault(name, example(field))
     if place.block.exactly_one and steps[-1] not in place.block.exactly_one:
         first = place.block.exactly_one[0]
-        data[first] = example(fields_of(place.block)[first])
+        data[first] = example(schema_fields(place.block)[first])
     data[steps[-1]] = value
 
 

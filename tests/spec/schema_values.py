@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from hypothesis import strategies
 
-from holdfast.spec import Block, EvalSpec, Field, Place, places
+from holdfast.spec import Block, EvalSpec, Field, Place, schema_places
 from holdfast.spec.loading.literal_keys import literal_keys
-from holdfast.spec.schema.introspect import blocks_in, fields_of, is_block, is_optional, members, unwrapped
+from holdfast.spec.schema.introspect import blocks_in, is_block, is_optional, members, schema_fields, unwrapped
 
 MINIMAL = {
     "models": {"small": {"provider": "scripted", "model": "echo"}},
@@ -28,7 +28,7 @@ OTHERWISE = {
 
 
 def all_places() -> list[Place]:
-    return list(places(EvalSpec))
+    return list(schema_places(EvalSpec))
 
 
 def leaves() -> list[Place]:
@@ -54,12 +54,12 @@ def document_with(place: Place, value: Any) -> dict[str, Any]:
     for step, following in itertools.pairwise(steps):
         block = _entered(block, step, empty=[{}] if following == 0 else {})
     block[last] = value
-    for name, field in fields_of(place.block).items():
+    for name, field in schema_fields(place.block).items():
         if field.required and name != last:
             block[name] = example(field)
     if place.block.exactly_one and last not in place.block.exactly_one:
         first = place.block.exactly_one[0]
-        block[first] = example(fields_of(place.block)[first])
+        block[first] = example(schema_fields(place.block)[first])
     return document
 
 
@@ -115,7 +115,7 @@ def _scalar_example(plain: Any, field: Field) -> Any:
 def _with_fields(block: type[Block], chosen: str) -> strategies.SearchStrategy[Any]:
     fields = {
         field.attribute: _field_strategy(field, given=name == chosen)
-        for name, field in fields_of(block).items()
+        for name, field in schema_fields(block).items()
         if name == chosen or name not in block.exactly_one
     }
     return strategies.builds(block, **fields)
@@ -129,7 +129,7 @@ def _field_strategy(field: Field, *, given: bool) -> strategies.SearchStrategy[A
     choices = [_kind_strategy(member) for member in members(field.type)]
     if is_optional(field.type):
         # An optional block with nothing in it is the same as no block.
-        empty = [kind() for kind in blocks_in(field.type) if not any(f.required for f in fields_of(kind).values())]
+        empty = [kind() for kind in blocks_in(field.type) if not any(f.required for f in schema_fields(kind).values())]
         choices = [choice.map(lambda value: None if value in empty else value) for choice in choices]
         choices.append(strategies.none())
     return strategies.one_of(*choices)

@@ -10,7 +10,7 @@ from typing import Annotated
 import pytest
 
 import holdfast
-from holdfast.spec import Block, Drift, EvalSpec, RunnerSpec, fields_of, places
+from holdfast.spec import Block, Drift, EvalSpec, RunnerSpec, schema_fields, schema_places
 
 
 def imported_with(tmp_path: Path, file: str, old: str, new: str) -> subprocess.CompletedProcess[str]:
@@ -62,8 +62,8 @@ def test_a_class_in_the_wrong_place_does_not_count():
 
 def test_every_place_is_listed_with_one_class():
     """The list of places reaches every block that a field may stand in."""
-    paths = {place.path: place.drift for place in places(EvalSpec)}
-    assert len(paths) == len(list(places(EvalSpec)))
+    paths = {place.path: place.drift for place in schema_places(EvalSpec)}
+    assert len(paths) == len(list(schema_places(EvalSpec)))
     assert paths["models.*.generation.temperature"] is Drift.IDENTITY
     assert paths["tasks.*.few_shot[].output"] is Drift.IDENTITY
     assert paths["datasets.*.operations[].filter.in"] is Drift.IDENTITY
@@ -88,9 +88,9 @@ def test_every_place_is_listed_with_one_class():
 )
 def test_throughput_keys_are_listed_in_every_block(path):
     """A throughput key is listed at the top, in runner, per task and per model."""
-    assert {place.path: place.drift for place in places(EvalSpec)}[path] is Drift.THROUGHPUT
+    assert {place.path: place.drift for place in schema_places(EvalSpec)}[path] is Drift.THROUGHPUT
 
 
 def test_inlined_keys_have_no_other_meaning_where_they_stand():
     """No key of the runner is also a key of the eval itself."""
-    assert not set(fields_of(RunnerSpec)) & set(fields_of(EvalSpec))
+    assert not set(schema_fields(RunnerSpec)) & set(schema_fields(EvalSpec))

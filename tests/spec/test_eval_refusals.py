@@ -7,7 +7,7 @@ import pytest
 from schema_values import MINIMAL, all_places, document_with, example, leaves
 
 from holdfast.errors import ConfigurationError
-from holdfast.spec import EvalSpec, Place, fields_of, parse_eval, typed_eval
+from holdfast.spec import EvalSpec, Place, parse_eval, schema_fields, typed_eval
 from holdfast.spec.schema.introspect import block_within, members, unwrapped
 
 
@@ -76,7 +76,7 @@ def test_what_is_allowed_is_said(path, value, allowed):
 def test_an_unknown_key_is_named_in_every_block(place):
     """A mistyped key is refused anywhere, with its place and the nearest name that is known there."""
     block, way = block_within(place.field.type)
-    right = max(fields_of(block), key=len)
+    right = max(schema_fields(block), key=len)
     wrong = right + "x"
     inner = {"given": {wrong: 1}} if way == ".*" else [{wrong: 1}] if way == "[]" else {wrong: 1}
     at = {".*": ".given", "[]": "[0]", "": ""}[way]

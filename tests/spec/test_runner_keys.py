@@ -4,7 +4,7 @@ import pytest
 from schema_values import MINIMAL
 
 from holdfast.errors import ConfigurationError
-from holdfast.spec import StageLimits, TaskRunner, fields_of, resolve, typed_eval
+from holdfast.spec import StageLimits, TaskRunner, resolve, schema_fields, typed_eval
 
 
 def resolved(**fields):
@@ -108,7 +108,7 @@ def test_a_value_spelled_out_in_a_task_is_no_difference():
 
 def test_a_key_that_means_nothing_for_one_task_is_refused_there():
     """The grace time belongs to the run; in a task it is an unknown key."""
-    assert "grace_period" not in fields_of(TaskRunner)
+    assert "grace_period" not in schema_fields(TaskRunner)
     with pytest.raises(ConfigurationError, match=r"tasks\.ask\.grace_period is not a known key"):
         with_task(grace_period=3)
     with pytest.raises(ConfigurationError, match=r"tasks\.ask\.runner\.grace_period is not a known key"):

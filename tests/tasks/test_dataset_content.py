@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.tasks.datasets.columns import Columns
-from holdfast.tasks.datasets.content import Contents
+from holdfast.tasks.datasets.row_content import RowContents
 from holdfast.tasks.template import Template
 
 NAMES = st.sampled_from(
@@ -29,6 +29,6 @@ COLUMNS = st.builds(
 def test_rows_with_plain_columns_have_the_contents_that_the_general_way_finds(row, columns):
     """The quick way for rows without nested columns changes no digest: a row keeps its identity between versions."""
     row = msgspec.json.decode(msgspec.json.encode(row))
-    quick, general = Contents(columns), Contents(columns)
+    quick, general = RowContents(columns), RowContents(columns)
     general._plain[tuple(row)] = False
     assert (quick.input(row), quick.target(row)) == (general.input(row), general.target(row))

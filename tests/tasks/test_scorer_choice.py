@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import ConfigurationError
 from holdfast.tasks import Answer, Sample, choice
-from holdfast.tasks.datasets.choices import checked_choices, lettered, shuffled, target_index
+from holdfast.tasks.choices import checked_choices, lettered, shuffled, target_index
 from holdfast.tasks.scorers.choice import picked_letters
 
 CITIES = ["London", "Paris", "New York", "New York City"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import ConfigurationError
 from holdfast.tasks import Answer, Sample, build_scorer, numeric
-from holdfast.tasks.scorers.number import last_number
+from holdfast.tasks.scorers.number_parser import last_number
 
 
 def value(text, decimal="."):

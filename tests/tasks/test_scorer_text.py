@@ -7,9 +7,9 @@ import pytest
 
 from holdfast.errors import ConfigurationError
 from holdfast.tasks import Answer, Sample, build_scorer, exact, includes, regex
-from holdfast.tasks.scorers import bounded
+from holdfast.tasks.scorers import match_time_limit
 from holdfast.tasks.scorers.base import LONGEST_TEXT
-from holdfast.tasks.scorers.bounded import PatternTooSlow
+from holdfast.tasks.scorers.match_time_limit import PatternTooSlow
 
 
 def judged(scorer, text, target, **sample):
@@ -100,7 +100,7 @@ def test_a_pattern_that_cannot_work_is_refused_when_the_scorer_is_made(arguments
 
 def test_a_pattern_without_end_fails_the_trial_and_scores_nothing(monkeypatch):
     """A match that would take for ever is ended and is an error, never a score of zero."""
-    monkeypatch.setattr(bounded, "CPU_SECONDS", 0.2)
+    monkeypatch.setattr(match_time_limit, "CPU_SECONDS", 0.2)
     before = signal.getsignal(signal.SIGVTALRM)
     with pytest.raises(PatternTooSlow, match=r"\(a\+\)\+b"):
         regex(r"(a+)+b")(Answer("a" * 40), Sample("?", target="x"))

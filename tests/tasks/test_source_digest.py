@@ -290,9 +290,9 @@ def test_installed_packages_count_by_name_and_version(tmp_path, monkeypatch):
         return check()
 
     check = module.check
-    monkeypatch.setattr(origin, "_version", lambda top: "1.0" if top == "some_package" else "")
+    monkeypatch.setattr(origin, "_package_version", lambda top: "1.0" if top == "some_package" else "")
     first, second = source_digest(solve), source_digest(solve)
-    monkeypatch.setattr(origin, "_version", lambda top: "2.0" if top == "some_package" else "")
+    monkeypatch.setattr(origin, "_package_version", lambda top: "2.0" if top == "some_package" else "")
     assert first == second != source_digest(solve)
     assert not any(path.name == "some_package.py" for path in source_files(module.check))
 

@@ -10,7 +10,7 @@ from dataset_files import open_rows, write_jsonl
 from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec
 from holdfast.tasks import Sample, Task, exact, generate, load_use, source_digest, task
-from holdfast.tasks.source.reference import task_names
+from holdfast.tasks.task_reference import task_names
 
 SAMPLES = [Sample("1 + 1?", target="2")]
 

@@ -25,7 +25,7 @@ from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_arguments, resolve
 from holdfast.spec.override import override
 from holdfast.storage.object_store import SCHEMES, is_url
-from holdfast.tasks.source.reference import task_names
+from holdfast.tasks.task_reference import task_names
 
 
 @click.command("run")

@@ -111,7 +111,7 @@ class Execution:
 
     def _remaining_trials(self) -> list[TrialSequence]:
         return [
-            TrialSequence(task, model, self._finished, self._missing_scores, task.dataset.rows.shelf)
+            TrialSequence(task, model, self._finished, self._missing_scores, task.dataset.rows.cache)
             for task in self._prepared.tasks
             for model in task.models
         ]

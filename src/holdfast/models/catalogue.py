@@ -84,15 +84,19 @@ def load_opener(point: importlib.metadata.EntryPoint) -> Opener:
 def list_providers() -> list[ProviderStatus]:
     """Every provider by name, a broken plug-in with what is wrong with it. No provider is opened to find out."""
     found = [
-        _status("scripted", "", "Answers from a script, in this process; scripted/echo repeats what it is asked"),
-        _status("local", missing_installs(), "A GGUF model in a process of its own; local/smollm2 needs no download"),
-        *(_status(name, _needs_of_preset(preset), preset.description) for name, preset in PRESETS.items()),
+        _provider_status(
+            "scripted", "", "Answers from a script, in this process; scripted/echo repeats what it is asked"
+        ),
+        _provider_status(
+            "local", missing_installs(), "A GGUF model in a process of its own; local/smollm2 needs no download"
+        ),
+        *(_provider_status(name, _needs_of_preset(preset), preset.description) for name, preset in PRESETS.items()),
         *(_status_of_plug_in(name, points) for name, points in plug_ins().items()),
     ]
     return sorted(found)
 
 
-def _status(name: str, needs: str, description: str) -> ProviderStatus:
+def _provider_status(name: str, needs: str, description: str) -> ProviderStatus:
     return ProviderStatus(name, not needs, needs, description)
 
 
@@ -119,10 +123,10 @@ def _is_listening(url: str) -> bool:
 
 def _status_of_plug_in(name: str, points: list[importlib.metadata.EntryPoint]) -> ProviderStatus:
     if len(points) > 1:
-        return _status(name, f"one package that offers it, not {len(points)}", "A plug-in")
+        return _provider_status(name, f"one package that offers it, not {len(points)}", "A plug-in")
     try:
         opener = load_opener(points[0])
     except ConfigurationError as error:
-        return _status(name, f"a repair: {error.message}", "A plug-in that cannot be loaded")
+        return _provider_status(name, f"a repair: {error.message}", "A plug-in that cannot be loaded")
     words = inspect.getdoc(opener) or f"A plug-in ({points[0].value})"
-    return _status(name, "", words.splitlines()[0].rstrip("."))
+    return _provider_status(name, "", words.splitlines()[0].rstrip("."))

@@ -6,11 +6,11 @@ The fingerprint of a request depends on its content only, so it is the same in e
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import msgspec
 
+from holdfast.digests import content_digest
 from holdfast.spec import Generation
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -66,7 +66,7 @@ def fingerprint(request: Request) -> bytes:
         encoded = _ENCODER.encode(request)
     except UnicodeEncodeError:
         encoded = _ENCODER.encode(encodable(msgspec.to_builtins(request)))
-    return hashlib.blake2b(encoded, digest_size=16).digest()
+    return content_digest(encoded)
 
 
 def encodable(value: Any) -> Any:

@@ -7,7 +7,7 @@ from holdfast.spec.resolve import resolve
 from holdfast.spec.schema.dataset import DatasetSpec, Filter, Operation, Repeat, Shuffle, Slice
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.eval import EvalSpec
-from holdfast.spec.schema.introspect import Field, Place, fields_of, places
+from holdfast.spec.schema.introspect import Field, Place, schema_fields, schema_places
 from holdfast.spec.schema.model import Generation, ModelSpec, Price, RateLimit, Timeouts
 from holdfast.spec.schema.runner import RunnerSpec, StageLimits, TaskRunner
 from holdfast.spec.schema.task import Shot, TaskSpec, TrialLimits
@@ -38,13 +38,13 @@ __all__ = [
     "canonical_bytes",
     "eval_from_flags",
     "eval_text",
-    "fields_of",
     "load_eval",
     "parse_argument",
     "parse_arguments",
     "parse_eval",
-    "places",
     "plain_data",
     "resolve",
+    "schema_fields",
+    "schema_places",
     "typed_eval",
 ]

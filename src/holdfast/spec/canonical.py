@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.eval import EvalSpec
-from holdfast.spec.schema.introspect import fields_of
+from holdfast.spec.schema.introspect import schema_fields
 
 _EXACT_INTEGERS = 2**53
 _UNSET: tuple[Any, ...] = (None, "", {}, [])
@@ -17,7 +17,7 @@ _UNSET: tuple[Any, ...] = (None, "", {}, [])
 def plain_data(block: Block, *, explicit: bool = False) -> dict[str, Any]:
     """A block as plain data without the fields that have their default; `explicit` omits only what is unset."""
     data = {}
-    for name, field in fields_of(type(block)).items():
+    for name, field in schema_fields(type(block)).items():
         value = getattr(block, field.attribute)
         entry = _plain_value(value, explicit=explicit)
         if value != field.default or (explicit and entry not in _UNSET):

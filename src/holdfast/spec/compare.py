@@ -17,7 +17,7 @@ import msgspec
 from holdfast.spec.loading.messages import key_path
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.eval import EvalSpec
-from holdfast.spec.schema.introspect import Field, block_within, blocks_in, fields_of
+from holdfast.spec.schema.introspect import Field, block_within, blocks_in, schema_fields
 from holdfast.spec.schema.task import TaskSpec
 
 B = TypeVar("B", bound=Block)
@@ -84,7 +84,7 @@ def _without_inherited(differences: list[Difference]) -> list[Difference]:
     ]
 
 
-def way_out(drift: Drift) -> str:
+def way_out_of(drift: Drift) -> str:
     """What a person can do about a refused change of this class."""
     return _WAYS_OUT.get(drift, "")
 
@@ -95,7 +95,7 @@ class _EvalMerger:
 
     def block(self, saved: B, offered: B, path: str) -> B:
         changes: dict[str, Any] = {}
-        for name, field in fields_of(type(saved)).items():
+        for name, field in schema_fields(type(saved)).items():
             old, new = getattr(saved, field.attribute), getattr(offered, field.attribute)
             if not same_value(old, new):
                 changes[field.attribute] = self._field(saved, field, old, new, key_path(path, name))
@@ -117,7 +117,7 @@ class _EvalMerger:
         if old is not None and new is not None:
             return self.block(old, new, path)
         kind = blocks_in(field.type)[0]
-        if any(inner.required for inner in fields_of(kind).values()):
+        if any(inner.required for inner in schema_fields(kind).values()):
             return self._leaf(field.drift, old, new, path)
         joined = self.block(old or kind(), new or kind(), path)
         return None if joined == kind() else joined
@@ -162,13 +162,13 @@ class _EvalMerger:
 
     def scorers(self, field: Field, old: list[Any], new: list[Any], path: str) -> list[Any]:
         """Scorers by name: more may be added; the arguments of one that is there may not change."""
-        before, after = _by_name(old), _by_name(new)
-        self._members(field.drift, before, after, path, _arguments)
+        before, after = _scorers_by_name(old), _scorers_by_name(new)
+        self._members(field.drift, before, after, path, _scorer_arguments)
         return [*old, *(scorer for name, scorer in after.items() if name not in before)]
 
     def prompt(self, field: Field, old: Any, new: Any, path: str) -> Any:
         """Prompt variants are an axis, whose values may be added; a prompt that is there may not change."""
-        before, after = _variants(old), _variants(new)
+        before, after = _prompt_variants(old), _prompt_variants(new)
         if before is None or after is None:
             return self._leaf(field.drift, old, new, path)
         self._members(field.drift, before, after, path, str)
@@ -195,7 +195,7 @@ class _EvalMerger:
         return self._leaf(Drift.LOCATION if same_name else field.drift, old, new, path)
 
     def _add(self, path: str, drift: Drift, old: Any, new: Any, verdict: DriftVerdict) -> None:
-        out = way_out(drift) if verdict is DriftVerdict.REFUSED else ""
+        out = way_out_of(drift) if verdict is DriftVerdict.REFUSED else ""
         self.differences.append(Difference(path, drift, old, new, verdict, out))
 
 
@@ -230,18 +230,18 @@ def limit_bound(limit: int | None) -> float:
     return float("inf") if limit is None else limit
 
 
-def _by_name(scorers: list[Any]) -> dict[str, Any]:
+def _scorers_by_name(scorers: list[Any]) -> dict[str, Any]:
     """Each scorer under the name that its scores have: the one it is given, or its kind."""
     kinds = [(scorer, {}) if isinstance(scorer, str) else next(iter(scorer.items())) for scorer in scorers]
     names = [str((arguments or {}).get("name", kind)) for kind, arguments in kinds]
     return dict(zip(names, scorers, strict=True))
 
 
-def _arguments(scorer: Any) -> Any:
+def _scorer_arguments(scorer: Any) -> Any:
     return {} if isinstance(scorer, str) else next(iter(scorer.values()))
 
 
-def _variants(prompt: Any) -> dict[str, str] | None:
+def _prompt_variants(prompt: Any) -> dict[str, str] | None:
     """The variants of a prompt by name; None where there is only one prompt."""
     if isinstance(prompt, dict):
         return prompt

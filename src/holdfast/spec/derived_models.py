@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.spec.loading.messages import describe_value, key_path, refuse
 from holdfast.spec.schema.drift import Block
-from holdfast.spec.schema.introspect import fields_of
+from holdfast.spec.schema.introspect import schema_fields
 from holdfast.spec.schema.model import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS, ModelSpec
 from holdfast.suggestions import nearest_or_known
 
@@ -60,7 +60,7 @@ def _derived(model: ModelSpec, done: dict[str, ModelSpec]) -> ModelSpec:
 def _over_block(base: AnyBlock, child: AnyBlock) -> AnyBlock:
     """One block over another of the same kind."""
     values = {}
-    for field in fields_of(type(child)).values():
+    for field in schema_fields(type(child)).values():
         below, above = getattr(base, field.attribute), getattr(child, field.attribute)
         values[field.attribute] = below if above == field.default else _over_value(below, above)
     return type(child)(**values)

@@ -18,7 +18,7 @@ from holdfast.spec.loading.messages import describe_value
 from holdfast.spec.loading.validate import inlined_fields
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.eval import EvalSpec
-from holdfast.spec.schema.introspect import block_within, blocks_in, fields_of, places
+from holdfast.spec.schema.introspect import block_within, blocks_in, schema_fields, schema_places
 
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"|[^."]+')
 
@@ -41,7 +41,7 @@ def override(spec: EvalSpec, changes: Mapping[str | Steps, Any]) -> EvalSpec:
 
 def _meant_paths(spec: EvalSpec, path: str) -> list[Steps]:
     steps = _parse_path(path)
-    if len(steps) > 1 or steps[0] in {*fields_of(EvalSpec), *inlined_fields(EvalSpec)}:
+    if len(steps) > 1 or steps[0] in {*schema_fields(EvalSpec), *inlined_fields(EvalSpec)}:
         return [_canonical_path(steps)]
     found = dict.fromkeys(_canonical_path(place) for place in _places_named(spec, steps[0]))
     common = [place for place in found if place[0] not in _MAPS]
@@ -62,7 +62,7 @@ _MAPS = ("models", "datasets", "tasks")
 
 def _places_named(spec: EvalSpec, name: str) -> Iterator[Steps]:
     """Every place where a key of that name may stand, for every model, dataset and task that there is."""
-    for place in places(EvalSpec):
+    for place in schema_places(EvalSpec):
         first, *rest = place.path.split(".")
         if "[" in place.path or not rest or rest[-1] != name:
             continue
@@ -75,9 +75,9 @@ def _places_named(spec: EvalSpec, name: str) -> Iterator[Steps]:
 def _canonical_path(steps: Steps, block: type[Block] = EvalSpec) -> Steps:
     """The path at which loading puts a key that may stand in two places."""
     name, rest = steps[0], steps[1:]
-    if name not in fields_of(block) and name in inlined_fields(block):
-        return (block.inlined, *_canonical_path(steps, blocks_in(fields_of(block)[block.inlined].type)[0]))
-    within = block_within(fields_of(block)[name].type) if name in fields_of(block) else None
+    if name not in schema_fields(block) and name in inlined_fields(block):
+        return (block.inlined, *_canonical_path(steps, blocks_in(schema_fields(block)[block.inlined].type)[0]))
+    within = block_within(schema_fields(block)[name].type) if name in schema_fields(block) else None
     # In a map the next step is the name of an entry.
     entry, below = (rest[:1], rest[1:]) if within and within[1] else ((), rest)
     return (name, *entry, *_canonical_path(below, within[0])) if within and below else steps

@@ -11,8 +11,8 @@ from holdfast.tasks.score import Score, as_score
 from holdfast.tasks.scorers import Scorer, build_scorer, choice, exact, includes, numeric, regex, scorer
 from holdfast.tasks.solver import generate
 from holdfast.tasks.source.digest import source_digest, source_files
-from holdfast.tasks.source.reference import load_use
 from holdfast.tasks.task import Task, TaskFactory, task
+from holdfast.tasks.task_reference import load_use
 from holdfast.tasks.trial import Solver, Trial
 
 __all__ = [

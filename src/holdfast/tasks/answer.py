@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Reply
-from holdfast.tasks.recordable import RECORDABLE, Unrecordable, recorded
+from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
 
 
 class InvalidAnswer(HoldfastError, TypeError):  # noqa: N818 - reads as a sentence where it is raised
@@ -35,18 +35,18 @@ def as_answer(result: object, solver: str = "The solver") -> Answer:
         InvalidAnswer: it is none of these, or holds what cannot be recorded.
     """
     if isinstance(result, Reply):
-        return _checked(Answer(result.text), solver)
+        return _checked_answer(Answer(result.text), solver)
     if isinstance(result, str):
-        return _checked(Answer(str(result)), solver)
+        return _checked_answer(Answer(str(result)), solver)
     if isinstance(result, Answer):
-        return _checked(result, solver)
+        return _checked_answer(result, solver)
     raise InvalidAnswer(
         f"{solver} returned {type(result).__name__}.",
         hint="It has to return an Answer, a Reply or a text.",
     )
 
 
-def _checked(answer: Answer, solver: str) -> Answer:
+def _checked_answer(answer: Answer, solver: str) -> Answer:
     if not isinstance(answer.text, str):
         raise InvalidAnswer(
             f"{solver} returned an answer whose text is {type(answer.text).__name__}.",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.tasks.recordable import RECORDABLE, Unrecordable, recorded
+from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
 
 # Beyond it neighbouring integers are no longer told apart by the readers of a report.
 LARGEST_INTEGER = 2**53
@@ -29,7 +29,7 @@ class Score(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        fault = _fault(self.value)
+        fault = _describe_invalid(self.value)
         if fault:
             raise InvalidScore(f"A score cannot be {fault}.", hint="It has to be a boolean or a finite number.")
 
@@ -41,7 +41,7 @@ def as_score(result: object, scorer: str) -> Score:
         InvalidScore: it is none of these, or holds what cannot be recorded.
     """
     if isinstance(result, Score):
-        return _checked(result, scorer)
+        return _checked_score(result, scorer)
     if not isinstance(result, bool | int | float):
         raise InvalidScore(
             f"The scorer {scorer!r} returned {type(result).__name__}.",
@@ -55,10 +55,10 @@ def as_score(result: object, scorer: str) -> Score:
         raise InvalidScore(f"The scorer {scorer!r} returned no score. {error.message}", hint=error.hint) from None
 
 
-def _checked(score: Score, scorer: str) -> Score:
+def _checked_score(score: Score, scorer: str) -> Score:
     try:
-        _check_text("answer", "" if score.answer is None else score.answer)
-        _check_text("explanation", score.explanation)
+        _check_text_part("answer", "" if score.answer is None else score.answer)
+        _check_text_part("explanation", score.explanation)
         return msgspec.structs.replace(score, metadata=_recorded_map(score.metadata)) if score.metadata else score
     except Unrecordable as error:
         raise InvalidScore(f"The scorer {scorer!r} returned a score that {error}.", hint=RECORDABLE) from None
@@ -71,14 +71,14 @@ def _recorded_map(metadata: object) -> dict[str, Any]:
     return found
 
 
-def _check_text(part: str, text: object) -> None:
+def _check_text_part(part: str, text: object) -> None:
     if not isinstance(text, str):
         raise Unrecordable(f"has an {part} of the type {type(text).__name__}")
     if not text.isascii():
         recorded(text)
 
 
-def _fault(value: object) -> str:
+def _describe_invalid(value: object) -> str:
     if not isinstance(value, bool | int | float):
         return type(value).__name__
     if isinstance(value, int):

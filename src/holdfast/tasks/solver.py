@@ -15,7 +15,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message, Reply
 from holdfast.spec import Generation, Shot
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks.datasets.choices import lettered, prompt_fields
+from holdfast.tasks.choices import lettered, prompt_fields
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.template import Template

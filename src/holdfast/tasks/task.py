@@ -22,6 +22,7 @@ from holdfast.tasks.scorers import Scorer, as_scorers
 from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.arguments import fit_arguments
 from holdfast.tasks.source.digest import source_digest
+from holdfast.tasks.source.origin import DIGEST_NAME
 from holdfast.tasks.trial import Solver
 
 
@@ -54,8 +55,8 @@ class Task:
     dataset: DatasetSpec | None = None
     """Given as a path too."""
 
-    solver: Solver
-    scorers: tuple[Scorer, ...]
+    solver: Solver = dataclasses.field(metadata={DIGEST_NAME: "solve"})
+    scorers: tuple[Scorer, ...] = dataclasses.field(metadata={DIGEST_NAME: "score"})
     """Given as one scorer or several: scorers, functions, or names of built-in scorers."""
 
     name: str = ""
@@ -154,8 +155,8 @@ class TaskFactory:
             made,
             name=made.name or self.name,
             use=made.use or self._reference(),
-            args=made.args or {name: value for name, value in arguments.items() if _recordable(value)},
-            dataset=_beside(made.dataset, self.function),
+            args=made.args or {name: value for name, value in arguments.items() if _is_encodable(value)},
+            dataset=_beside_function(made.dataset, self.function),
         )
 
 
@@ -232,7 +233,7 @@ def _as_dataset_spec(dataset: object) -> DatasetSpec | None:
     )
 
 
-def _beside(dataset: DatasetSpec | None, function: Callable[..., Any]) -> DatasetSpec | None:
+def _beside_function(dataset: DatasetSpec | None, function: Callable[..., Any]) -> DatasetSpec | None:
     """The dataset with its path taken from the file that defines the task; from here where there is no such file."""
     if dataset is None or "://" in dataset.path:
         return dataset
@@ -242,7 +243,7 @@ def _beside(dataset: DatasetSpec | None, function: Callable[..., Any]) -> Datase
     return msgspec.structs.replace(dataset, path=str(path.absolute()))
 
 
-def _recordable(value: object) -> bool:
+def _is_encodable(value: object) -> bool:
     try:
         msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError):

@@ -15,7 +15,8 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks.datasets.dotted_paths import MISSING, as_text, lookup
+from holdfast.tasks.dotted_paths import MISSING, lookup
+from holdfast.tasks.json_values import json_text
 
 _TOKENS = re.compile(r"\{\{|\}\}|\{(?P<path>[^{}]*)\}|[{}]")
 
@@ -39,7 +40,7 @@ class Template(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, where: str = "template") -> Template:
-        return cls(text, where, tuple(_parse(text, where)))
+        return cls(text, where, tuple(_parse_parts(text, where)))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ class Template(msgspec.Struct, frozen=True):
     def _text(self, path: str, fields: Mapping[str, Any], place: str) -> str:
         value = self._lookup(path, fields, place)
         try:
-            return as_text(value)
+            return json_text(value)
         except (TypeError, ValueError, RecursionError):
             raise ConfigurationError(
                 f"The {self.where} names the field {path!r}, which is no text in {place}.",
@@ -85,7 +86,7 @@ class Template(msgspec.Struct, frozen=True):
         return value
 
 
-def _parse(text: str, where: str) -> list[str | Placeholder]:
+def _parse_parts(text: str, where: str) -> list[str | Placeholder]:
     parts: list[str | Placeholder] = []
     literal = ""
     position = 0
@@ -93,7 +94,7 @@ def _parse(text: str, where: str) -> list[str | Placeholder]:
         literal += text[position : token.start()]
         position = token.end()
         if token["path"] is None:
-            literal += _brace(token, text, where)
+            literal += _literal_brace(token, text, where)
             continue
         parts += [literal] if literal else []
         literal = ""
@@ -102,7 +103,7 @@ def _parse(text: str, where: str) -> list[str | Placeholder]:
     return [*parts, literal] if literal else parts
 
 
-def _brace(token: re.Match[str], text: str, where: str) -> str:
+def _literal_brace(token: re.Match[str], text: str, where: str) -> str:
     if len(token[0]) == 1:
         line = text.count("\n", 0, token.start()) + 1
         raise ConfigurationError(

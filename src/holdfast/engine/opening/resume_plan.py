@@ -34,7 +34,7 @@ from holdfast.spec.edited_values import edited_values
 from holdfast.spec.loading.messages import key_path
 from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.tasks import Rows, Task, source_files
-from holdfast.tasks.source.task_code import code_of
+from holdfast.tasks.task_code import code_of
 
 
 def raw_digest(path: Path) -> str:

@@ -17,7 +17,7 @@ from holdfast.tasks import Task
 from holdfast.tasks.source.importing import MODULE_PREFIX
 from holdfast.tasks.source.origin import versioned_name
 from holdfast.tasks.source.spelling import PRESENT, Directories, Spelling
-from holdfast.tasks.source.task_code import code_of
+from holdfast.tasks.task_code import code_of
 
 _FIELDS = {"deadline": "retry_deadline", "grace": "grace_period"}
 """Fields of `runner`, of the run and of its tasks."""

@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast.digests import canonical_json, content_digest
 from holdfast.errors import RunDamaged, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Input
 from holdfast.spec import DatasetSpec, TaskSpec
 from holdfast.tasks import Rows, Task, ingest, ingest_samples
 from holdfast.tasks.datasets.derived_cache import DerivedCache
-from holdfast.tasks.datasets.identity import digest
-from holdfast.tasks.datasets.ingest import canonical_json
 
 
 class Inputs(Protocol):
@@ -58,7 +57,7 @@ class FreshInputs:
                     ingest_samples(task.samples or [], stream, f"samples of the task {task.name!r}")
             self.files[name] = path
             source = Path(task.dataset.path).name if isinstance(task.dataset, DatasetSpec) else task.name
-            self._rows[name] = Rows.open(path, source=source, shelf=self._cache)
+            self._rows[name] = Rows.open(path, source=source, cache=self._cache)
         return self._rows[name]
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - all are
@@ -80,7 +79,7 @@ class FreshInputs:
                 else:
                     stream.write(canonical_json(row) + b"\n")
         self.files[name] = path
-        self._rows[name] = Rows.open(path, source=fresh.source, shelf=self._cache)
+        self._rows[name] = Rows.open(path, source=fresh.source, cache=self._cache)
 
     def close(self) -> None:
         self._directory.cleanup()
@@ -89,7 +88,7 @@ class FreshInputs:
 def _row_identity(row: Mapping[str, Any], task: Task) -> tuple[str, bytes]:
     """What makes a row the same one in two files: its id or, where it has none, all that it holds."""
     given = task.columns.sample_id(row, task.name)
-    return (given, b"") if given is not None else ("", digest(canonical_json(row)))
+    return (given, b"") if given is not None else ("", content_digest(canonical_json(row)))
 
 
 class SavedInputs:
@@ -121,7 +120,7 @@ class SavedInputs:
         path = self._layout.inputs / saved.digest
         try:
             source = Path(saved.source).name or task.name
-            return Rows.open(path, digest=saved.digest, source=source, shelf=self._cache)
+            return Rows.open(path, digest=saved.digest, source=source, cache=self._cache)
         except FileNotFoundError:
             raise RunDamaged(
                 f"The run's copy of {saved.source or name} ({path}) is gone.", hint="Bring it back from a backup."

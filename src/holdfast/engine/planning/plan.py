@@ -15,7 +15,7 @@ import msgspec
 from holdfast.engine.planning.trial_keys import KEY_BYTES, KeySet, group_hash, trial_digest
 from holdfast.spec import TrialLimits
 from holdfast.tasks.datasets.dataset import Dataset
-from holdfast.tasks.datasets.derived_cache import DerivedCache, shelf_name
+from holdfast.tasks.datasets.derived_cache import DerivedCache, derived_name
 from holdfast.tasks.task import Task
 
 _CACHED_FROM = 2000
@@ -95,7 +95,7 @@ class TrialSequence:
 
     def _cached(self, epoch: int, cache: DerivedCache) -> Iterator[PlannedTrial]:
         group = msgspec.json.encode([_REVISION, self.task.name, self.model, self.task.axes, epoch], order="sorted")
-        name = shelf_name("trials", group, self.task.dataset.digest())
+        name = derived_name("trials", group, self.task.dataset.digest())
         # Trials with missing scores are looked for one by one.
         kept = cache.find(name) if len(self._finished) and not len(self._missing_scores) else None
         if kept is not None:

@@ -19,7 +19,7 @@ from holdfast.errors import UsageError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable, fingerprint
 from holdfast.run.core.records import StepRecord
 from holdfast.spec import Generation
-from holdfast.tasks.recordable import RECORDABLE, Unrecordable, recorded
+from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _DEFAULT_GENERATION = Generation()

@@ -114,7 +114,7 @@ class RequestEncoder:
 
 def decode_reply(name: str, status: int, body: bytes) -> Reply:
     """The reply in the body of a successful answer; a ModelError where there is none in it."""
-    answer = _decode(name, status, body)
+    answer = _decode_strictly(name, status, body)
     if not answer.choices:
         if answer.error is not None:
             raise from_error_field(name, answer.error)
@@ -123,11 +123,11 @@ def decode_reply(name: str, status: int, body: bytes) -> Reply:
     finish = _FINISH.get(choice.finish_reason or "", choice.finish_reason or "")
     reply = _as_reply(answer, choice, finish)
     if finish in _NO_REPLY:
-        raise _interrupted(name, status, reply)
+        raise _cut_off(name, status, reply)
     return reply
 
 
-def _interrupted(name: str, status: int, reply: Reply) -> ModelError:
+def _cut_off(name: str, status: int, reply: Reply) -> ModelError:
     if reply.finish == "error":
         return Unavailable(f"{name} broke the reply off (finish_reason error).", status=status, detail=reply.text)
     blocked = Blocked(f"{name} blocked the reply (finish_reason content_filter).", status=status, detail=reply.text)
@@ -135,7 +135,7 @@ def _interrupted(name: str, status: int, reply: Reply) -> ModelError:
     return blocked
 
 
-def _decode(name: str, status: int, body: bytes) -> ChatCompletion:
+def _decode_strictly(name: str, status: int, body: bytes) -> ChatCompletion:
     try:
         return _DECODER.decode(body)
     except msgspec.ValidationError as error:
@@ -173,7 +173,7 @@ def _as_reply(answer: ChatCompletion, choice: ChatChoice, finish: str) -> Reply:
     return Reply(
         text,
         finish,
-        _usage(answer.usage),
+        _as_usage(answer.usage),
         redact(answer.model or ""),
         redact(str(answer.id or "")),
         logprobs,
@@ -192,7 +192,7 @@ def _join_parts(parts: list[dict[str, Any]], thought: str) -> tuple[str, str]:
     return "".join(texts), thought
 
 
-def _usage(usage: ChatUsage | None) -> Usage | None:
+def _as_usage(usage: ChatUsage | None) -> Usage | None:
     if usage is None:
         return None
     cached = usage.prompt_cache_hit_tokens or 0

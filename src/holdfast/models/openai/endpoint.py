@@ -65,7 +65,7 @@ def resolve_endpoint(
         connect_seconds=spec.timeouts.connect or CONNECT_SECONDS,
         read_seconds=spec.timeouts.read or READ_SECONDS,
         total_seconds=spec.timeouts.total or TOTAL_SECONDS,
-        proxy=_proxy(name, spec.proxy, url),
+        proxy=_proxy_address(name, spec.proxy, url),
         max_tokens_field=options.max_tokens_field or (preset.max_tokens_field if at_home else "max_tokens"),
         max_reply_bytes=options.max_reply_bytes,
     )
@@ -74,7 +74,7 @@ def resolve_endpoint(
 def _chat_url(name: str, base_url: str, preset: Preset, api_version: str | None) -> str:
     if not base_url:
         raise ConfigurationError(f"{name} has no base_url.", hint=f"Set it, for example to {preset.base_url_example}.")
-    parts = _split(base_url)
+    parts = _split_url(base_url)
     if parts is None:
         raise ConfigurationError(f"{name}: base_url is not an http or https address.", hint="Write it in full.")
     if has_credentials(base_url):
@@ -88,7 +88,7 @@ def _chat_url(name: str, base_url: str, preset: Preset, api_version: str | None)
     return parts._replace(path=path, query=query, fragment="").geturl()
 
 
-def _split(url: str) -> SplitResult | None:
+def _split_url(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").encode("idna")
@@ -117,9 +117,9 @@ def _own_headers(name: str, headers: Mapping[str, str]) -> Mapping[str, str]:
     return headers
 
 
-def _proxy(name: str, proxy: str | None, url: str) -> str | None:
+def _proxy_address(name: str, proxy: str | None, url: str) -> str | None:
     if proxy is not None:
-        if _split(proxy) is None:
+        if _split_url(proxy) is None:
             raise ConfigurationError(f"{name}: proxy is not an http or https address.", hint="Write it in full.")
         if has_credentials(proxy):
             raise ConfigurationError(

@@ -38,12 +38,12 @@ def _describe(endpoint: Endpoint, error: aiohttp.ClientError | OSError) -> tuple
         return "broke off its answer half-way, or garbled it", ""
     if isinstance(error, aiohttp.ClientResponseError):
         return f"sent something that is not HTTP ({excerpt(error.message, 120)})", ""
-    return f"lost the connection ({_reason(error)})", ""
+    return f"lost the connection ({_os_reason(error)})", ""
 
 
 def _describe_timeout(endpoint: Endpoint, error: TimeoutError) -> tuple[str, str]:
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return f"could not be reached at {_host(endpoint.url)} within {endpoint.connect_seconds:g} s", ""
+        return f"could not be reached at {_host_of(endpoint.url)} within {endpoint.connect_seconds:g} s", ""
     if isinstance(error, aiohttp.SocketTimeoutError):
         return f"sent nothing for {endpoint.read_seconds:g} s", "Raise timeouts.read if it needs longer."
     limit = f"{endpoint.total_seconds:g} s"
@@ -51,20 +51,20 @@ def _describe_timeout(endpoint: Endpoint, error: TimeoutError) -> tuple[str, str
 
 
 def _describe_connection(endpoint: Endpoint, error: aiohttp.ClientConnectorError) -> tuple[str, str]:
-    host = _host(endpoint.url)
+    host = _host_of(endpoint.url)
     if isinstance(error, aiohttp.ClientProxyConnectionError):
-        return f"cannot be reached: no connection to the proxy {_host(endpoint.proxy or '')}", ""
+        return f"cannot be reached: no connection to the proxy {_host_of(endpoint.proxy or '')}", ""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"cannot be reached: the host name of {host} does not resolve", "Check base_url."
     if isinstance(error, aiohttp.ClientSSLError):
         return (
-            f"cannot be trusted: TLS with {host} failed ({_reason(error)})",
+            f"cannot be trusted: TLS with {host} failed ({_os_reason(error)})",
             "Check base_url and certificates.",
         )
-    return f"cannot be reached at {host} ({_reason(error)})", "Check that the server runs, and base_url."
+    return f"cannot be reached at {host} ({_os_reason(error)})", "Check that the server runs, and base_url."
 
 
-def _reason(error: BaseException) -> str:
+def _os_reason(error: BaseException) -> str:
     inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
     if isinstance(inner, ConnectionError) and inner.errno:
         return os.strerror(inner.errno).lower()
@@ -72,6 +72,6 @@ def _reason(error: BaseException) -> str:
     return excerpt(words, 120)
 
 
-def _host(url: str) -> str:
+def _host_of(url: str) -> str:
     # Without user name and password, which a proxy's address may hold.
     return urlsplit(url).netloc.rpartition("@")[2]

@@ -36,11 +36,11 @@ class ScriptedProvider:
         self._name = f"scripted/{model}"
         self._model = model
         self._sleep = sleep
-        self._turns = [_line(item) for item in script.turns]
-        self._exact = {prompt: _lines(reply) for prompt, reply in script.replies.items()}
-        self._rules = [(_fits(rule), _lines(rule.reply)) for rule in script.rules]
-        self._default = _lines(script.default) if script.default is not None else None
-        self._errors = [(_fits(rule), rule, number) for number, rule in enumerate(script.errors)]
+        self._turns = [_script_line(item) for item in script.turns]
+        self._exact = {prompt: _script_lines(reply) for prompt, reply in script.replies.items()}
+        self._rules = [(_matcher(rule), _script_lines(rule.reply)) for rule in script.rules]
+        self._default = _script_lines(script.default) if script.default is not None else None
+        self._errors = [(_matcher(rule), rule, number) for number, rule in enumerate(script.errors)]
         self._tries: dict[tuple[int, bytes], int] = {}
         latency = script.latency
         self._latency = latency if isinstance(latency, Latency) else Latency(seconds=latency)
@@ -48,7 +48,7 @@ class ScriptedProvider:
 
     async def send(self, request: Request) -> Reply:
         """The scripted reply, or the scripted error, after the scripted time."""
-        prompt = _prompt(request.messages)
+        prompt = _last_user_message(request.messages)
         if not self._instant:
             await self._sleep(self._seconds(request))
         if self._errors:
@@ -97,7 +97,7 @@ class ScriptedProvider:
             key = (number, fingerprint(request))
             tried = self._tries[key] = self._tries.get(key, 0) + 1
             if fault.times is None or tried <= fault.times:
-                raise _error(self._name, kind, fault)
+                raise _scripted_error(self._name, kind, fault)
 
     def _within_share(self, request: Request, rule: ErrorRule, number: int) -> bool:
         return rule.share >= 1 or _draw(request, b"error%d" % number, 2**32) < rule.share * 2**32
@@ -115,14 +115,14 @@ def open_scripted(spec: ModelSpec) -> ScriptedProvider:
     return ScriptedProvider(spec.model, script)
 
 
-def _prompt(messages: tuple[Message, ...]) -> str:
+def _last_user_message(messages: tuple[Message, ...]) -> str:
     for message in reversed(messages):
         if message.role == "user":
             return message.content
     return messages[-1].content if messages else ""
 
 
-def _fits(match: Match) -> Fits:
+def _matcher(match: Match) -> Fits:
     exact, contains, pattern = match.exact, match.contains, match.pattern()
 
     def fits(prompt: str) -> bool:
@@ -135,12 +135,12 @@ def _fits(match: Match) -> Fits:
     return fits
 
 
-def _line(reply: str | ScriptLine) -> ScriptLine:
+def _script_line(reply: str | ScriptLine) -> ScriptLine:
     return ScriptLine(reply) if isinstance(reply, str) else reply
 
 
-def _lines(reply: Lines) -> list[ScriptLine]:
-    return [_line(item) for item in reply] if isinstance(reply, list) else [_line(reply)]
+def _script_lines(reply: Lines) -> list[ScriptLine]:
+    return [_script_line(item) for item in reply] if isinstance(reply, list) else [_script_line(reply)]
 
 
 def _draw(request: Request, salt: bytes, bound: int) -> int:
@@ -149,7 +149,7 @@ def _draw(request: Request, salt: bytes, bound: int) -> int:
     return int.from_bytes(digest, "big") % bound
 
 
-def _error(name: str, kind: str, fault: ScriptedFault) -> ModelError:
+def _scripted_error(name: str, kind: str, fault: ScriptedFault) -> ModelError:
     said = fault.message or f"{name} is told to be {kind.replace('_', ' ')}."
     if kind == "rate_limited":
         return RateLimited(said, status=fault.status or 429, retry_after=fault.retry_after)

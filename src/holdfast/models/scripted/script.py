@@ -27,8 +27,8 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.provider import read_options
 from holdfast.suggestions import suggest_or_list
 
-Wait = Annotated[float, Meta(ge=0, le=86_400)]
-ERRORS = ("rate_limited", "unavailable", "rejected", "blocked")
+WaitSeconds = Annotated[float, Meta(ge=0, le=86_400)]
+ERROR_KINDS = ("rate_limited", "unavailable", "rejected", "blocked")
 
 
 class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,8 +42,8 @@ class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a reply takes: `seconds`, and up to `jitter` more, decided by the request and the seed."""
 
-    seconds: Wait = 0.0
-    jitter: Wait = 0.0
+    seconds: WaitSeconds = 0.0
+    jitter: WaitSeconds = 0.0
     seed: int = 0
 
 
@@ -51,7 +51,7 @@ class ScriptedFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A scripted error: for the first `times` tries of each request, or for ever."""
 
     times: Annotated[int, Meta(ge=1)] | None = None
-    retry_after: Wait | None = None
+    retry_after: WaitSeconds | None = None
     status: int | None = None
     message: str = ""
 
@@ -88,7 +88,7 @@ class ErrorRule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def kinds(self) -> list[str]:
         """The names of the errors that are stated; one is right."""
-        return [kind for kind in ERRORS if getattr(self, kind) is not None]
+        return [kind for kind in ERROR_KINDS if getattr(self, kind) is not None]
 
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,7 +98,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: list[Rule] = []
     turns: list[str | ScriptLine] = []
     default: Lines | None = None
-    latency: Latency | Wait = 0.0
+    latency: Latency | WaitSeconds = 0.0
     errors: list[ErrorRule] = []
 
 
@@ -107,19 +107,19 @@ def read_script(where: str, args: dict[str, Any]) -> Script:
     for part, kind in (("rules", Rule), ("errors", ErrorRule)):
         entries = args.get(part)
         for number, entry in enumerate(entries if isinstance(entries, list) else []):
-            _check_names(f"{where}: {part}[{number}]", entry, kind)
+            _check_option_names(f"{where}: {part}[{number}]", entry, kind)
     script = read_options(where, args, Script)
     for match in (*script.rules, *script.errors):
         _check_pattern(where, match)
     for number, rule in enumerate(script.errors):
         if len(rule.kinds()) != 1:
             raise ConfigurationError(
-                f"{where}: errors[{number}] must state one error.", hint=f"One of {', '.join(ERRORS)}."
+                f"{where}: errors[{number}] must state one error.", hint=f"One of {', '.join(ERROR_KINDS)}."
             )
     return script
 
 
-def _check_names(where: str, entry: Any, kind: type[msgspec.Struct]) -> None:
+def _check_option_names(where: str, entry: Any, kind: type[msgspec.Struct]) -> None:
     names = list(kind.__struct_fields__)
     for name in entry if isinstance(entry, dict) else ():
         if name not in names:

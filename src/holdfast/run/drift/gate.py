@@ -18,7 +18,7 @@ from holdfast.run.core.display_text import change_text, list_text
 from holdfast.run.core.records import Change, TaskCode
 from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec
-from holdfast.spec.compare import Difference, DriftVerdict, merge_evals, way_out
+from holdfast.spec.compare import Difference, DriftVerdict, merge_evals, way_out_of
 
 SampleDigests = Mapping[str, tuple[bytes, bytes]]
 """Samples by their key: the digest of its input, the digest of its target."""
@@ -134,7 +134,7 @@ def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> It
 
 
 def _refused_difference(path: str, drift: Drift, old: str, new: str) -> Difference:
-    return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out(drift))
+    return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out_of(drift))
 
 
 def resume_refused(decision: Decision, run: str) -> ResumeAborted:

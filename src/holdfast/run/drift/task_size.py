@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.run.core.records import TaskCode
 from holdfast.spec import Drift
-from holdfast.spec.compare import Difference, DriftVerdict, limit_bound, way_out
+from holdfast.spec.compare import Difference, DriftVerdict, limit_bound, way_out_of
 
 
 def merge_task_sizes(saved: TaskCode, offered: TaskCode) -> TaskCode:
@@ -46,7 +46,7 @@ def _axis_differences(task: str, saved: TaskCode, offered: TaskCode) -> Iterator
     if saved.axes.keys() != offered.axes.keys():
         # Every trial has a value on every axis: with other axes they are all other trials.
         names = [", ".join(sorted(side.axes)) or "none" for side in (saved, offered)]
-        out = way_out(Drift.IDENTITY)
+        out = way_out_of(Drift.IDENTITY)
         yield Difference(f"tasks.{task}.axes", Drift.IDENTITY, names[0], names[1], DriftVerdict.REFUSED, out)
         return
     for axis, values in saved.axes.items():

@@ -16,7 +16,7 @@ from holdfast.spec.loading.messages import describe_value, item_path, key_path
 from holdfast.spec.loading.scalars import allowed_values, convert_scalar
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN
-from holdfast.spec.schema.introspect import Field, blocks_in, fields_of, is_block, is_optional, members, unwrapped
+from holdfast.spec.schema.introspect import Field, blocks_in, is_block, is_optional, members, schema_fields, unwrapped
 from holdfast.suggestions import nearest_or_known
 
 
@@ -46,7 +46,7 @@ class SchemaChecker:
         if not isinstance(given, dict):
             short = f', or "{"/".join(block.shorthand)}"' if block.shorthand else ""
             return self._not_allowed(value, f"a map{short}", path)
-        own = self._fields(given, fields_of(block), block, path)
+        own = self._fields(given, schema_fields(block), block, path)
         if inlined := self._fields(given, inlined_fields(block), block, path):
             own[block.inlined] = self._joined(own.get(block.inlined, {}), inlined, key_path(path, block.inlined), path)
         self._check_names(given, block, path)
@@ -79,13 +79,13 @@ class SchemaChecker:
         return joined
 
     def _check_names(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
-        known = [*fields_of(block), *inlined_fields(block)]
+        known = [*schema_fields(block), *inlined_fields(block)]
         for name in given:
             if name not in known:
                 self._add(f"{key_path(path, name)} is not a known key; {nearest_or_known(str(name), known)}")
 
     def _check_required(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
-        for name, field in fields_of(block).items():
+        for name, field in schema_fields(block).items():
             if field.required and given.get(name) is None:
                 self._add(f"{key_path(path, name)} is missing; allowed: {allowed_values(field.type)}")
 
@@ -146,7 +146,7 @@ class SchemaChecker:
 
 def inlined_fields(block: type[Block]) -> dict[str, Field]:
     """The fields that may stand in a block although they belong to one inside it."""
-    return fields_of(blocks_in(fields_of(block)[block.inlined].type)[0]) if block.inlined else {}
+    return schema_fields(blocks_in(schema_fields(block)[block.inlined].type)[0]) if block.inlined else {}
 
 
 def _spelled_out(value: Any, block: type[Block]) -> Any:
@@ -167,7 +167,7 @@ def _is_absent(value: Any, field: Field, *, counted: bool) -> bool:
     """
     blocks = blocks_in(field.type)
     if isinstance(value, dict) and blocks and is_optional(field.type) and not counted:
-        return all(entry is None and name in fields_of(blocks[0]) for name, entry in value.items())
+        return all(entry is None and name in schema_fields(blocks[0]) for name, entry in value.items())
     return value is None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast.spec.schema.drift import Drift
 from holdfast.spec.schema.eval import EvalSpec
-from holdfast.spec.schema.introspect import Place, block_within, places
+from holdfast.spec.schema.introspect import Place, block_within, schema_places
 
 BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
 
@@ -36,7 +36,7 @@ _EXCEPT = {
 def fields_table() -> str:
     """The table as Markdown: a row for every field, with all places where it may stand."""
     rows: dict[tuple[Drift, str], list[str]] = {}
-    for place in _documented(places(EvalSpec)):
+    for place in _documented(schema_places(EvalSpec)):
         rows.setdefault((place.drift, place.field.name), []).append(place.path)
     order = list(Drift)
     lines = ["| field | where | class | on resume |", "|---|---|---|---|"]

@@ -46,18 +46,18 @@ class Place(msgspec.Struct, frozen=True):
 
 
 @functools.cache
-def fields_of(block: type[Block]) -> dict[str, Field]:
+def schema_fields(block: type[Block]) -> dict[str, Field]:
     """The fields of a block by the name they have in a file, in the order of the schema."""
     return {info.encode_name: _field(info) for info in msgspec.structs.fields(block)}
 
 
-def places(block: type[Block], prefix: str = "") -> Iterator[Place]:
+def schema_places(block: type[Block], prefix: str = "") -> Iterator[Place]:
     """Every place in a block, blocks inside it included, each inlined key also where it is inlined to."""
-    for field in fields_of(block).values():
+    for field in schema_fields(block).values():
         yield from _places_of(block, field, prefix)
     if block.inlined:
-        inner = blocks_in(fields_of(block)[block.inlined].type)[0]
-        for field in fields_of(inner).values():
+        inner = blocks_in(schema_fields(block)[block.inlined].type)[0]
+        for field in schema_fields(inner).values():
             yield from _places_of(inner, field, prefix)
 
 
@@ -106,7 +106,7 @@ def _places_of(block: type[Block], field: Field, prefix: str) -> Iterator[Place]
     yield Place(path, block, field)
     within = block_within(field.type)
     if within:
-        yield from places(within[0], f"{path}{within[1]}.")
+        yield from schema_places(within[0], f"{path}{within[1]}.")
 
 
 def _field(info: msgspec.structs.FieldInfo) -> Field:

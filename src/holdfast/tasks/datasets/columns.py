@@ -13,8 +13,8 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks.datasets.choices import checked_choices, prompt_fields
-from holdfast.tasks.datasets.dotted_paths import MISSING, lookup
+from holdfast.tasks.choices import checked_choices, prompt_fields
+from holdfast.tasks.dotted_paths import MISSING, lookup, none_if_missing
 from holdfast.tasks.sample import RESERVED, Sample
 from holdfast.tasks.template import Template
 
@@ -40,14 +40,14 @@ class Columns(msgspec.Struct, frozen=True):
 
     def sample(self, row: Row, place: str) -> Sample:
         """The sample that a row holds."""
-        metadata = _metadata(row)
+        metadata = _row_metadata(row)
         found = Sample(
             input=self._input(row, place),
-            target=_present(self._part("target", row, place)),
+            target=none_if_missing(self._part("target", row, place)),
             id=self.sample_id(row, place),
             choices=self._choices(row, metadata, place),
             metadata=metadata,
-            scoring=_scoring(row, place),
+            scoring=_scoring_arguments(row, place),
         )
         if self.target is not None:
             found = msgspec.structs.replace(found, target=self.target.value(found.fields(), place))
@@ -58,7 +58,7 @@ class Columns(msgspec.Struct, frozen=True):
 
     def sample_id(self, row: Row, place: str) -> str | None:
         """The id that the dataset gives, as text, or None."""
-        value = _present(self._part("id", row, place))
+        value = none_if_missing(self._part("id", row, place))
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, str | int):
@@ -72,7 +72,8 @@ class Columns(msgspec.Struct, frozen=True):
 
     def only_target_paths(self) -> tuple[str, ...]:
         """The target's paths that no prompt asks with."""
-        return tuple(path for path in self.target_paths() if not any(_overlap(path, asked) for asked in self.asked))
+        paths = self.target_paths()
+        return tuple(path for path in paths if not any(_paths_overlap(path, asked) for asked in self.asked))
 
     def target_paths(self) -> tuple[str, ...]:
         """Where in a row the target stands."""
@@ -105,21 +106,21 @@ class Columns(msgspec.Struct, frozen=True):
                 f"{place} has no field 'input'; it has {listing(row)}.",
                 hint="Name its column under fields, or give the task a prompt.",
             )
-        return value if isinstance(value, str) else _messages(value, place)
+        return value if isinstance(value, str) else _input_messages(value, place)
 
     def _choices(self, row: Row, metadata: Row, place: str) -> list[str] | None:
         if self.options:
             return checked_choices([option.render(metadata, place) for option in self.options], place)
-        value = _present(self._part("choices", row, place))
+        value = none_if_missing(self._part("choices", row, place))
         return None if value is None else checked_choices(value, place)
 
 
-def _overlap(one: str, other: str) -> bool:
+def _paths_overlap(one: str, other: str) -> bool:
     """Whether two paths name the same field, or one a part of the other."""
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
-def _metadata(row: Row) -> dict[str, Any]:
+def _row_metadata(row: Row) -> dict[str, Any]:
     own = {name: value for name, value in row.items() if name not in RESERVED}
     if "metadata" not in row:
         return own
@@ -127,7 +128,7 @@ def _metadata(row: Row) -> dict[str, Any]:
     return {**(nested if isinstance(nested, dict) else {"metadata": nested}), **own}
 
 
-def _messages(value: Any, place: str) -> list[Message]:
+def _input_messages(value: Any, place: str) -> list[Message]:
     try:
         messages = msgspec.convert(value, list[Message])
     except msgspec.ValidationError as error:
@@ -140,7 +141,7 @@ def _messages(value: Any, place: str) -> list[Message]:
     return messages
 
 
-def _scoring(row: Row, place: str) -> dict[str, dict[str, Any]]:
+def _scoring_arguments(row: Row, place: str) -> dict[str, dict[str, Any]]:
     value = row.get("scoring")
     if value is None:
         return {}
@@ -151,7 +152,3 @@ def _scoring(row: Row, place: str) -> dict[str, dict[str, Any]]:
             f"The field 'scoring' of {place} does not give arguments by the name of a scorer.",
             hint='Write it as {"regex": {"pattern": "..."}}.',
         ) from None
-
-
-def _present(value: Any) -> Any:
-    return None if value is MISSING else value

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterator, Sequence
-from hashlib import blake2b
 from itertools import islice
 
+from holdfast.digests import new_digest
 from holdfast.errors import ConfigurationError
 from holdfast.spec import Operation
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks.datasets.choices import shuffled
+from holdfast.tasks.choices import shuffled
 from holdfast.tasks.datasets.columns import Columns
-from holdfast.tasks.datasets.identity import Identities, key_text
 from holdfast.tasks.datasets.operations import select
+from holdfast.tasks.datasets.row_identity import RowIdentities, key_text
 from holdfast.tasks.datasets.rows import Rows
 from holdfast.tasks.sample import Sample
 
@@ -39,7 +39,7 @@ class Dataset:
         self.rows = rows
         self.columns = columns or Columns()
         self._shuffle_choices = shuffle_choices
-        self._identities = Identities(rows, self.columns)
+        self._identities = RowIdentities(rows, self.columns)
         self._selection = select(rows, self._identities, operations, limit)
 
     def only(self, ids: Collection[str]) -> None:
@@ -87,7 +87,7 @@ class Dataset:
 
     def digest(self) -> bytes:
         """What the keys of all samples, in their order, follow from."""
-        chosen = blake2b(self._identities.digest(), digest_size=16)
+        chosen = new_digest(self._identities.digest())
         chosen.update(self._selection.rows)
         chosen.update(self._selection.occurrences)
         return chosen.digest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,8 +18,9 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean
-from holdfast.tasks.datasets.row_faults import describe_fault
+from holdfast.tasks.json_values import json_fault
 
+LENIENT_BYTES = 1024 * 1024
 MAX_ROW_BYTES = 16 * 1024 * 1024
 MAX_ARRAY_BYTES = 256 * 1024 * 1024
 SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv"}
@@ -56,16 +58,35 @@ def decode_row(line: bytes, place: str) -> Row:
     try:
         row = msgspec.json.decode(line)
     except RecursionError:
-        raise refusal(place, "is nested too deeply") from None
+        raise row_refusal(place, "is nested too deeply") from None
     except ValueError as error:
-        raise refusal(place, describe_fault(line, str(error))) from None
+        raise row_refusal(place, describe_row_fault(line, str(error))) from None
     if not isinstance(row, dict):
-        raise refusal(place, f"is {_kind(row)}, not a JSON object")
+        raise row_refusal(place, f"is {_json_kind(row)}, not a JSON object")
     return row
 
 
-def refusal(place: str, fault: str) -> ConfigurationError:
+def row_refusal(place: str, fault: str) -> ConfigurationError:
     return ConfigurationError(f"Dataset {place} {fault}.", hint="Correct or remove that row.")
+
+
+def describe_row_fault(line: bytes, reason: str) -> str:
+    """The fault of an undecodable row; the field is named where it can be told."""
+    named = _field_fault(line)
+    if named:
+        return named
+    if "truncated" in reason:
+        return "is not JSON: it is cut off"
+    return f"is not JSON: {reason.removeprefix('JSON is malformed: ')}"
+
+
+def _field_fault(line: bytes) -> str:
+    if len(line) > LENIENT_BYTES:
+        return ""
+    try:
+        return json_fault(json.loads(line.decode(errors="surrogateescape")))
+    except (ValueError, RecursionError):
+        return ""
 
 
 def _bounded_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes]]:
@@ -74,11 +95,11 @@ def _bounded_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes]]
         if not line:
             return
         if len(line) > MAX_ROW_BYTES:
-            raise refusal(f"{source} line {number}", f"is longer than {MAX_ROW_BYTES:,} bytes")
+            raise row_refusal(f"{source} line {number}", f"is longer than {MAX_ROW_BYTES:,} bytes")
         if number == 1:
             line = line.removeprefix(BOM)
         if b"\0" in line:
-            raise refusal(f"{source} line {number}", f"holds a NUL byte (byte {line.index(0) + 1})")
+            raise row_refusal(f"{source} line {number}", f"holds a NUL byte (byte {line.index(0) + 1})")
         yield number, line
 
 
@@ -103,7 +124,7 @@ def _elements(content: bytes, source: str) -> list[msgspec.Raw]:
     wrapped = content.lstrip().startswith(b"{")
     try:
         if wrapped:
-            return msgspec.json.decode(content, type=_Wrapped).data
+            return msgspec.json.decode(content, type=_ArrayUnderData).data
         return msgspec.json.decode(content, type=list[msgspec.Raw])
     except msgspec.ValidationError:
         raise ConfigurationError(
@@ -111,15 +132,15 @@ def _elements(content: bytes, source: str) -> list[msgspec.Raw]:
             hint="JSON lines need the format jsonl.",
         ) from None
     except RecursionError:
-        raise refusal(source, "is nested too deeply") from None
+        raise row_refusal(source, "is nested too deeply") from None
     except ValueError as error:
         raise ConfigurationError(
-            f"Dataset {source} {describe_fault(content, str(error))}.",
+            f"Dataset {source} {describe_row_fault(content, str(error))}.",
             hint="If each line is an object, the format is jsonl.",
         ) from None
 
 
-class _Wrapped(msgspec.Struct):
+class _ArrayUnderData(msgspec.Struct):
     data: list[msgspec.Raw]
 
 
@@ -136,16 +157,16 @@ def _csv_rows(stream: BinaryIO, source: str) -> Iterator[Row]:
     header = next(records, None)
     if header is None:
         return
-    names = _header(header[1], f"{source} line {header[0]}")
+    names = _column_names(header[1], f"{source} line {header[0]}")
     for number, values in records:
         if len(values) != len(names):
-            raise refusal(f"{source} line {number}", _misfit(names, values))
+            raise row_refusal(f"{source} line {number}", _describe_misfit(names, values))
         yield dict(zip(names, values, strict=True))
 
 
 def _csv_records(stream: BinaryIO, source: str) -> Iterator[tuple[int, list[str]]]:
     """Each record with the line it begins on; blank lines are passed over."""
-    reader = csv.reader(_decoded(stream, source), strict=True)
+    reader = csv.reader(_text_lines(stream, source), strict=True)
     while True:
         begins = reader.line_num + 1
         try:
@@ -153,36 +174,36 @@ def _csv_records(stream: BinaryIO, source: str) -> Iterator[tuple[int, list[str]
         except StopIteration:
             return
         except csv.Error as error:
-            raise refusal(f"{source} line {begins}", f"is not CSV: {error}") from None
+            raise row_refusal(f"{source} line {begins}", f"is not CSV: {error}") from None
         if record:
             yield begins, record
 
 
-def _decoded(stream: BinaryIO, source: str) -> Iterator[str]:
+def _text_lines(stream: BinaryIO, source: str) -> Iterator[str]:
     for number, line in _bounded_lines(stream, source):
         try:
             yield line.decode()
         except UnicodeDecodeError as error:
-            raise refusal(f"{source} line {number}", f"is not UTF-8 (byte {error.start + 1})") from None
+            raise row_refusal(f"{source} line {number}", f"is not UTF-8 (byte {error.start + 1})") from None
 
 
-def _header(names: list[str], place: str) -> list[str]:
+def _column_names(names: list[str], place: str) -> list[str]:
     trimmed = [name.strip() for name in names]
     if "" in trimmed:
-        raise refusal(place, f"is the header, and its column {trimmed.index('') + 1} has no name")
+        raise row_refusal(place, f"is the header, and its column {trimmed.index('') + 1} has no name")
     repeated = {name for name in trimmed if trimmed.count(name) > 1}
     if repeated:
-        raise refusal(place, f"is the header, and names the field {min(repeated)!r} twice")
+        raise row_refusal(place, f"is the header, and names the field {min(repeated)!r} twice")
     return trimmed
 
 
-def _misfit(names: list[str], values: list[str]) -> str:
+def _describe_misfit(names: list[str], values: list[str]) -> str:
     if len(values) > len(names):
         return f"has {len(values)} values for {len(names)} fields, the last of which is {names[-1]!r}"
     return f"has no value for the field {names[len(values)]!r}"
 
 
-def _kind(value: object) -> str:
+def _json_kind(value: object) -> str:
     if value is None:
         return "null"
     kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "an array"}

@@ -6,22 +6,19 @@ format, spacing or key order they came in. Memory does not grow with the number 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
+from holdfast.digests import canonical_json, new_digest
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean
-from holdfast.tasks.datasets.formats import Row, detect_format, read_rows, refusal
-from holdfast.tasks.datasets.row_faults import value_fault
+from holdfast.tasks.datasets.formats import Row, detect_format, read_rows, row_refusal
+from holdfast.tasks.json_values import json_fault
 from holdfast.tasks.sample import Sample
 
-DIGEST_BYTES = 16
-
-_canonical = msgspec.json.Encoder(order="sorted")
 _FROM_WHERE = "Relative paths start at the directory of the eval file."
 
 
@@ -38,21 +35,16 @@ def ingest(path: Path, format: str | None, destination: BinaryIO) -> Ingested:  
     if path.is_dir():
         raise ConfigurationError(f"Dataset {path} is a directory.", hint="Name a file in it.")
     form = detect_format(path, format)
-    with _open(path) as stream:
-        return _write(read_rows(stream, form, path.name), destination, path.name)
+    with _open_dataset(path) as stream:
+        return _write_canonical(read_rows(stream, form, path.name), destination, path.name)
 
 
 def ingest_samples(samples: Iterable[Sample], destination: BinaryIO, source: str = "samples") -> Ingested:
     """Write samples made in Python in the same canonical form."""
-    return _write(_sample_rows(samples, source), destination, source)
+    return _write_canonical(_sample_rows(samples, source), destination, source)
 
 
-def canonical_json(value: Any) -> bytes:
-    """The one spelling of a JSON value that digests are taken of."""
-    return _canonical.encode(value)
-
-
-def _open(path: Path) -> BinaryIO:
+def _open_dataset(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
@@ -71,11 +63,11 @@ def _siblings(path: Path) -> list[str]:
         return []
 
 
-def _write(rows: Iterable[Row], destination: BinaryIO, source: str) -> Ingested:
-    content = hashlib.blake2b(digest_size=DIGEST_BYTES)
+def _write_canonical(rows: Iterable[Row], destination: BinaryIO, source: str) -> Ingested:
+    content = new_digest()
     count = size = 0
     for row in rows:
-        line = _canonical.encode(row) + b"\n"
+        line = canonical_json(row) + b"\n"
         content.update(line)
         destination.write(line)
         count += 1
@@ -89,7 +81,7 @@ def _sample_rows(samples: Iterable[Sample], source: str) -> Iterator[Row]:
     for number, sample in enumerate(samples, start=1):
         place = f"{source} row {number}"
         if not isinstance(sample, Sample):
-            raise refusal(place, f"is {type(sample).__name__}, not a Sample")
+            raise row_refusal(place, f"is {type(sample).__name__}, not a Sample")
         yield _sample_row(sample, place)
 
 
@@ -97,10 +89,10 @@ def _sample_row(sample: Sample, place: str) -> Row:
     try:
         row = msgspec.to_builtins(sample, str_keys=True)
     except RecursionError:
-        raise refusal(place, "is nested too deeply") from None
+        raise row_refusal(place, "is nested too deeply") from None
     except (TypeError, ValueError) as error:
-        raise refusal(place, f"holds what JSON cannot: {error}") from None
-    fault = value_fault(row)
+        raise row_refusal(place, f"holds what JSON cannot: {error}") from None
+    fault = json_fault(row)
     if fault:
-        raise refusal(place, fault)
+        raise row_refusal(place, fault)
     return {name: value for name, value in row.items() if value is not None and value != {}}

@@ -18,9 +18,10 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.spec import Filter, Operation, Repeat, Shuffle, Slice
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks.datasets.dotted_paths import MISSING, as_text, lookup
-from holdfast.tasks.datasets.identity import Identities
+from holdfast.tasks.datasets.row_identity import RowIdentities
 from holdfast.tasks.datasets.rows import Rows
+from holdfast.tasks.dotted_paths import MISSING, lookup
+from holdfast.tasks.json_values import json_text
 
 BUCKET = 256
 
@@ -43,12 +44,12 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def select(
-    rows: Rows, identities: Identities, operations: Sequence[Operation] = (), limit: int | None = None
+    rows: Rows, identities: RowIdentities, operations: Sequence[Operation] = (), limit: int | None = None
 ) -> Selection:
     """The rows that the operations leave, in the order they come to, up to the limit."""
     selection = Selection(array("I", range(len(rows))), identities.take_occurrences())
     for number, operation in enumerate(operations, start=1):
-        selection = _apply(operation, selection, rows, identities)
+        selection = _apply_operation(operation, selection, rows, identities)
         _refuse_empty(selection, f"Operation {number}", rows)
     selection = selection if limit is None else selection.part(0, limit)
     _refuse_empty(selection, "The limit", rows)
@@ -62,7 +63,7 @@ def _refuse_empty(selection: Selection, cause: str, rows: Rows) -> None:
         )
 
 
-def _apply(operation: Operation, selection: Selection, rows: Rows, identities: Identities) -> Selection:
+def _apply_operation(operation: Operation, selection: Selection, rows: Rows, identities: RowIdentities) -> Selection:
     if operation.slice is not None:
         return _slice(selection, operation.slice)
     if operation.shuffle is not None:
@@ -89,7 +90,7 @@ def _repeat(selection: Selection, given: Repeat) -> Selection:
 
 
 def _filter(selection: Selection, given: Filter, rows: Rows) -> Selection:
-    keeps = _test(given)
+    keeps = _filter_test(given)
     kept = selection.pick(
         position for position, row in enumerate(selection.rows) if keeps(lookup(rows[row], given.field))
     )
@@ -103,31 +104,31 @@ def _filter(selection: Selection, given: Filter, rows: Rows) -> Selection:
     return kept
 
 
-def _test(given: Filter) -> Callable[[Any], bool]:
+def _filter_test(given: Filter) -> Callable[[Any], bool]:
     if given.matches is not None:
-        pattern = _compiled(given.matches)
-        return lambda value: value is not MISSING and pattern.search(as_text(value)) is not None
+        pattern = _compiled_filter(given.matches)
+        return lambda value: value is not MISSING and pattern.search(json_text(value)) is not None
     wanted = given.in_ if given.in_ is not None else [given.equals]
-    return lambda value: any(_equal(value, item) for item in wanted)
+    return lambda value: any(_equal_values(value, item) for item in wanted)
 
 
-def _equal(value: Any, wanted: Any) -> bool:
+def _equal_values(value: Any, wanted: Any) -> bool:
     """JSON equality; where one side is text, as in every CSV cell, the texts are compared."""
     if value is MISSING:
         return False
     if isinstance(value, str) or isinstance(wanted, str):
-        return as_text(value) == as_text(wanted)
+        return json_text(value) == json_text(wanted)
     return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compiled_filter(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise ConfigurationError(f"The filter's pattern {pattern!r} is no regular expression: {error}.") from None
 
 
-def _shuffle(selection: Selection, given: Shuffle, identities: Identities) -> Selection:
+def _shuffle(selection: Selection, given: Shuffle, identities: RowIdentities) -> Selection:
     seed = str(given.seed).encode()
     ranks = array("Q")
     for row, occurrence in zip(selection.rows, selection.occurrences, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from array import array
 from collections.abc import Callable, Iterator
@@ -12,9 +11,9 @@ from typing import Any, BinaryIO, Self, TypeVar
 
 import msgspec
 
+from holdfast.digests import new_digest
 from holdfast.errors import RunDamaged
 from holdfast.tasks.datasets.derived_cache import DerivedCache
-from holdfast.tasks.datasets.ingest import DIGEST_BYTES
 
 T = TypeVar("T")
 _AHEAD = 24 << 10
@@ -29,33 +28,33 @@ class Rows:
     """The rows of one file by number; safe to read from several threads, closed when it is dropped."""
 
     def __init__(
-        self, descriptor: int, offsets: array[int], digest: str, source: str, shelf: DerivedCache | None = None
+        self, descriptor: int, offsets: array[int], digest: str, source: str, cache: DerivedCache | None = None
     ) -> None:
         self._descriptor = descriptor
         self._offsets = offsets
         self.digest = digest
         self.source = source
-        self.shelf = shelf
+        self.cache = cache
         """Where what is worked out about these rows is kept for another session, if anywhere."""
         self._windows: tuple[_Window, ...] = ()
         self._next = 0
 
     @classmethod
     def open(
-        cls, path: Path, *, digest: str | None = None, source: str | None = None, shelf: DerivedCache | None = None
+        cls, path: Path, *, digest: str | None = None, source: str | None = None, cache: DerivedCache | None = None
     ) -> Self:
         """Find where each row begins; with a digest, the file must have exactly that content.
 
         The source is the name that errors give the dataset; the file's own name, unless told.
         """
-        with _opened(path) as stream:
-            offsets, found = _scan(stream)
+        with _open_copy(path) as stream:
+            offsets, found = _row_offsets(stream)
             if digest is not None and digest != found:
                 raise RunDamaged(
                     f"The dataset copy {path} does not have the content it was recorded with.",
                     hint="Bring the file back from a backup.",
                 )
-            return cls(os.dup(stream.fileno()), offsets, found, source or path.name, shelf)
+            return cls(os.dup(stream.fileno()), offsets, found, source or path.name, cache)
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -124,15 +123,15 @@ class Rows:
         return b"".join(parts)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_copy(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
         raise RunDamaged(f"The dataset copy {path} is gone.", hint="Bring the file back from a backup.") from None
 
 
-def _scan(stream: BinaryIO) -> tuple[array[int], str]:
-    content = hashlib.blake2b(digest_size=DIGEST_BYTES)
+def _row_offsets(stream: BinaryIO) -> tuple[array[int], str]:
+    content = new_digest()
     offsets = array("Q", [0])
     while lines := stream.readlines(_BLOCK):
         content.update(b"".join(lines))

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.datasets.choices import LETTERS, target_index
+from holdfast.tasks.choices import LETTERS, target_index
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
-from holdfast.tasks.scorers.number import last_boxed
-from holdfast.tasks.scorers.text import folded, targets
+from holdfast.tasks.scorers.number_parser import last_boxed
+from holdfast.tasks.scorers.text_comparison import folded_text, target_texts
 
 # Bounded, like every repetition here, so that no answer makes the search slow.
 _MARK = r"[*_`\s]{0,8}"
@@ -56,7 +56,7 @@ class Choice(BuiltIn, frozen=True, kw_only=True):
                 f"The scorer {self.name!r} needs choices, and {place} has none.",
                 hint="Give the task choices, or name their column under fields.",
             )
-        targets(sample, self.name, place)
+        target_texts(sample, self.name, place)
         target_index(sample, place)
 
 
@@ -75,11 +75,11 @@ def picked_letters(text: str, choices: Sequence[str]) -> set[str]:
     return set()
 
 
-def _boxed(text: str, choices: Sequence[str]) -> Iterator[str]:
+def _boxed_choice(text: str, choices: Sequence[str]) -> Iterator[str]:
     inner = last_boxed(text)
     if inner is not None:
         plain = re.sub(r"\\text(?:bf)?\{([^{}]*)\}", r"\1", inner)
-        yield from _alone(plain, choices) or _whole_text(plain, choices)
+        yield from _letter_alone(plain, choices) or _whole_text(plain, choices)
 
 
 def _stated_last(text: str, choices: Sequence[str]) -> list[str]:
@@ -103,7 +103,7 @@ def _is_word(letter: str, rest: str, choices: Sequence[str]) -> bool:
     return letter in _ARTICLES and before_word and begins
 
 
-def _alone(text: str, _choices: Sequence[str]) -> list[str]:
+def _letter_alone(text: str, _choices: Sequence[str]) -> list[str]:
     found = _ALONE.fullmatch(text.strip(" \t\n*_`$"))
     return [found[1].upper()] if found else []
 
@@ -137,14 +137,14 @@ def _contained_text(text: str, choices: Sequence[str]) -> list[str]:
 
 
 def _comparable(text: str) -> str:
-    return folded(text, ignore_case=True, ignore_punctuation=True)
+    return folded_text(text, ignore_case=True, ignore_punctuation=True)
 
 
 _FINDERS: tuple[Finder, ...] = (
-    _boxed,
+    _boxed_choice,
     _stated_last,
     _stated,
-    _alone,
+    _letter_alone,
     _listed,
     _whole_text,
     _bracketed,

@@ -7,7 +7,7 @@ from typing import ClassVar
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
-from holdfast.tasks.scorers.text import folded, targets
+from holdfast.tasks.scorers.text_comparison import folded_text, target_texts
 
 
 class Exact(BuiltIn, frozen=True, kw_only=True):
@@ -20,14 +20,14 @@ class Exact(BuiltIn, frozen=True, kw_only=True):
     ignore_punctuation: bool = False
 
     def judge(self, text: str, sample: Sample) -> Score:
-        accepted = {self._folded(target) for target in targets(sample, self.name)}
+        accepted = {self._folded(target) for target in target_texts(sample, self.name)}
         return Score(self._folded(text) in accepted, answer=text.strip())
 
     def check_target(self, sample: Sample, place: str) -> None:
-        targets(sample, self.name, place)
+        target_texts(sample, self.name, place)
 
     def _folded(self, text: str) -> str:
-        return folded(text, ignore_case=self.ignore_case, ignore_punctuation=self.ignore_punctuation)
+        return folded_text(text, ignore_case=self.ignore_case, ignore_punctuation=self.ignore_punctuation)
 
 
 def exact(*, ignore_case: bool = False, ignore_punctuation: bool = False, name: str = "exact") -> Exact:

@@ -8,7 +8,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
-from holdfast.tasks.scorers.text import folded, targets
+from holdfast.tasks.scorers.text_comparison import folded_text, target_texts
 
 
 class Includes(BuiltIn, frozen=True, kw_only=True):
@@ -21,18 +21,18 @@ class Includes(BuiltIn, frozen=True, kw_only=True):
 
     def judge(self, text: str, sample: Sample) -> Score:
         whole = self._folded(text)
-        found = next((target for target in targets(sample, self.name) if self._folded(target) in whole), None)
+        found = next((target for target in target_texts(sample, self.name) if self._folded(target) in whole), None)
         return Score(found is not None, answer=found)
 
     def check_target(self, sample: Sample, place: str) -> None:
-        if "" in map(self._folded, targets(sample, self.name, place)):
+        if "" in map(self._folded, target_texts(sample, self.name, place)):
             raise ConfigurationError(
                 f"The target of {place} is empty, and every answer includes that.",
                 hint="Give a text, or use the scorer 'exact'.",
             )
 
     def _folded(self, text: str) -> str:
-        return folded(text, ignore_case=self.ignore_case)
+        return folded_text(text, ignore_case=self.ignore_case)
 
 
 def includes(*, ignore_case: bool = False, name: str = "includes") -> Includes:

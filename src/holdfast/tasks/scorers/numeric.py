@@ -14,8 +14,8 @@ from holdfast.errors import ConfigurationError
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
-from holdfast.tasks.scorers.number import Decimal, Number, last_number
-from holdfast.tasks.scorers.text import targets
+from holdfast.tasks.scorers.number_parser import Decimal, Number, last_number
+from holdfast.tasks.scorers.text_comparison import target_texts
 
 Tolerance = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 
@@ -36,11 +36,11 @@ class Numeric(BuiltIn, frozen=True, kw_only=True):
         found = last_number(text, self.decimal)
         if found is None:
             return Score(False, explanation="There is no number that can be read without guessing.")
-        wanted = (self._target(target, "the sample") for target in targets(sample, self.name))
-        return Score(any(self._equal(found, target) for target in wanted), answer=_shown(found))
+        wanted = (self._target(target, "the sample") for target in target_texts(sample, self.name))
+        return Score(any(self._equal(found, target) for target in wanted), answer=_spelled_number(found))
 
     def check_target(self, sample: Sample, place: str) -> None:
-        for target in targets(sample, self.name, place):
+        for target in target_texts(sample, self.name, place):
             self._target(target, place)
 
     def _target(self, text: str, place: str) -> Number:
@@ -68,7 +68,7 @@ def numeric(*, absolute: float = 0.0, relative: float = 0.0, decimal: Decimal = 
     return Numeric.build(arguments, "numeric()")
 
 
-def _shown(number: Number) -> str:
+def _spelled_number(number: Number) -> str:
     """A short spelling; a whole number that a float can carry exactly is written as such."""
     value = number.value
     text = str(value.numerator) if value.denominator == 1 else repr(_as_float(value))

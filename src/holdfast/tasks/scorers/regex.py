@@ -15,8 +15,8 @@ from holdfast.suggestions import listing
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
-from holdfast.tasks.scorers.bounded import bounded_match
-from holdfast.tasks.scorers.text import folded, targets
+from holdfast.tasks.scorers.match_time_limit import limit_match_time
+from holdfast.tasks.scorers.text_comparison import folded_text, target_texts
 
 
 class Regex(BuiltIn, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class Regex(BuiltIn, frozen=True, kw_only=True):
     compare: bool = True
 
     def __post_init__(self) -> None:
-        compiled = _compiled(self.pattern, self.ignore_case)
+        compiled = _compiled_pattern(self.pattern, self.ignore_case)
         if isinstance(self.group, str) and self.group not in compiled.groupindex:
             raise ConfigurationError(
                 f"The pattern {self.pattern!r} has no group {self.group!r}; it has {listing(compiled.groupindex)}."
@@ -50,14 +50,14 @@ class Regex(BuiltIn, frozen=True, kw_only=True):
             return Score(False, explanation="The pattern was not found.")
         if not self.compare:
             return Score(True, answer=found)
-        accepted = {folded(target, ignore_case=self.ignore_case) for target in targets(sample, self.name)}
-        return Score(folded(found, ignore_case=self.ignore_case) in accepted, answer=found)
+        accepted = {folded_text(target, ignore_case=self.ignore_case) for target in target_texts(sample, self.name)}
+        return Score(folded_text(found, ignore_case=self.ignore_case) in accepted, answer=found)
 
     def extract(self, text: str) -> str | None:
         """What the pattern finds in the text, or None."""
-        compiled = _compiled(self.pattern, self.ignore_case)
-        with bounded_match(self.pattern):
-            found = compiled.search(text) if self.match == "first" else _last(compiled, text)
+        compiled = _compiled_pattern(self.pattern, self.ignore_case)
+        with limit_match_time(self.pattern):
+            found = compiled.search(text) if self.match == "first" else _last_match(compiled, text)
         if found is None:
             return None
         group = self.group if self.group is not None else min(compiled.groups, 1)
@@ -65,7 +65,7 @@ class Regex(BuiltIn, frozen=True, kw_only=True):
 
     def check_target(self, sample: Sample, place: str) -> None:
         if self.compare:
-            targets(sample, self.name, place)
+            target_texts(sample, self.name, place)
 
 
 def regex(
@@ -83,7 +83,7 @@ def regex(
 
 
 @functools.lru_cache(maxsize=4096)
-def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:  # noqa: FBT001 - a key of the cache
+def _compiled_pattern(pattern: str, ignore_case: bool) -> re.Pattern[str]:  # noqa: FBT001 - a key of the cache
     try:
         return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except (re.error, RecursionError, OverflowError) as error:
@@ -93,6 +93,6 @@ def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:  # noqa: FBT0
         ) from None
 
 
-def _last(compiled: re.Pattern[str], text: str) -> re.Match[str] | None:
+def _last_match(compiled: re.Pattern[str], text: str) -> re.Match[str] | None:
     matches = deque(compiled.finditer(text), maxlen=1)
     return matches[0] if matches else None

@@ -22,7 +22,7 @@ FACTORIES = (exact, includes, regex, numeric, choice)
 
 def build_scorer(given: str | Mapping[str, Any], where: str = "scorers") -> Scorer:
     """The built-in scorer of that name, with the arguments that stand under it."""
-    name, arguments = _split(given, where)
+    name, arguments = _name_and_arguments(given, where)
     if name not in BUILT_IN:
         raise ConfigurationError(
             f"{where}: there is no scorer {name!r}; there are {listing(BUILT_IN)}.", hint=did_you_mean(name, BUILT_IN)
@@ -57,7 +57,7 @@ def as_scorers(given: object) -> tuple[Scorer, ...]:
     return scorers
 
 
-def _split(given: str | Mapping[str, Any], where: str) -> tuple[str, Mapping[str, Any]]:
+def _name_and_arguments(given: str | Mapping[str, Any], where: str) -> tuple[str, Mapping[str, Any]]:
     if isinstance(given, str):
         return given, {}
     if len(given) != 1:

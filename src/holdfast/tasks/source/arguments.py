@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean, listing
+from holdfast.tasks.json_values import decoded_json
 
 _GUESSED = (bool, int, float, str)
 
@@ -24,10 +25,12 @@ def fit_arguments(function: Callable[..., Any], given: Mapping[str, Any], where:
     missing = [name for name, parameter in named.items() if parameter.default is parameter.empty and name not in given]
     if missing:
         raise ConfigurationError(f"{where} needs the argument {missing[0]!r}.", hint=f"Give it as {missing[0]}=...")
-    hints = _hints(function)
+    hints = _type_hints(function)
     fitted = {name: parameter.default for name, parameter in named.items() if name not in given}
     for name, value in given.items():
-        fitted[name] = _fit(value, hints.get(name, _guess(parameters.get(name))), f"{where}: the argument {name!r}")
+        fitted[name] = _fit_value(
+            value, hints.get(name, _type_of_default(parameters.get(name))), f"{where}: the argument {name!r}"
+        )
     return fitted
 
 
@@ -42,7 +45,7 @@ def _refuse_unknown(unknown: list[str], named: Mapping[str, Any], where: str) ->
         )
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function)
     except (NameError, AttributeError, TypeError):
@@ -50,20 +53,20 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-def _guess(parameter: inspect.Parameter | None) -> Any:
+def _type_of_default(parameter: inspect.Parameter | None) -> Any:
     """The type of a plain default, where there is no annotation."""
     default = parameter.default if parameter is not None else None
     return type(default) if isinstance(default, _GUESSED) else Any
 
 
-def _fit(value: Any, hint: Any, where: str) -> Any:
+def _fit_value(value: Any, hint: Any, where: str) -> Any:
     if not isinstance(value, str):
         return _convert(value, hint, where)
     try:
         return _convert(value, hint, where, strict=False)
     except ConfigurationError as refused:
         # A list or a map comes from a command line as JSON.
-        decoded = _decoded(value)
+        decoded = decoded_json(value)
         if not isinstance(decoded, list | dict):
             raise refused from None
         return _convert(decoded, hint, where)
@@ -77,10 +80,3 @@ def _convert(value: Any, hint: Any, where: str, *, strict: bool = True) -> Any:
     except TypeError:
         # An annotation of a kind that JSON knows nothing of; the function has to make do.
         return value
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return None

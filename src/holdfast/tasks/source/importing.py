@@ -29,12 +29,12 @@ MODULE_PREFIX = "holdfast_task_"
 
 def import_file(path: Path, shown: str) -> ModuleType:
     """The module of a file; loaded again only when the file has changed."""
-    source = _read(path, shown)
+    source = _read_task_file(path, shown)
     name = _module_name(path)
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__holdfast_source__", None) == source:
         return loaded
-    return _execute(name, path, source, shown)
+    return _execute_module(name, path, source, shown)
 
 
 def _module_name(path: Path) -> str:
@@ -89,7 +89,7 @@ class guarded:  # noqa: N801 - reads as a word where it is used
             place = f"{Path(error.filename).name} line {error.lineno}"
             raise ConfigurationError(f"{self.what} is not Python: {place}: {error.msg}.") from None
         said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ConfigurationError(f"{self.what} raised {said.rstrip('.: ')}{_line(trace)}.") from None
+        raise ConfigurationError(f"{self.what} raised {said.rstrip('.: ')}{_own_line(trace)}.") from None
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def _forget_namesakes(directory: Path) -> None:
                 del sys.modules[key]
 
 
-def _execute(name: str, path: Path, source: bytes, shown: str) -> ModuleType:
+def _execute_module(name: str, path: Path, source: bytes, shown: str) -> ModuleType:
     with guarded(shown):
         code = compile(source, str(path), "exec", dont_inherit=True)
     spec = importlib.util.spec_from_file_location(name, path)
@@ -170,7 +170,7 @@ def _remember_lines(path: Path, source: bytes) -> None:
     linecache.cache[str(path)] = (len(text), None, text.splitlines(keepends=True), str(path))
 
 
-def _read(path: Path, shown: str) -> bytes:
+def _read_task_file(path: Path, shown: str) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -179,7 +179,7 @@ def _read(path: Path, shown: str) -> bytes:
         raise ConfigurationError(f"The task file {shown} cannot be read: {error.strerror}.") from None
 
 
-def _line(trace: TracebackType | None) -> str:
+def _own_line(trace: TracebackType | None) -> str:
     """The innermost line of one's own code, as the end of a sentence."""
     own = [frame for frame in traceback.extract_tb(trace) if is_local(frame.filename)]
     return f" (in {Path(own[-1].filename).name} line {own[-1].lineno})" if own else ""

@@ -17,6 +17,9 @@ from typing import Any
 import msgspec
 
 _PACKAGE = Path(sys.modules["holdfast"].__path__[0]).resolve()
+DIGEST_NAME = "holdfast digest name"
+"""In the metadata of a renamed field: the name it had, and keeps in digests, so that recorded ones stay valid."""
+
 _INSTALLED_PARTS = {"site-packages", "dist-packages"}
 
 
@@ -36,7 +39,7 @@ def versioned_name(module: str | None, qualified: str) -> str:
     name = f"{module}.{qualified}".rstrip(".")
     top = (module or "").partition(".")[0]
     own = top in sys.stdlib_module_names or top in {"", "builtins", "holdfast", "__main__"}
-    return name if own else f"{name} {_version(top)}"
+    return name if own else f"{name} {_package_version(top)}"
 
 
 def imported_module(statement: ast.ImportFrom, names: Mapping[str, Any]) -> ModuleType | None:
@@ -54,12 +57,13 @@ def class_file(found: type) -> str | None:
     return next((method.__code__.co_filename for method in methods), None)
 
 
-def state_of(value: object) -> Any:
+def object_state(value: object) -> Any:
     """What an object holds, where that determines what it does: structs, data classes, callable objects."""
     if isinstance(value, msgspec.Struct):
         return msgspec.structs.asdict(value)
     if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        fields = dataclasses.fields(value)
+        return {field.metadata.get(DIGEST_NAME, field.name): getattr(value, field.name) for field in fields}
     return dict(vars(value)) if callable(value) and hasattr(value, "__dict__") else None
 
 
@@ -70,7 +74,7 @@ def _python_homes() -> tuple[Path, ...]:
 
 
 @functools.cache
-def _version(top: str) -> str:
+def _package_version(top: str) -> str:
     try:
         return importlib.metadata.version(top)
     except importlib.metadata.PackageNotFoundError:

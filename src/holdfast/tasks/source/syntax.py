@@ -17,11 +17,11 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 def parse_file(filename: str) -> ast.Module | None:
     """The syntax of a file as it was when it was first looked at; None where there is no source."""
     lines = linecache.getlines(filename)
-    return _parsed("".join(lines)) if lines else None
+    return _parse_text("".join(lines)) if lines else None
 
 
 @functools.lru_cache(maxsize=16)
-def _parsed(text: str) -> ast.Module | None:
+def _parse_text(text: str) -> ast.Module | None:
     """A task's solver and scorers mostly stand in one file, which is looked at for each of them."""
     try:
         return ast.parse(text)
@@ -85,9 +85,9 @@ def find_function(module: ast.Module, code: CodeType) -> ast.AST | None:
     candidates = [
         node
         for node in _definitions(module)
-        if _first_line(node) == code.co_firstlineno and _name(node) == code.co_name
+        if _definition_line(node) == code.co_firstlineno and _definition_name(node) == code.co_name
     ]
-    holding = [node for node in candidates if _holds(node, code)] if len(candidates) > 1 else candidates
+    holding = [node for node in candidates if _contains_code(node, code)] if len(candidates) > 1 else candidates
     # Of lambdas within lambdas, the innermost that holds all of the code.
     return min(holding, key=_extent, default=None)
 
@@ -164,16 +164,16 @@ def _chain(node: ast.AST) -> Chain:
     return (node.id, *reversed(attributes)) if isinstance(node, ast.Name) else ()
 
 
-def _first_line(node: Definition) -> int:
+def _definition_line(node: Definition) -> int:
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def _name(node: Definition) -> str:
+def _definition_name(node: Definition) -> str:
     return "<lambda>" if isinstance(node, ast.Lambda) else node.name
 
 
-def _holds(node: Definition, code: CodeType) -> bool:
+def _contains_code(node: Definition, code: CodeType) -> bool:
     """Whether the code's instructions lie within the node, which tells lambdas on one line apart."""
     places = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
     start = (node.lineno, node.col_offset)

@@ -6,11 +6,11 @@ import unicodedata
 from typing import Any
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.datasets.dotted_paths import as_text
+from holdfast.tasks.json_values import json_text
 from holdfast.tasks.sample import Sample
 
 
-def targets(sample: Sample, scorer: str, place: str = "the sample") -> list[str]:
+def target_texts(sample: Sample, scorer: str, place: str = "the sample") -> list[str]:
     """Every text that the sample accepts; a number counts as its JSON spelling."""
     given = sample.target if isinstance(sample.target, list) else [sample.target]
     if sample.target is None or not given:
@@ -18,10 +18,10 @@ def targets(sample: Sample, scorer: str, place: str = "the sample") -> list[str]
             f"The scorer {scorer!r} needs a target, and {place} has none.",
             hint="Add the field 'target', name its column under fields, or give the task a target.",
         )
-    return [_acceptable(item, scorer, place) for item in given]
+    return [_acceptable_text(item, scorer, place) for item in given]
 
 
-def folded(text: str, *, ignore_case: bool = False, ignore_punctuation: bool = False) -> str:
+def folded_text(text: str, *, ignore_case: bool = False, ignore_punctuation: bool = False) -> str:
     """The text without surrounding white space, and without what else is to be ignored.
 
     Characters that are composed differently but look the same are one.
@@ -35,10 +35,10 @@ def folded(text: str, *, ignore_case: bool = False, ignore_punctuation: bool = F
     return plain
 
 
-def _acceptable(item: Any, scorer: str, place: str) -> str:
+def _acceptable_text(item: Any, scorer: str, place: str) -> str:
     if isinstance(item, str | int | float):
-        return as_text(item)
+        return json_text(item)
     raise ConfigurationError(
-        f"The scorer {scorer!r} compares texts, and the target of {place} is {as_text(item)[:60]}.",
+        f"The scorer {scorer!r} compares texts, and the target of {place} is {json_text(item)[:60]}.",
         hint="Give a text, a number or a list of them.",
     )

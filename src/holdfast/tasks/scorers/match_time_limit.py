@@ -24,7 +24,7 @@ class PatternTooSlow(HoldfastError):  # noqa: N818 - reads as a sentence where i
 
 
 @contextmanager
-def bounded_match(pattern: str) -> Iterator[None]:
+def limit_match_time(pattern: str) -> Iterator[None]:
     """Matches inside end within that processor time, or raise PatternTooSlow."""
     if not _timer_is_free():
         yield

@@ -7,14 +7,13 @@ limits, what it does with its dataset. Each of these has a digest of its own, so
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
+from holdfast.digests import json_digest
 from holdfast.run.core.records import TaskCode
 from holdfast.spec import DatasetSpec, TrialLimits
-from holdfast.tasks.datasets.ingest import canonical_json
 from holdfast.tasks.scorers import Scorer
 from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.solver import REVISION, Generate
@@ -31,9 +30,9 @@ def code_of(task: Task, spelling: Spelling = PRESENT) -> TaskCode:
         name=getattr(task.solver, "__qualname__", type(task.solver).__name__),
         solver=f"generate {REVISION}" if built_in else _solver_digest(task, spelling),
         rule=spelling.rule,
-        scorers={scorer.name: _digest(_scorer_identity(scorer, spelling)) for scorer in task.scorers},
-        files=sorted(files or _home(task)),
-        settings={name: _digest(value) for name, value in _settings(task) if value},
+        scorers={scorer.name: json_digest(_scorer_identity(scorer, spelling)) for scorer in task.scorers},
+        files=sorted(files or _task_file(task)),
+        settings={name: json_digest(value) for name, value in _settings(task) if value},
         epochs=task.epochs,
         limit=task.limit,
         axes={axis: list(values) for axis, values in task.axes.items()},
@@ -49,7 +48,7 @@ def _scorer_identity(scorer: Scorer, spelling: Spelling) -> dict[str, Any]:
     return scorer.identity(spelling) if isinstance(scorer, FunctionScorer) else scorer.identity()
 
 
-def _home(task: Task) -> set[str]:
+def _task_file(task: Task) -> set[str]:
     """The file that a task of built-in parts is put together in."""
     home = task.use.rpartition(":")[0]
     return {home.rpartition("/")[2]} if home.endswith(".py") else set()
@@ -57,11 +56,14 @@ def _home(task: Task) -> set[str]:
 
 def _settings(task: Task) -> Iterator[tuple[str, Any]]:
     yield "system", task.system
-    yield "limits", {name: value for name, value in _plain(task.limits or TrialLimits()).items() if value is not None}
+    yield (
+        "limits",
+        {name: value for name, value in _builtins(task.limits or TrialLimits()).items() if value is not None},
+    )
     yield "columns", task.columns.named
-    yield "choices", [task.shuffle_choices, *_texts(task.columns.options)] if _has_choices(task) else None
-    yield "target", _texts([task.columns.target])
-    yield "operations", _plain(task.dataset.operations) if isinstance(task.dataset, DatasetSpec) else None
+    yield "choices", [task.shuffle_choices, *_template_texts(task.columns.options)] if _has_choices(task) else None
+    yield "target", _template_texts([task.columns.target])
+    yield "operations", _builtins(task.dataset.operations) if isinstance(task.dataset, DatasetSpec) else None
     if isinstance(task.solver, Generate):
         yield from _generate_settings(task.solver)
 
@@ -69,8 +71,8 @@ def _settings(task: Task) -> Iterator[tuple[str, Any]]:
 def _generate_settings(solver: Generate) -> Iterator[tuple[str, Any]]:
     for name, template in solver.prompts.items():
         yield f"prompt {name}".rstrip(), template.text
-    yield "solver's system", _texts([solver.system])
-    yield "few_shot", [_plain(solver.shots), *_texts([solver.shot_template])] if solver.shots else None
+    yield "solver's system", _template_texts([solver.system])
+    yield "few_shot", [_builtins(solver.shots), *_template_texts([solver.shot_template])] if solver.shots else None
     yield "generation", solver.generation
 
 
@@ -78,13 +80,9 @@ def _has_choices(task: Task) -> bool:
     return task.shuffle_choices is not None or bool(task.columns.options)
 
 
-def _texts(templates: Any) -> list[str]:
+def _template_texts(templates: Any) -> list[str]:
     return [template.text for template in templates if template is not None]
 
 
-def _plain(value: Any) -> Any:
+def _builtins(value: Any) -> Any:
     return msgspec.to_builtins(value)
-
-
-def _digest(value: Any) -> str:
-    return blake2b(canonical_json(value), digest_size=16).hexdigest()

@@ -7,7 +7,6 @@ packed. One id with two contents is refused, naming both rows.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sys
 from array import array
@@ -17,23 +16,19 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from holdfast.digests import DIGEST_BYTES, canonical_json, content_digest
 from holdfast.errors import ConfigurationError
 from holdfast.tasks.datasets.columns import Columns
-from holdfast.tasks.datasets.content import Contents
-from holdfast.tasks.datasets.derived_cache import shelf_name
-from holdfast.tasks.datasets.ingest import DIGEST_BYTES, canonical_json
+from holdfast.tasks.datasets.derived_cache import derived_name
+from holdfast.tasks.datasets.row_content import RowContents
 from holdfast.tasks.datasets.rows import Rows
 
-_SHELVED_FROM = 2000
+_CACHED_FROM = 2000
 """Fewer rows are digested again as quickly."""
 _REVISION = 1
 """Raised whenever the same rows are identified by other digests than before, or kept in another order."""
 
 _NUMBERED = re.compile(r"~\d+\Z")
-
-
-def digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
 def key_text(name: str, occurrence: int) -> str:
@@ -45,7 +40,7 @@ def key_text(name: str, occurrence: int) -> str:
     return name if plain else f"{name}~{occurrence}"
 
 
-class Identities:
+class RowIdentities:
     """The digests of every row, at 32 bytes a row, and at first the occurrence number, at 4."""
 
     def __init__(self, rows: Rows, columns: Columns) -> None:
@@ -55,13 +50,13 @@ class Identities:
         self._targets = bytearray(len(rows) * DIGEST_BYTES)
         self._given = False
         self._occurrences = array("I", [1]) * len(rows)
-        self._decode_id = _only(columns.column("id"))
-        shelf = rows.shelf if len(rows) >= _SHELVED_FROM else None
-        if shelf is None:
-            self._read(LastSeen(len(rows)))
-        elif not self._restore(shelf.find(self.digest().hex())):
-            self._read(LastSeen(len(rows)))
-            shelf.put(self.digest().hex(), self._packed())
+        self._decode_id = _column_decoder(columns.column("id"))
+        cache = rows.cache if len(rows) >= _CACHED_FROM else None
+        if cache is None:
+            self._read(LastRowByKey(len(rows)))
+        elif not self._restore(cache.find(self.digest().hex())):
+            self._read(LastRowByKey(len(rows)))
+            cache.put(self.digest().hex(), self._packed())
 
     @property
     def given(self) -> bool:
@@ -69,10 +64,10 @@ class Identities:
         return self._given
 
     def input_digest(self, row: int) -> bytes:
-        return _slot(self._inputs, row)
+        return _packed_digest(self._inputs, row)
 
     def target_digest(self, row: int) -> bytes:
-        return _slot(self._targets, row)
+        return _packed_digest(self._targets, row)
 
     def take_occurrences(self) -> array[int]:
         """The occurrence number of every row, handed over: a selection carries them from then on."""
@@ -89,13 +84,13 @@ class Identities:
         given = self._id(row) if self._given else None
         return self.input_digest(row) if given is None else _id_digest(given)
 
-    def _read(self, seen: LastSeen) -> None:
-        contents = Contents(self._columns)
+    def _read(self, seen: LastRowByKey) -> None:
+        contents = RowContents(self._columns)
         for number, row in enumerate(self._rows):
             given = self._columns.sample_id(row, self._rows.place(number))
             self._given = self._given or given is not None
-            _fill(self._inputs, number, digest(contents.input(row)))
-            _fill(self._targets, number, digest(contents.target(row)))
+            _put_digest(self._inputs, number, content_digest(contents.input(row)))
+            _put_digest(self._targets, number, content_digest(contents.target(row)))
             earlier = seen.exchange(self._lookup_digest(number, given), number, self._same(number, given))
             if earlier is not None:
                 self._check_content(given, earlier, number)
@@ -121,7 +116,7 @@ class Identities:
     def digest(self) -> bytes:
         """What the identities follow from: the rows, what of them is what, and how that is digested and kept."""
         version = f"{_REVISION} {sys.byteorder} {array('I').itemsize}"
-        name = shelf_name("identities", version.encode(), self._rows.digest.encode(), canonical_json(self._columns))
+        name = derived_name("identities", version.encode(), self._rows.digest.encode(), canonical_json(self._columns))
         return bytes.fromhex(name)
 
     def _packed(self) -> bytes:
@@ -141,7 +136,7 @@ class Identities:
         if given is None:
             return
         for part, packed in (("input", self._inputs), ("target", self._targets)):
-            if _slot(packed, earlier) != _slot(packed, number):
+            if _packed_digest(packed, earlier) != _packed_digest(packed, number):
                 raise ConfigurationError(
                     f"{self._rows.source} gives the id {given!r} to rows {earlier + 1} and {number + 1}, "
                     f"whose {part} differs.",
@@ -149,13 +144,13 @@ class Identities:
                 )
 
 
-def _only(column: str) -> Callable[[bytes], Any]:
+def _column_decoder(column: str) -> Callable[[bytes], Any]:
     """Decodes one column of a row, as `value`, and passes over the others; UNSET where there is no such column."""
     field = ("value", Any, UNSET)
     return msgspec.json.Decoder(msgspec.defstruct("OnlyColumn", [field], rename={"value": column})).decode
 
 
-class LastSeen:
+class LastRowByKey:
     """The row last seen with each key, at twelve bytes a row; a dict would take more than a hundred.
 
     An open-addressed table: a slot holds 32 bits of the key's digest and the row's number plus one, or 0.
@@ -179,12 +174,12 @@ class LastSeen:
 
 
 def _id_digest(given: str) -> bytes:
-    return digest(b"id\0" + given.encode())
+    return content_digest(b"id\0" + given.encode())
 
 
-def _slot(packed: bytearray, row: int) -> bytes:
+def _packed_digest(packed: bytearray, row: int) -> bytes:
     return bytes(packed[row * DIGEST_BYTES : (row + 1) * DIGEST_BYTES])
 
 
-def _fill(packed: bytearray, row: int, value: bytes) -> None:
+def _put_digest(packed: bytearray, row: int, value: bytes) -> None:
     packed[row * DIGEST_BYTES : (row + 1) * DIGEST_BYTES] = value

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 MISSING: Final = object()
 
 
@@ -20,7 +18,7 @@ def lookup(value: Any, path: str) -> Any:
         if "." not in path:
             return MISSING
     head, _, rest = path.partition(".")
-    inner = _step(value, head)
+    inner = _inner_value(value, head)
     return lookup(inner, rest) if rest and inner is not MISSING else _end(inner, path, head)
 
 
@@ -34,12 +32,12 @@ def without(value: Any, path: str) -> Any:
     return {key: without(item, rest) if key == head and rest else item for key, item in value.items()}
 
 
-def as_text(value: Any) -> str:
-    """A JSON value as it stands in a prompt: text as it is, everything else as JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+def none_if_missing(value: Any) -> Any:
+    """What was looked up, or None where nothing is there."""
+    return None if value is MISSING else value
 
 
-def _step(value: Any, name: str) -> Any:
+def _inner_value(value: Any, name: str) -> Any:
     if isinstance(value, dict):
         return value.get(name, MISSING)
     if isinstance(value, list) and name.isascii() and name.isdigit() and len(name) < 10 and int(name) < len(value):

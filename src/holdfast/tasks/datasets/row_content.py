@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.digests import canonical_json
 from holdfast.tasks.datasets.columns import Columns
-from holdfast.tasks.datasets.dotted_paths import MISSING, lookup, without
-from holdfast.tasks.datasets.ingest import canonical_json
+from holdfast.tasks.dotted_paths import MISSING, lookup, none_if_missing, without
 
 _SHAPES = 1000
 
 Row = Mapping[str, Any]
 
 
-class Contents:
+class RowContents:
     """The two contents of every row of one dataset."""
 
     def __init__(self, columns: Columns) -> None:
@@ -44,7 +44,7 @@ class Contents:
         if self._is_plain(row):
             values = {path: row.get(path) for path in self._targets}
         else:
-            values = {path: _present(lookup(row, _row_path(row, path))) for path in self._targets}
+            values = {path: none_if_missing(lookup(row, _row_path(row, path))) for path in self._targets}
         return canonical_json([values, row.get("scoring")])
 
     def _is_plain(self, row: Row) -> bool:
@@ -62,7 +62,3 @@ class Contents:
 def _row_path(row: Row, path: str) -> str:
     """Where in the row a template's path leads: a key of the nested metadata also goes by its own name."""
     return path if lookup(row, path) is not MISSING else f"metadata.{path}"
-
-
-def _present(value: Any) -> Any:
-    return None if value is MISSING else value

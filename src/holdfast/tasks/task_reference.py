@@ -15,7 +15,7 @@ from holdfast.tasks.task import REGISTERED, Task, TaskFactory
 
 def load_use(reference: str, base_dir: Path, args: Mapping[str, Any] | None = None) -> Task:
     """The task that a reference names, made with these arguments; file paths start at base_dir."""
-    found = _find(reference, base_dir)
+    found = _find_task(reference, base_dir)
     if isinstance(found, TaskFactory):
         with guarded(f"The task {reference!r}"):
             return found.build(args or {})
@@ -31,7 +31,7 @@ def task_names(reference: str, base_dir: Path) -> list[str]:
     """A reference to every task that `file.py` defines, as file.py:name; one that names its task stays as it is."""
     if ":" in reference or not reference.endswith(".py"):
         return [reference]
-    tasks = _tasks(import_file((base_dir / reference).absolute(), reference))
+    tasks = _tasks_defined(import_file((base_dir / reference).absolute(), reference))
     if not tasks:
         raise ConfigurationError(
             f"{reference} defines no task.", hint="Decorate a function that returns a Task with @task."
@@ -39,13 +39,13 @@ def task_names(reference: str, base_dir: Path) -> list[str]:
     return [f"{reference}:{name}" for name in tasks]
 
 
-def _find(reference: str, base_dir: Path) -> TaskFactory | Task:
+def _find_task(reference: str, base_dir: Path) -> TaskFactory | Task:
     home, _, name = reference.partition(":") if ":" in reference else (reference, "", "")
     if home.endswith(".py"):
         path = (base_dir / home).absolute()
-        return _pick(import_file(path, home), name, home)
+        return _pick_task(import_file(path, home), name, home)
     if name:
-        return _pick(import_module(home, base_dir), name, home)
+        return _pick_task(import_module(home, base_dir), name, home)
     if reference in REGISTERED:
         return REGISTERED[reference]
     raise ConfigurationError(
@@ -54,10 +54,10 @@ def _find(reference: str, base_dir: Path) -> TaskFactory | Task:
     )
 
 
-def _pick(module: ModuleType, name: str, home: str) -> TaskFactory | Task:
-    tasks = _tasks(module)
+def _pick_task(module: ModuleType, name: str, home: str) -> TaskFactory | Task:
+    tasks = _tasks_defined(module)
     if name:
-        return _named(module, tasks, name, home)
+        return _named_task(module, tasks, name, home)
     if len(tasks) == 1:
         return next(iter(tasks.values()))
     if tasks:
@@ -68,7 +68,9 @@ def _pick(module: ModuleType, name: str, home: str) -> TaskFactory | Task:
     raise ConfigurationError(f"{home} defines no task.", hint="Decorate a function that returns a Task with @task.")
 
 
-def _named(module: ModuleType, tasks: Mapping[str, TaskFactory | Task], name: str, home: str) -> TaskFactory | Task:
+def _named_task(
+    module: ModuleType, tasks: Mapping[str, TaskFactory | Task], name: str, home: str
+) -> TaskFactory | Task:
     found = vars(module).get(name)
     if isinstance(found, TaskFactory | Task):
         return found
@@ -80,7 +82,7 @@ def _named(module: ModuleType, tasks: Mapping[str, TaskFactory | Task], name: st
     raise ConfigurationError(f"{home} has no task {name!r}; it has {listing(tasks)}.", hint=did_you_mean(name, tasks))
 
 
-def _tasks(module: ModuleType) -> dict[str, TaskFactory | Task]:
+def _tasks_defined(module: ModuleType) -> dict[str, TaskFactory | Task]:
     """The tasks that the module defines; those that it imports are not its own."""
     return {
         name: value

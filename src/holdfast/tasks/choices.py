@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import string
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from holdfast.digests import content_digest
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.datasets.dotted_paths import as_text
+from holdfast.tasks.json_values import decoded_json, json_text
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.template import Template
 
@@ -33,12 +33,12 @@ def prompt_fields(sample: Sample, template: Template) -> dict[str, Any]:
 
 def checked_choices(value: Any, place: str) -> list[str]:
     """The options of one sample; a CSV cell may hold them as a JSON array."""
-    options = _decoded(value) if isinstance(value, str) else value
+    options = decoded_json(value) if isinstance(value, str) else value
     if not isinstance(options, list) or not all(isinstance(item, str | int | float) for item in options):
         raise ConfigurationError(
             f"The choices of {place} are no list of texts.", hint='Write them as a JSON array: ["yes", "no"].'
         )
-    texts = [as_text(item) for item in options]
+    texts = [json_text(item) for item in options]
     if not 2 <= len(texts) <= len(LETTERS):
         raise ConfigurationError(
             f"{place} has {len(texts)} choices.", hint=f"There have to be between 2 and {len(LETTERS)}."
@@ -51,7 +51,7 @@ def checked_choices(value: Any, place: str) -> list[str]:
 def target_index(sample: Sample, place: str = "the sample") -> int:
     """Which choice the target means: its letter, its text, or, for an integer, its position from 0."""
     choices = sample.choices or []
-    meant = set(_readings(sample.target, choices))
+    meant = set(_target_readings(sample.target, choices))
     if len(meant) == 1:
         return meant.pop()
     if meant:
@@ -70,7 +70,7 @@ def shuffled(sample: Sample, seed: int, key: str, place: str = "the sample") -> 
     """The sample with its choices in an order that depends on the seed and its key alone; the target follows."""
     if not sample.choices:
         return sample
-    order = sorted(range(len(sample.choices)), key=lambda index: _rank(seed, key, index))
+    order = sorted(range(len(sample.choices)), key=lambda index: _choice_rank(seed, key, index))
     choices = [sample.choices[index] for index in order]
     if sample.target is None:
         return msgspec.structs.replace(sample, choices=choices)
@@ -78,21 +78,14 @@ def shuffled(sample: Sample, seed: int, key: str, place: str = "the sample") -> 
     return msgspec.structs.replace(sample, choices=choices, target=letter)
 
 
-def _readings(target: Any, choices: Sequence[str]) -> list[int]:
+def _target_readings(target: Any, choices: Sequence[str]) -> list[int]:
     if isinstance(target, int) and not isinstance(target, bool):
         by_position = [target] if 0 <= target < len(choices) else []
         return by_position + [index for index, choice in enumerate(choices) if choice == str(target)]
-    text = as_text(target).strip()
+    text = json_text(target).strip()
     by_letter = [LETTERS.index(text)] if len(text) == 1 and text in LETTERS[: len(choices)] else []
     return by_letter + [index for index, choice in enumerate(choices) if choice.strip() == text]
 
 
-def _decoded(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _rank(seed: int, key: str, index: int) -> bytes:
-    return hashlib.blake2b(f"choices {seed} {index} {key}".encode(), digest_size=16).digest()
+def _choice_rank(seed: int, key: str, index: int) -> bytes:
+    return content_digest(f"choices {seed} {index} {key}".encode())

@@ -61,7 +61,7 @@ def last_number(text: str, decimal: Decimal = ".") -> Number | None:
     found = None
     for match in _RUN.finditer(plain):
         found = match
-    return None if found is None else _number(found, decimal)
+    return None if found is None else _parse_number(found, decimal)
 
 
 def last_boxed(text: str) -> str | None:
@@ -83,7 +83,7 @@ def _plain_text(text: str) -> str:
     return _NARROW_SPACES.sub("", plain)
 
 
-def _number(found: re.Match[str], decimal: Decimal) -> Number | None:
+def _parse_number(found: re.Match[str], decimal: Decimal) -> Number | None:
     if found["scale"] or not _UNIT.fullmatch(found["suffix"]):
         return None
     value = _magnitude(found, decimal)
@@ -96,15 +96,15 @@ def _number(found: re.Match[str], decimal: Decimal) -> Number | None:
 def _magnitude(found: re.Match[str], decimal: Decimal) -> Fraction | None:
     under, exponent = found["under"], found["exponent"] or ""
     run = found["run"] if under or exponent else found["run"].rstrip(".,")
-    value = _exact(run, exponent, decimal)
-    whole = _exact(found["whole"] or "0", "", decimal)
-    divisor = _exact(under.rstrip(".,"), "", decimal) if under else Fraction(1)
+    value = _exact_value(run, exponent, decimal)
+    whole = _exact_value(found["whole"] or "0", "", decimal)
+    divisor = _exact_value(under.rstrip(".,"), "", decimal) if under else Fraction(1)
     if value is None or whole is None or not divisor:
         return None
     return whole + value / divisor
 
 
-def _exact(run: str, exponent: str, decimal: Decimal) -> Fraction | None:
+def _exact_value(run: str, exponent: str, decimal: Decimal) -> Fraction | None:
     if not run or len(run) > MOST_DIGITS or not _WELL_FORMED[decimal].fullmatch(run):
         return None
     if len(exponent) > 5 or abs(int(exponent[1:] or "0")) > MOST_DIGITS:

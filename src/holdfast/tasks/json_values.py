@@ -1,0 +1,86 @@
+"""Values as JSON can hold them: what a task hands in is recorded, and seen by all as it was recorded.
+
+So whoever gets such a value in a later session gets what the first one got: tuples are lists, structs are maps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+# Python refuses to spell out integers of more than 4,300 digits.
+MOST_BITS = 14_000
+
+RECORDABLE = "Give texts, finite numbers, lists, maps or msgspec structs."
+
+
+class Unrecordable(ValueError):  # noqa: N818 - reads as a sentence where it is raised
+    """A value that JSON cannot hold; the message is the end of a sentence that begins with its name."""
+
+
+def recorded(value: object) -> Any:
+    """The value as it is read back: texts, numbers, lists and maps.
+
+    Raises:
+        Unrecordable: JSON cannot hold it.
+    """
+    try:
+        encoded = msgspec.json.encode(value)
+        # NaN and infinity are encoded as null.
+        fault = json_fault(msgspec.to_builtins(value)) if b"null" in encoded else ""
+        if not fault:
+            return msgspec.json.decode(encoded)
+    except UnicodeEncodeError:
+        fault = "holds text that is not valid UTF-8"
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        fault = f"cannot be recorded: {str(error).rstrip('.')}"
+    raise Unrecordable(fault.removesuffix(" in the field ''"))
+
+
+def json_text(value: Any) -> str:
+    """A JSON value as it stands in a prompt: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+
+
+def decoded_json(text: str) -> Any:
+    """The value that a JSON text holds; None where it is not JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def json_fault(row: object) -> str:
+    """The first value that JSON or UTF-8 cannot carry, with its field; empty where there is none."""
+    for path, value in _scalars(row, ""):
+        fault = _scalar_fault(value)
+        if fault:
+            return f"holds {fault} in the field {path!r}"
+    return ""
+
+
+def _scalar_fault(value: object) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "an infinite number"
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return "an integer of too many digits"
+    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        return "text that is not valid UTF-8"
+    return ""
+
+
+def _scalars(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every scalar and every key of a value, with its dotted path; cycles and depth are left to the encoder."""
+    waiting = [(path, value)]
+    while waiting:
+        place, item = waiting.pop()
+        if isinstance(item, dict):
+            yield from ((place, key) for key in item)
+            waiting += [(f"{place}.{key}".lstrip("."), inner) for key, inner in reversed(item.items())]
+        elif isinstance(item, list | tuple):
+            waiting += [(f"{place}.{index}".lstrip("."), inner) for index, inner in reversed([*enumerate(item)])]
+        else:
+            yield place, item
