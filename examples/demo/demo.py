@@ -17,8 +17,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from holdfast.models import catalogue
-
 HERE = Path(__file__).parent
 HALF_WAY_SECONDS = 600
 
@@ -62,10 +60,11 @@ def run_and_kill(eval_file: Path, run: str) -> None:
 
 def choose_eval() -> Path:
     """The eval with the real model where it is ready, else the scripted one."""
-    ready = {offer.name: offer for offer in catalogue()}["local"]
-    if ready.ready:
+    providers = json.loads(holdfast("models", "--json", quiet=True))["providers"]
+    local = next(provider for provider in providers if provider["name"] == "local")
+    if local["ready"]:
         return HERE / "eval.yaml"
-    print(f"The real model is not ready here ({ready.needs}); the scripted one is used instead.")
+    print(f"The real model is not ready here ({local['needs']}); the scripted one is used instead.")
     return HERE / "scripted.yaml"
 
 

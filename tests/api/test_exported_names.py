@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+import holdfast.providers
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
@@ -22,6 +23,22 @@ def test_the_exported_names_are_exactly_the_documented_ones():
     sections = re.findall(r"^### `(\w+)`$", DOCUMENTED, re.MULTILINE)
     assert sorted(sections) == sorted(holdfast.__all__)
     assert len(set(sections)) == len(sections)
+
+
+def test_the_names_for_providers_are_exactly_the_documented_ones():
+    """Each name in `holdfast.providers` stands in its table in docs/api.md, and no other name does."""
+    table = DOCUMENTED.partition("The names in `holdfast.providers`:\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
+    names = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(names) == sorted(holdfast.providers.__all__)
+
+
+def test_the_names_for_providers_are_there_and_are_the_same_as_elsewhere():
+    """No other name is exported, and one that `holdfast` has too is the same object."""
+    exported = {name for name in vars(holdfast.providers) if not name.startswith("_")}
+    assert exported == set(holdfast.providers.__all__)
+    for name in exported & set(holdfast.__all__):
+        assert getattr(holdfast.providers, name) is getattr(holdfast, name)
 
 
 @pytest.mark.parametrize("name", holdfast.__all__)
@@ -64,6 +81,17 @@ def test_evaluating_with_a_scripted_model_loads_no_http_client_and_no_terminal_l
     assert done.stdout.strip() == "[]"
 
 
+def test_the_names_for_providers_load_no_http_client():
+    """A plug-in pays for what it imports, and not for the built-in providers."""
+    code = (
+        "import sys, holdfast.providers\n"
+        "names = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(sorted(names & {'aiohttp', 'rich', 'click', 'yaml', 'xllamacpp', 'numpy'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_the_package_says_that_it_is_typed():
     """Type checkers look for the marker."""
     assert (Path(holdfast.__file__).parent / "py.typed").is_file()
@@ -71,7 +99,7 @@ def test_the_package_says_that_it_is_typed():
 
 def test_the_example_of_the_documentation_works(tmp_path):
     """The first block of docs/api.md does what it says."""
-    (block,) = re.findall(r"^```python\n(.*?)^```", DOCUMENTED, re.MULTILINE | re.DOTALL)
+    block, *_ = re.findall(r"^```python\n(.*?)^```", DOCUMENTED, re.MULTILINE | re.DOTALL)
     (tmp_path / "example.py").write_text(block, encoding="utf-8")
     done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

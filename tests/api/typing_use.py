@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
+
 from holdfast import (
     Answer,
     Blocked,
@@ -42,8 +44,60 @@ from holdfast import (
     scorer,
     task,
 )
+from holdfast.providers import (
+    Generation,
+    ModelSpec,
+    Opener,
+    PassingError,
+    Provider,
+    RateLimited,
+    Rejected,
+    Request,
+    Timeouts,
+    Unavailable,
+    read_key,
+    read_options,
+    redact,
+)
 
 version: str = __version__
+
+
+class ProviderOptions(msgspec.Struct):
+    mark: str = "!"
+
+
+class OwnProvider:
+    def __init__(self, options: ProviderOptions, key: str, timeouts: Timeouts) -> None:
+        self.mark, self.key, self.seconds = options.mark, key, timeouts.total
+
+    async def send(self, request: Request) -> Reply:
+        generation: Generation = request.generation
+        last: Message = request.messages[-1]
+        if generation.temperature:
+            raise RateLimited("slower", status=429, retry_after=2.0)
+        if generation.max_tokens == 1:
+            raise Unavailable("later", detail="down")
+        if not last.content:
+            raise Rejected("empty", status=400, hint="Say something.")
+        return Reply(redact(last.content + self.mark), "stop", Usage(1, 2), model="own")
+
+    async def close(self) -> None:
+        return None
+
+
+def open_own(spec: ModelSpec) -> OwnProvider:
+    """An own provider."""
+    options = read_options(f"Model {spec.model}", spec.args, ProviderOptions)
+    return OwnProvider(options, read_key(spec.model, spec.api_key_env or "OWN_KEY"), spec.timeouts)
+
+
+opener: Opener = open_own
+provider: Provider = open_own(ModelSpec(provider="own", model="m"))
+
+
+def wait_of(error: ModelError) -> float:
+    return error.retry_after or 0.0 if isinstance(error, PassingError) else 0.0
 
 
 async def returns_a_reply(trial: Trial) -> Reply:

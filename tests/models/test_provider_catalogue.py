@@ -16,7 +16,7 @@ from holdfast.models.openai.presets import PRESETS
 from holdfast.spec import ModelSpec
 
 SOUND = '''
-from holdfast.models import Reply
+from holdfast.providers import Reply
 
 class Parrot:
     async def send(self, request):

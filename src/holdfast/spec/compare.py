@@ -70,7 +70,7 @@ def merge_evals(saved: EvalSpec, offered: EvalSpec) -> MergedEval:
 
 
 def _without_inherited(differences: list[Difference]) -> list[Difference]:
-    """Without what a task only has from the run's own settings, where the same change is told of those."""
+    """Without what a task only has from the run's own settings, where the same change is listed for those."""
     of_the_run = {
         (item.path.removeprefix("runner."), repr(item.old), repr(item.new))
         for item in differences

@@ -38,7 +38,7 @@ def _base_problems(name: str, models: dict[str, ModelSpec]) -> Iterator[str]:
         yield f"{place} names the unknown model {describe_value(base)}; {nearest_or_known(base, models)}"
         return
     chain = _base_chain(name, models)
-    # A circle is told once, by the first of its names.
+    # A circle is reported once, for the first of its names.
     if models[chain[-1]].base == name and name == min(chain):
         yield f"{place} goes round in a circle: {' → '.join([*chain, name])}"
 

@@ -92,7 +92,7 @@ class ErrorRule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything a scripted model is told."""
+    """What a scripted model says, when it fails, and how long it takes."""
 
     replies: dict[str, Lines] = {}
     rules: list[Rule] = []

@@ -41,9 +41,9 @@ def typed_eval(data: Any, source: str = "the eval") -> EvalSpec:
     """The eval that plain data describes; all its problems in one ConfigurationError otherwise."""
     refuse(source, list(literal_keys(data)))
     checker = SchemaChecker()
-    usual = checker.value(data, EvalSpec, "")
+    normalised = checker.value(data, EvalSpec, "")
     refuse(source, checker.problems)
-    return msgspec.convert(usual, EvalSpec)
+    return msgspec.convert(normalised, EvalSpec)
 
 
 def recordable_path(path: str) -> str:

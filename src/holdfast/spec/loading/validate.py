@@ -1,7 +1,7 @@
 """From plain data to a typed eval: every problem is named by its path, its value and what is allowed.
 
 The walk follows the types of the schema, so that a new field is checked without a line here. What it returns
-is the same data in its usual form: no `null`, no empty optional block, the runner's keys in `runner`.
+is the same data, normalised: no `null`, no empty optional block, the runner's keys in `runner`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any, Literal
 import msgspec
 
 from holdfast.spec.loading.messages import describe_value, item_path, key_path
-from holdfast.spec.loading.scalars import allowed_values, convert_scalar
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN
 from holdfast.spec.schema.introspect import Field, blocks_in, is_block, is_optional, members, schema_fields, unwrapped
 from holdfast.suggestions import nearest_or_known
+
+_WORDS: dict[Any, str] = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
 class SchemaChecker:
@@ -27,7 +28,7 @@ class SchemaChecker:
         self.problems: list[str] = []
 
     def value(self, value: Any, hint: Any, path: str) -> Any:
-        """The value in its usual form, when it fits the type."""
+        """The value, normalised, when it fits the type."""
         kind = _member_for(value, hint)
         if kind is Any:
             return self._free(value, path)
@@ -87,32 +88,32 @@ class SchemaChecker:
     def _check_required(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
         for name, field in schema_fields(block).items():
             if field.required and given.get(name) is None:
-                self._add(f"{key_path(path, name)} is missing; allowed: {allowed_values(field.type)}")
+                self._add(f"{key_path(path, name)} is missing; allowed: {_allowed_values(field.type)}")
 
-    def _check_exactly_one(self, usual: dict[str, Any], block: type[Block], path: str) -> None:
-        given = [name for name in block.exactly_one if name in usual]
+    def _check_exactly_one(self, present: dict[str, Any], block: type[Block], path: str) -> None:
+        given = [name for name in block.exactly_one if name in present]
         if block.exactly_one and len(given) != 1:
             has = " and ".join(given) or "none"
             self._add(f"{path} must have exactly one of {', '.join(block.exactly_one)}; it has {has}")
 
     def _map(self, value: dict[Any, Any], key_kind: Any, kind: Any, path: str) -> dict[str, Any]:
-        usual = {}
+        checked = {}
         for name, entry in value.items():
             place = key_path(path, name)
             if not isinstance(name, str):
                 self._add(f"{path} has the key {describe_value(name)}, which is not text; put it in quotes")
             elif kind is not str or entry is not None:
-                usual[self._name(name, key_kind, place)] = self.value(entry, kind, place)
-        return usual
+                checked[self._name(name, key_kind, place)] = self.value(entry, kind, place)
+        return checked
 
     def _name(self, name: str, kind: Any, place: str) -> str:
         try:
-            return str(convert_scalar(name, kind))
+            return str(_convert_scalar(name, kind))
         except msgspec.ValidationError:
             if typing.get_origin(kind) is Literal:
                 self._add(f"{place} is not a known key; {nearest_or_known(name, typing.get_args(kind))}")
             else:
-                self._add(f"{place} is not a usable name; allowed: {allowed_values(kind)}")
+                self._add(f"{place} is not a usable name; allowed: {_allowed_values(kind)}")
             return name
 
     def _list(self, value: Any, kind: Any, path: str) -> list[Any]:
@@ -121,10 +122,10 @@ class SchemaChecker:
 
     def _scalar(self, value: Any, kind: Any, hint: Any, path: str) -> Any:
         try:
-            return convert_scalar(value, kind)
+            return _convert_scalar(value, kind)
         except (msgspec.ValidationError, OverflowError):
-            quotes = isinstance(value, int | float) and allowed_values(hint).startswith("text")
-            return self._not_allowed(value, allowed_values(hint) + ("; put it in quotes" if quotes else ""), path)
+            quotes = isinstance(value, int | float) and _allowed_values(hint).startswith("text")
+            return self._not_allowed(value, _allowed_values(hint) + ("; put it in quotes" if quotes else ""), path)
 
     def _free(self, value: Any, path: str) -> Any:
         """A value whose meaning is not ours to know: whatever can be written down and read back the same."""
@@ -194,3 +195,40 @@ def _is_json_scalar(value: Any) -> bool:
     if isinstance(value, int):
         return INT64_MIN <= value <= INT64_MAX
     return value is None or isinstance(value, str)
+
+
+def _convert_scalar(value: Any, kind: Any) -> Any:
+    """The value as its type has it (2.0 is 2 where a whole number stands); ValidationError if it does not fit."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise msgspec.ValidationError("not a finite number")
+    if unwrapped(kind) is int and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return msgspec.convert(value, kind)
+
+
+def _allowed_values(hint: Any) -> str:
+    """What may stand where the type is asked for."""
+    return " or ".join(_allowed_member(member) for member in members(hint))
+
+
+def _allowed_member(kind: Any) -> str:
+    plain = unwrapped(kind)
+    origin = typing.get_origin(plain)
+    if origin is Literal:
+        return f"one of {', '.join(typing.get_args(plain))}"
+    if origin is list:
+        return "a list"
+    if origin is dict or is_block(plain):
+        return "a map"
+    return _WORDS[plain] + _bounds(kind)
+
+
+def _bounds(kind: Any) -> str:
+    meta = next(iter(getattr(kind, "__metadata__", ())), None)
+    if meta is None:
+        return ""
+    if meta.description:
+        return f" ({meta.description})"
+    low = f" from {meta.ge}" if meta.ge is not None else f" above {meta.gt}" if meta.gt is not None else ""
+    high = f" up to {meta.le}" if meta.le is not None else ""
+    return f"{low}{high}"

@@ -45,7 +45,7 @@ class Rows:
     ) -> Self:
         """Find where each row begins; with a digest, the file must have exactly that content.
 
-        The source is the name that errors give the dataset; the file's own name, unless told.
+        The source is the name that errors give the dataset; the file's own name by default.
         """
         with _open_copy(path) as stream:
             offsets, found = _row_offsets(stream)

@@ -1,4 +1,4 @@
-"""The whole answer equals a target, apart from surrounding white space and what is told to be ignored."""
+"""The whole answer equals a target, apart from surrounding white space and what it is set to ignore."""
 
 from __future__ import annotations
 

@@ -1,0 +1,31 @@
+"""What the author of a model provider needs; `docs/api.md` says how to write one.
+
+A package offers a provider through an entry point in the group `holdfast.providers`, which names its opener.
+"""
+
+from holdfast.models.errors import Blocked, ModelError, PassingError, RateLimited, Rejected, Unavailable
+from holdfast.models.message import Message, Reply, Request, Usage
+from holdfast.models.provider import Opener, Provider, read_options
+from holdfast.models.redaction import read_key, redact
+from holdfast.spec import Generation, ModelSpec, Timeouts
+
+__all__ = [
+    "Blocked",
+    "Generation",
+    "Message",
+    "ModelError",
+    "ModelSpec",
+    "Opener",
+    "PassingError",
+    "Provider",
+    "RateLimited",
+    "Rejected",
+    "Reply",
+    "Request",
+    "Timeouts",
+    "Unavailable",
+    "Usage",
+    "read_key",
+    "read_options",
+    "redact",
+]
