@@ -116,8 +116,8 @@ def test_an_id_that_is_none_is_refused(tmp_path, value):
 
 def test_keys_that_collide_in_the_table_are_still_told_apart(tmp_path, monkeypatch):
     """Rows whose digests begin alike are compared in full."""
-    whole = row_identity.content_digest
-    monkeypatch.setattr(row_identity, "content_digest", lambda content: bytes(12) + whole(content)[12:])
+    whole = row_identity.packed_digest
+    monkeypatch.setattr(row_identity, "packed_digest", lambda content: bytes(12) + whole(content)[12:])
     rows = [{"id": f"s{number}", "input": f"q{number}"} for number in range(40)] + questions(40)
     dataset = open_dataset(write_jsonl(tmp_path / "a.jsonl", rows))
     assert len(set(dataset.keys())) == 80

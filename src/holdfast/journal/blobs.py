@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from holdfast.digests import content_digest, file_parts, new_content_digest
 from holdfast.journal.damage import Damage, DamageKind
-from holdfast.journal.digest import content_digest, file_parts, new_content_digest
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
 

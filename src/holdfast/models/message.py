@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.digests import content_digest
+from holdfast.digests import packed_digest
 from holdfast.spec import Generation
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -66,7 +66,7 @@ def fingerprint(request: Request) -> bytes:
         encoded = _ENCODER.encode(request)
     except UnicodeEncodeError:
         encoded = _ENCODER.encode(encodable(msgspec.to_builtins(request)))
-    return content_digest(encoded)
+    return packed_digest(encoded)
 
 
 def encodable(value: Any) -> Any:

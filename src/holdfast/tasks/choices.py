@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.digests import content_digest
+from holdfast.digests import packed_digest
 from holdfast.errors import ConfigurationError
 from holdfast.tasks.json_values import decoded_json, json_text
 from holdfast.tasks.sample import Sample
@@ -88,4 +88,4 @@ def _target_readings(target: Any, choices: Sequence[str]) -> list[int]:
 
 
 def _choice_rank(seed: int, key: str, index: int) -> bytes:
-    return content_digest(f"choices {seed} {index} {key}".encode())
+    return packed_digest(f"choices {seed} {index} {key}".encode())

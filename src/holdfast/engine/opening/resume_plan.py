@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
+from holdfast.digests import file_digest
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name
 from holdfast.engine.planning.prepared_eval import task_of_entry
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, ResumeAborted
-from holdfast.journal.digest import file_digest
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import TaskCode

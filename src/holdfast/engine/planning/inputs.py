@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from holdfast.digests import canonical_json, content_digest
+from holdfast.digests import canonical_json, packed_digest
 from holdfast.errors import RunDamaged, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Input
@@ -88,7 +88,7 @@ class FreshInputs:
 def _row_identity(row: Mapping[str, Any], task: Task) -> tuple[str, bytes]:
     """What makes a row the same one in two files: its id or, where it has none, all that it holds."""
     given = task.columns.sample_id(row, task.name)
-    return (given, b"") if given is not None else ("", content_digest(canonical_json(row)))
+    return (given, b"") if given is not None else ("", packed_digest(canonical_json(row)))
 
 
 class SavedInputs:

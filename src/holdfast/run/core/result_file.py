@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.digests import content_digest
 from holdfast.errors import UsageError
-from holdfast.journal.digest import content_digest
 from holdfast.run.core.codec import encode
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Status, TrialRecord

@@ -13,8 +13,8 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.digests import file_digest
 from holdfast.journal import Damage, DamageKind, RecordId
-from holdfast.journal.digest import file_digest
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import ARTIFACT, UNKNOWN_DIGEST, AnyRecord, SessionRecord, Status

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from holdfast.digests import new_digest
+from holdfast.digests import new_content_digest
 from holdfast.errors import ConfigurationError
 from holdfast.spec import Operation
 from holdfast.suggestions import did_you_mean, listing
@@ -87,7 +87,7 @@ class Dataset:
 
     def digest(self) -> bytes:
         """What the keys of all samples, in their order, follow from."""
-        chosen = new_digest(self._identities.digest())
+        chosen = new_content_digest(self._identities.digest())
         chosen.update(self._selection.rows)
         chosen.update(self._selection.occurrences)
         return chosen.digest()

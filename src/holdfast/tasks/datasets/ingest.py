@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from holdfast.digests import canonical_json, new_digest
+from holdfast.digests import canonical_json, new_content_digest
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean
 from holdfast.tasks.datasets.formats import Row, detect_format, read_rows, row_refusal
@@ -64,7 +64,7 @@ def _siblings(path: Path) -> list[str]:
 
 
 def _write_canonical(rows: Iterable[Row], destination: BinaryIO, source: str) -> Ingested:
-    content = new_digest()
+    content = new_content_digest()
     count = size = 0
     for row in rows:
         line = canonical_json(row) + b"\n"

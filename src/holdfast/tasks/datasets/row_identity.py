@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from holdfast.digests import DIGEST_BYTES, canonical_json, content_digest
+from holdfast.digests import DIGEST_BYTES, canonical_json, packed_digest
 from holdfast.errors import ConfigurationError
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.derived_cache import derived_name
@@ -64,10 +64,10 @@ class RowIdentities:
         return self._given
 
     def input_digest(self, row: int) -> bytes:
-        return _packed_digest(self._inputs, row)
+        return _digest_at(self._inputs, row)
 
     def target_digest(self, row: int) -> bytes:
-        return _packed_digest(self._targets, row)
+        return _digest_at(self._targets, row)
 
     def take_occurrences(self) -> array[int]:
         """The occurrence number of every row, handed over: a selection carries them from then on."""
@@ -89,8 +89,8 @@ class RowIdentities:
         for number, row in enumerate(self._rows):
             given = self._columns.sample_id(row, self._rows.place(number))
             self._given = self._given or given is not None
-            _put_digest(self._inputs, number, content_digest(contents.input(row)))
-            _put_digest(self._targets, number, content_digest(contents.target(row)))
+            _put_digest(self._inputs, number, packed_digest(contents.input(row)))
+            _put_digest(self._targets, number, packed_digest(contents.target(row)))
             earlier = seen.exchange(self._lookup_digest(number, given), number, self._same(number, given))
             if earlier is not None:
                 self._check_content(given, earlier, number)
@@ -136,7 +136,7 @@ class RowIdentities:
         if given is None:
             return
         for part, packed in (("input", self._inputs), ("target", self._targets)):
-            if _packed_digest(packed, earlier) != _packed_digest(packed, number):
+            if _digest_at(packed, earlier) != _digest_at(packed, number):
                 raise ConfigurationError(
                     f"{self._rows.source} gives the id {given!r} to rows {earlier + 1} and {number + 1}, "
                     f"whose {part} differs.",
@@ -174,10 +174,10 @@ class LastRowByKey:
 
 
 def _id_digest(given: str) -> bytes:
-    return content_digest(b"id\0" + given.encode())
+    return packed_digest(b"id\0" + given.encode())
 
 
-def _packed_digest(packed: bytearray, row: int) -> bytes:
+def _digest_at(packed: bytearray, row: int) -> bytes:
     return bytes(packed[row * DIGEST_BYTES : (row + 1) * DIGEST_BYTES])
 
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Self, TypeVar
 
 import msgspec
 
-from holdfast.digests import new_digest
+from holdfast.digests import new_content_digest
 from holdfast.errors import RunDamaged
 from holdfast.tasks.datasets.derived_cache import DerivedCache
 
@@ -131,7 +131,7 @@ def _open_copy(path: Path) -> BinaryIO:
 
 
 def _row_offsets(stream: BinaryIO) -> tuple[array[int], str]:
-    content = new_digest()
+    content = new_content_digest()
     offsets = array("Q", [0])
     while lines := stream.readlines(_BLOCK):
         content.update(b"".join(lines))

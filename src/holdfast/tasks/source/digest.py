@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
-import hashlib
 import re
 import sys
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from pathlib import Path, PurePath
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any
 
+from holdfast.digests import content_digest
 from holdfast.tasks.source.origin import class_file, imported_module, is_local, object_state
 from holdfast.tasks.source.spelling import PRESENT, Directories, Spelling
 from holdfast.tasks.source.syntax import (
@@ -41,7 +41,7 @@ def source_digest(obj: object, spelling: Spelling = PRESENT) -> str:
     """Sixteen bytes, in hexadecimal, that change when the code behind a function or an object does."""
     reached = _Reached(spelling)
     reached.add(obj)
-    return hashlib.blake2b("\n".join(reached.parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return content_digest("\n".join(reached.parts).encode(errors="surrogatepass"))
 
 
 def source_files(obj: object) -> list[Path]:
