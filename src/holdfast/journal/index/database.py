@@ -98,7 +98,7 @@ class IndexDatabase:
         existed = self.path is not None and self.path.exists()
         try:
             db = self._connect()
-            if not self._is_of_run(db):
+            if not self._is_of_run_and_version(db):
                 self.note = "it belonged to another run or version" if existed else ""
             elif not self._is_as_left(db):
                 # Found now: no check of a database finds a changed key or flag, and every answer rests on those.
@@ -117,7 +117,7 @@ class IndexDatabase:
         db.execute("PRAGMA cell_size_check = ON")
         return db
 
-    def _is_of_run(self, db: sqlite3.Connection) -> bool:
+    def _is_of_run_and_version(self, db: sqlite3.Connection) -> bool:
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
             return False
         about = dict(db.execute("SELECT name, value FROM about"))
