@@ -29,7 +29,7 @@ class Campaign:
         self.kills = self.in_flight = 0
         self.ran_out_of_time = False
 
-    def carry_out(self, *, kills: int, most_seconds: float, **behaviour: Any) -> None:
+    def run(self, *, kills: int, most_seconds: float, **behaviour: Any) -> None:
         """Kills so many times, or for so long, then finishes the run and checks everything."""
         self._server.behave(**behaviour)
         end = time.monotonic() + most_seconds

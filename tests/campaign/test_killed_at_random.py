@@ -16,7 +16,7 @@ def new_seed():
 def test_killed_50_times_every_acknowledged_trial_is_kept_once(observed, server, tmp_path):
     """Fifty kills at random moments: nothing acknowledged is lost, and only calls in flight are repeated."""
     campaign = Campaign(observed, server, tmp_path, trials=900, limit=8, seed=new_seed())
-    campaign.carry_out(kills=50, most_seconds=45, latency=0.05)
+    campaign.run(kills=50, most_seconds=45, latency=0.05)
     assert campaign.kills == 50 or (campaign.ran_out_of_time and campaign.kills >= 15)
 
 
@@ -26,4 +26,4 @@ def test_killed_200_times_by_a_server_that_also_fails(observed, server, tmp_path
     """The same for longer, with rate limits and failures of the server among the kills."""
     campaign = Campaign(observed, server, tmp_path, trials=200 + 60 * limit, limit=limit, seed=new_seed())
     trouble = {"refuse_status": 429, "refuse_times": 1, "retry_after": 0.01}
-    campaign.carry_out(kills=200, most_seconds=1800, latency=0.05, **trouble)
+    campaign.run(kills=200, most_seconds=1800, latency=0.05, **trouble)

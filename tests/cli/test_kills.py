@@ -23,7 +23,7 @@ from program import until
 def test_resume_41_killed_at_random_moments_the_grid_is_finished(observed, server, tmp_path):
     """After every SIGKILL each acknowledged trial stands once, and only what was in flight is asked again."""
     campaign = Campaign(observed, server, tmp_path, trials=60, limit=6, seed=random.SystemRandom().randrange(2**32))
-    campaign.carry_out(kills=10, most_seconds=30, latency=0.02)
+    campaign.run(kills=10, most_seconds=30, latency=0.02)
     assert campaign.kills > 2
 
 
