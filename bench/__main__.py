@@ -12,10 +12,9 @@ from typing import Any
 
 import msgspec
 
-from bench.measure import Figure, Setting, sync_latency
+from bench.measure import Figure, Setting, number, sync_latency
+from bench.names import NAMES, module_of, refuse_unknown
 
-NAMES = ("group_commit", "scan", "check", "open", "memory", "trial", "http", "latency", "resume", "recover", "help")
-_MODULES = {"open": "opening", "http": "over_http", "resume": "resuming", "help": "helping"}
 _COLUMNS = ("", "figure", "floor", "ratio", "target", "")
 
 
@@ -28,7 +27,7 @@ def main() -> None:
         if not words.json:
             print(_heading(latency, quick=words.quick))
         for benchmark in words.names or NAMES:
-            found = importlib.import_module(f"bench.{_MODULES.get(benchmark, benchmark)}").measure(setting)
+            found = importlib.import_module(module_of(benchmark)).measure(setting)
             figures += found
             if not words.json:
                 print("\n".join(_line(figure) for figure in found), flush=True)
@@ -43,8 +42,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     parser.add_argument("--directory", type=Path, help="where to write; a temporary directory by default")
     words = parser.parse_args()
-    if unknown := [name for name in words.names if name not in NAMES]:
-        parser.error(f"no benchmark is called {unknown[0]}; there are {', '.join(NAMES)}")
+    refuse_unknown(words.names, parser)
     return words
 
 
@@ -59,15 +57,10 @@ def _row(name: str, value: str, floor: str, ratio: str, target: str, verdict: st
 
 
 def _line(figure: Figure) -> str:
-    floor = _number(figure.floor, figure.unit) if figure.floor is not None else ""
+    floor = number(figure.floor, figure.unit) if figure.floor is not None else ""
     ratio = f"{figure.ratio:.2f}" if figure.ratio is not None else ""
     name = f"{figure.name}: {figure.what}"
-    return _row(name, _number(figure.value, figure.unit), floor, ratio, _target(figure), figure.verdict)
-
-
-def _number(value: float, unit: str) -> str:
-    digits = 0 if value >= 100 else 1 if value >= 10 else 3
-    return f"{value:,.{digits}f} {unit}"
+    return _row(name, number(figure.value, figure.unit), floor, ratio, _target(figure), figure.verdict)
 
 
 def _target(figure: Figure) -> str:

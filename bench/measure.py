@@ -69,6 +69,12 @@ class Setting(NamedTuple):
         return quick if self.quick else full
 
 
+def number(value: float, unit: str) -> str:
+    """A figure as a table shows it."""
+    digits = 0 if value >= 100 else 1 if value >= 10 else 3
+    return f"{value:,.{digits}f} {unit}"
+
+
 def median_of(*sides: Measured, rounds: int = ROUNDS) -> tuple[float, ...]:
     """The median CPU of each side, the sides taken by turns in every round."""
     results: list[list[float]] = [[] for _ in sides]
