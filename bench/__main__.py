@@ -1,4 +1,7 @@
-"""`python -m bench [NAME ...] [--quick] [--json] [--directory PATH]`: the figures, as a table or as JSON."""
+"""`python -m bench [NAME ...] [--quick] [--json] [--directory PATH]`: the figures, as a table or as JSON.
+
+`python -m bench compare BASE` compares this tree with another version of it: see `bench.compare`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import argparse
 import importlib
 import json
 import platform
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from bench import compare
 from bench.measure import Figure, Setting, number, sync_latency
 from bench.names import NAMES, module_of, refuse_unknown
 
@@ -78,4 +83,7 @@ def _document(figures: list[Figure], latency: dict[str, float], *, quick: bool) 
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["compare"]:
+        compare.main(sys.argv[2:])
+    else:
+        main()
