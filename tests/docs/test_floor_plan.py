@@ -10,8 +10,8 @@ import holdfast
 
 SOURCE = Path(holdfast.__file__).parent
 MOST_MODULES = 15
-SAME_EVERYWHERE = {"command"}
-"""What every verb of the command line is called."""
+SAME_EVERYWHERE = {"command", "main"}
+"""What every verb of the command line is called, and every program."""
 MOST_HOMES = 2
 """A private helper of one name may stand in two modules, as `_first_line` does; in more it means too many things."""
 
