@@ -93,6 +93,16 @@ class Task:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def solve(self) -> Solver:
+        """The solver, under its former name: code of earlier runs reads it."""
+        return self.solver
+
+    @property
+    def score(self) -> tuple[Scorer, ...]:
+        """The scorers, under their former name."""
+        return self.scorers
+
     @functools.cached_property
     def source(self) -> str:
         """The digest of the solver's source, taken once: a run works with the code it began with."""

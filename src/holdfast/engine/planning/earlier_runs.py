@@ -7,6 +7,7 @@ resumed any more.
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,28 +56,37 @@ class _EarlierSpelling(Spelling):
 
     def foreign(self, module: str | None, qualified: str) -> str:
         name = qualified.partition(".")[0]
-        if not _is_defined_in(module, name):
-            return versioned_name(module, qualified)
+        if not _is_ours(module, name):
+            return versioned_name(_with_hashed_modules(module or ""), qualified)
         return versioned_name(_HOMES.get(name, module), _RENAMED.get(qualified, qualified))
 
     def value(self, value: Any, directories: Directories) -> str:  # noqa: ARG002 - places counted
-        return _with_earlier_modules(repr(value))
+        return _with_hashed_modules(repr(value))
 
     def order(self, value: Any) -> str:
-        return _with_earlier_modules(repr(value))
+        return _DOTTED.sub(lambda found: _earlier_name(found[0]), _with_hashed_modules(repr(value)))
 
 
 _EARLIER = _EarlierSpelling()
 _RENAMED = {"TrialLimits": "Limits"}
+_DOTTED = re.compile(r"\bholdfast(?:\.\w+)+")
 
 
-def _is_defined_in(module: str | None, name: str) -> bool:
-    """Whether a name is at home in a module, and not only passed on by it."""
-    found = getattr(sys.modules.get(module or ""), name, None)
-    return getattr(found, "__module__", None) == module
+def _is_ours(module: str | None, name: str) -> bool:
+    """Whether a name is at home in a module of Holdfast, and not only passed on by it."""
+    if module is None or not module.startswith("holdfast."):
+        return False
+    return getattr(getattr(sys.modules.get(module), name, None), "__module__", None) == module
 
 
-def _with_earlier_modules(text: str) -> str:
+def _earlier_name(dotted: str) -> str:
+    """The full name of a class, as it was."""
+    module, _, name = dotted.rpartition(".")
+    return _EARLIER.foreign(module, name)
+
+
+def _with_hashed_modules(text: str) -> str:
+    """The text with the names of a person's modules as they were."""
     if MODULE_PREFIX not in text:
         return text
     for name, module in list(sys.modules.items()):

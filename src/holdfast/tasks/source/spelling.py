@@ -27,7 +27,7 @@ class Spelling:
     def foreign(self, module: str | None, qualified: str) -> str:
         """Code that is not a person's own: by its name, and where it is installed by the version of its package."""
         is_ours = (module or "").partition(".")[0] == _OWN
-        return f"{_OWN}.{qualified}".rstrip(".") if is_ours else versioned_name(module, qualified)
+        return f"{_OWN}.{qualified}".rstrip(".") if is_ours else versioned_name(unnumbered(module or ""), qualified)
 
     def value(self, value: Any, directories: Directories) -> str:
         """A plain value. A text or path below a directory of the code is written relative to that directory."""
