@@ -292,7 +292,7 @@ def trusting_reader(patch: Patch) -> None:
 
 def silent_reader(patch: Patch) -> None:
     """Bytes that are no frame are passed over without a word."""
-    patch.setattr(SegmentScan, "_report", _do_nothing)
+    patch.setattr(SegmentScan, "_add_damage", _do_nothing)
 
 
 def halting_reader(patch: Patch) -> None:

@@ -152,13 +152,15 @@ class SegmentScan:
         if header.format > FORMAT:
             self.newer_format = max(self.newer_format, header.format)
             detail = f"written in format {header.format}, newer than {FORMAT}"
-            self._report(DamageKind.UNREADABLE, frame.offset, header.size, detail)
+            self._add_damage(DamageKind.UNREADABLE, frame.offset, header.size, detail)
             return False
         if header.kind not in {DATA, COPY}:
-            self._report(DamageKind.UNREADABLE, frame.offset, header.size, f"a frame of no known kind ({header.kind})")
+            self._add_damage(
+                DamageKind.UNREADABLE, frame.offset, header.size, f"a frame of no known kind ({header.kind})"
+            )
             return False
         if self._next_seq and header.seq < self._next_seq:
-            self._report(DamageKind.REPEATED, frame.offset, header.size, f"frame {header.seq} stands here again")
+            self._add_damage(DamageKind.REPEATED, frame.offset, header.size, f"frame {header.seq} stands here again")
             return False
         if self._next_seq and header.seq > self._next_seq:
             self._lose(self._next_seq, header.seq - 1, frame.offset)
@@ -178,7 +180,7 @@ class SegmentScan:
         try:
             self.footer = _footer_decoder.decode(frame.expand(self._decompressor) or b"")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._report(DamageKind.UNREADABLE, frame.offset, frame.header.size, "the footer cannot be decoded")
+            self._add_damage(DamageKind.UNREADABLE, frame.offset, frame.header.size, "the footer cannot be decoded")
 
     def _resynchronise(self, offset: int, header: Header | None) -> int:
         """Reports the bytes from `offset` that are no frame of ours; where the next sound header stands."""
@@ -186,11 +188,11 @@ class SegmentScan:
         found = self._find_header(offset + (HEADER_SIZE if header and self._is_of_segment(header) else 1))
         length = found - offset
         if header is not None and not self._is_of_segment(header):
-            self._report(DamageKind.FOREIGN, offset, length, f"frames of {_origin_text(header, self._run)}")
+            self._add_damage(DamageKind.FOREIGN, offset, length, f"frames of {_origin_text(header, self._run)}")
         elif found == self._buffer.size and self._is_cut_off(header, offset):
-            self._report(DamageKind.TORN, offset, length, f"{length} bytes of a frame that was never acknowledged")
+            self._add_damage(DamageKind.TORN, offset, length, f"{length} bytes of a frame that was never acknowledged")
         else:
-            self._report(DamageKind.UNREADABLE, offset, length, f"{length} bytes are not as they were written")
+            self._add_damage(DamageKind.UNREADABLE, offset, length, f"{length} bytes are not as they were written")
         return found
 
     def _is_of_segment(self, header: Header) -> bool:
@@ -219,7 +221,7 @@ class SegmentScan:
 
     def _check_nothing_follows(self, offset: int) -> None:
         if extra := self._buffer.size - offset:
-            self._report(DamageKind.UNREADABLE, offset, extra, f"{extra} bytes follow the footer")
+            self._add_damage(DamageKind.UNREADABLE, offset, extra, f"{extra} bytes follow the footer")
 
     def _lose(self, first: int, last: int, offset: int) -> None:
         """Frames are missing before `offset`: unreadable bytes that end there were they, else there is a gap."""
@@ -252,14 +254,14 @@ class SegmentScan:
             else:
                 self.damage.insert(0, Damage(DamageKind.GAP, self._where, _missing_frames_text(*lost), lost=lost))
         if not self.damage and (self.frame_count, self._chain.hexdigest()) != (footer.frames, footer.chain):
-            self._report(
+            self._add_damage(
                 DamageKind.COUNT,
                 self.end,
                 0,
                 f"its frames are not those that the footer counts ({footer.frames}; {self.frame_count} are there)",
             )
 
-    def _report(self, kind: DamageKind, offset: int, length: int, detail: str) -> None:
+    def _add_damage(self, kind: DamageKind, offset: int, length: int, detail: str) -> None:
         self.damage.append(Damage(kind, self._where, detail, offset, length))
 
 

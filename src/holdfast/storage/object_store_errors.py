@@ -24,10 +24,10 @@ def failure_reason(error: BaseException) -> str:
     text = str(error)
     request = _REQUEST.search(text)
     if request is None:
-        return _shortened(text) or type(error).__name__
+        return _first_error_line(text) or type(error).__name__
     answer = _ANSWER.search(request["answer"])
     if answer is None:
-        return f"{_shortened(request['answer'])} ({request['url']})"
+        return f"{_first_error_line(request['answer'])} ({request['url']})"
     code = _CODE.search(request["answer"])
     name = f", {code['code']}" if code else ""
     return f"{answer['status'].strip()}{name} ({request['url']})"
@@ -43,5 +43,5 @@ def failure_hint(error: BaseException) -> str:
     return f"{_ADDRESS} {_INTACT}" if "error sending request" in text else _INTACT
 
 
-def _shortened(text: str) -> str:
+def _first_error_line(text: str) -> str:
     return text.split("\n", 1)[0].strip()[:_LONGEST]

@@ -151,7 +151,7 @@ class IndexBuilder:
     def _refresh_segment(self, segment: SegmentFile, walk: SegmentWalk, *, settle: bool) -> None:
         known = self._indexed_segment(segment.ident)
         number, start, next_seq = known.number, known.read_to, known.next_seq
-        size, unchanged = self._compare(segment, known)
+        size, unchanged = self._compare_indexed_bytes(segment, known)
         if unchanged and size == known.length and known.named_sealed == segment.named_sealed:
             return
         dropped: set[_Place] = set()
@@ -186,7 +186,7 @@ class IndexBuilder:
         walk.follow(segment, scan)
         return self._save(known.number, segment, scan, hash_, start=start)
 
-    def _compare(self, segment: SegmentFile, known: _IndexedSegment) -> tuple[int, bool]:
+    def _compare_indexed_bytes(self, segment: SegmentFile, known: _IndexedSegment) -> tuple[int, bool]:
         """The size of a segment's file, and whether the bytes that were indexed are as they were."""
         was_hashed = known.length > 0 and self._hashed.get(segment.ident) == known.length
         size, hash_ = self._journal.hash_prefix(segment, 0 if was_hashed else known.length)
