@@ -116,7 +116,7 @@ def _record_text(record: Any) -> str:
     if isinstance(record, StepRecord):
         return _step_text(record)
     if isinstance(record, AnswerRecord):
-        return f"── answer (attempt {record.attempt})\n{_shortened(record.text)}"
+        return f"── answer (attempt {record.attempt})\n{_first_characters(record.text)}"
     if isinstance(record, ScoreRecord):
         why = f": {record.explanation}" if record.explanation else ""
         return f"── score {record.scorer} = {record.value}{why}"
@@ -131,16 +131,17 @@ def _step_text(step: StepRecord) -> str:
         return f"{lines[0]} came to nothing\n{step.error.message}"
     if isinstance(step.request, dict) and isinstance(step.request.get("messages"), list):
         lines += [
-            f"[{message.get('role')}] {_shortened(message.get('content'))}" for message in step.request["messages"]
+            f"[{message.get('role')}] {_first_characters(message.get('content'))}"
+            for message in step.request["messages"]
         ]
         result = step.result.get("text", "") if isinstance(step.result, dict) else step.result
-        lines.append(f"[{step.model}] {_shortened(result)}")
+        lines.append(f"[{step.model}] {_first_characters(result)}")
     else:
-        lines.append(_shortened(msgspec.json.encode(step.result).decode()))
+        lines.append(_first_characters(msgspec.json.encode(step.result).decode()))
     return "\n".join(lines)
 
 
-def _shortened(text: object) -> str:
+def _first_characters(text: object) -> str:
     """The beginning of a text, as much as a person may want to read."""
     whole = str(text)
     if len(whole) <= _SHOWN_CHARACTERS:
