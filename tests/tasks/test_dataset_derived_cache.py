@@ -35,7 +35,7 @@ def refuse_to_read(monkeypatch) -> None:
     def refuse(*_):
         raise AssertionError("the rows were digested again")
 
-    monkeypatch.setattr("holdfast.tasks.datasets.row_identity.RowIdentities._read", refuse)
+    monkeypatch.setattr("holdfast.tasks.datasets.row_identity.RowIdentities._identify", refuse)
 
 
 def test_a_large_dataset_is_digested_once(rows, tmp_path, monkeypatch):

@@ -186,10 +186,10 @@ def test_samples_can_be_picked_by_key(tmp_path):
     """Only the samples that were named are left, in their order; one that is not there is named with the nearest."""
     rows = [{"id": f"s{number}", "input": "x"} for number in range(5)] + [{"id": "s1", "input": "x"}]
     dataset = open_dataset(write_jsonl(tmp_path / "a.jsonl", rows))
-    dataset.only(["s1~2", "s3", "s1"])
+    dataset.keep_only(["s1~2", "s3", "s1"])
     assert list(dataset.keys()) == ["s1", "s3", "s1~2"]
     with pytest.raises(ConfigurationError, match=r"a\.jsonl has no sample with the id 's33'\. Did you mean 's3'"):
-        dataset.only(["s1", "s33"])
+        dataset.keep_only(["s1", "s33"])
     assert len(dataset) == 3
 
 

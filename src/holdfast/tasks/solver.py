@@ -50,9 +50,9 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         template = self._variant(axes)
         system = self.system.render(sample.fields(), place) if self.system else None
         if isinstance(sample.input, list):
-            return as_messages((*self._turns(), *_continued(sample.input, template, place)), system)
-        text = self._shown_shots() + self._text(template, sample, place)
-        return as_messages((*self._turns(), Message("user", text)), system)
+            return as_messages((*self._example_turns(), *_continued(sample.input, template, place)), system)
+        text = self._example_text() + self._prompt_text(template, sample, place)
+        return as_messages((*self._example_turns(), Message("user", text)), system)
 
     def identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
         """What a trial's answer depends on here: what is asked, and how."""
@@ -73,19 +73,19 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
             )
         return self.prompts[name]
 
-    def _text(self, template: Template, sample: Sample, place: str) -> str:
+    def _prompt_text(self, template: Template, sample: Sample, place: str) -> str:
         text = template.render(prompt_fields(sample, template), place)
         if sample.choices and not template.names("choices"):
             return f"{text}\n\n{lettered(sample.choices)}"
         return text
 
-    def _turns(self) -> list[Message]:
+    def _example_turns(self) -> list[Message]:
         if self.shot_template is not None:
             return []
         pairs = [(Message("user", shot.input), Message("assistant", shot.output)) for shot in self.shots]
         return [message for pair in pairs for message in pair]
 
-    def _shown_shots(self) -> str:
+    def _example_text(self) -> str:
         if self.shot_template is None:
             return ""
         shown = [self.shot_template.render(msgspec.structs.asdict(shot), "an example") for shot in self.shots]

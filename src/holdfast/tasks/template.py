@@ -53,16 +53,18 @@ class Template(msgspec.Struct, frozen=True):
 
     def render(self, fields: Mapping[str, Any], place: str = "the sample") -> str:
         """The text with every field's value in its place; `place` says in errors whose fields they are."""
-        return "".join([part if isinstance(part, str) else self._text(part.path, fields, place) for part in self.parts])
+        return "".join(
+            [part if isinstance(part, str) else self._field_text(part.path, fields, place) for part in self.parts]
+        )
 
     def value(self, fields: Mapping[str, Any], place: str = "the sample") -> Any:
         """As render, but a template that is one field alone keeps its value: a list stays a list."""
         if len(self.parts) == 1 and isinstance(self.parts[0], Placeholder):
-            return self._lookup(self.parts[0].path, fields, place)
+            return self._field_value(self.parts[0].path, fields, place)
         return self.render(fields, place)
 
-    def _text(self, path: str, fields: Mapping[str, Any], place: str) -> str:
-        value = self._lookup(path, fields, place)
+    def _field_text(self, path: str, fields: Mapping[str, Any], place: str) -> str:
+        value = self._field_value(path, fields, place)
         try:
             return json_text(value)
         except (TypeError, ValueError, RecursionError):
@@ -71,7 +73,7 @@ class Template(msgspec.Struct, frozen=True):
                 hint="Only text and plain JSON values can stand in a prompt.",
             ) from None
 
-    def _lookup(self, path: str, fields: Mapping[str, Any], place: str) -> Any:
+    def _field_value(self, path: str, fields: Mapping[str, Any], place: str) -> Any:
         value = lookup(fields, path)
         if value is MISSING:
             raise ConfigurationError(

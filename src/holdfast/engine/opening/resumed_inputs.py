@@ -94,7 +94,7 @@ def select_samples(task: Task, rows: Rows, limit: int | None, sample_ids: list[s
     """The samples that a task asks about."""
     dataset = task.bind(rows, limit)
     if sample_ids:
-        dataset.only(sample_ids)
+        dataset.keep_only(sample_ids)
     return dataset
 
 

@@ -55,7 +55,7 @@ def _plan_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given
     task = task_of_entry(name, entry, spec, given)
     dataset = task.bind(inputs.rows(input_name(name, entry), task), entry.limit)
     if entry.sample_ids:
-        dataset.only(entry.sample_ids)
+        dataset.keep_only(entry.sample_ids)
     if inputs.is_new(input_name(name, entry)):
         task.check(dataset)
     if not len(dataset):

@@ -42,7 +42,7 @@ class Dataset:
         self._identities = RowIdentities(rows, self.columns)
         self._selection = select(rows, self._identities, operations, limit)
 
-    def only(self, ids: Collection[str]) -> None:
+    def keep_only(self, ids: Collection[str]) -> None:
         """Leave out every sample whose key is not among these; a ConfigurationError names one that is not there."""
         missing = set(ids)
         kept = array("I")
@@ -95,7 +95,7 @@ class Dataset:
     @property
     def has_ids(self) -> bool:
         """Whether the samples have ids of their own, and are not named by their content."""
-        return self._identities.given
+        return self._identities.has_ids
 
     def place(self, position: int) -> str:
         """Where the sample stands in its file, for people."""

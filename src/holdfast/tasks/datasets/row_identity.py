@@ -48,20 +48,20 @@ class RowIdentities:
         self._columns = columns
         self._inputs = bytearray(len(rows) * DIGEST_BYTES)
         self._targets = bytearray(len(rows) * DIGEST_BYTES)
-        self._given = False
+        self._has_ids = False
         self._occurrences = array("I", [1]) * len(rows)
         self._decode_id = _column_decoder(columns.column("id"))
         cache = rows.cache if len(rows) >= _CACHED_FROM else None
         if cache is None:
-            self._read(LastRowByKey(len(rows)))
+            self._identify(LastRowByKey(len(rows)))
         elif not self._restore(cache.find(self.digest().hex())):
-            self._read(LastRowByKey(len(rows)))
+            self._identify(LastRowByKey(len(rows)))
             cache.put(self.digest().hex(), self._packed())
 
     @property
-    def given(self) -> bool:
+    def has_ids(self) -> bool:
         """Whether the dataset gives ids."""
-        return self._given
+        return self._has_ids
 
     def input_digest(self, row: int) -> bytes:
         return _digest_at(self._inputs, row)
@@ -76,22 +76,22 @@ class RowIdentities:
 
     def name(self, row: int) -> str:
         """The id that the dataset gives, or the input's digest in hexadecimal."""
-        given = self._id(row) if self._given else None
+        given = self._given_id(row) if self._has_ids else None
         return self.input_digest(row).hex() if given is None else given
 
     def key_digest(self, row: int) -> bytes:
         """The digest that the row's place in a shuffle depends on: it stays when other rows come or go."""
-        given = self._id(row) if self._given else None
+        given = self._given_id(row) if self._has_ids else None
         return self.input_digest(row) if given is None else _id_digest(given)
 
-    def _read(self, seen: LastRowByKey) -> None:
+    def _identify(self, seen: LastRowByKey) -> None:
         contents = RowContents(self._columns)
         for number, row in enumerate(self._rows):
             given = self._columns.sample_id(row, self._rows.place(number))
-            self._given = self._given or given is not None
+            self._has_ids = self._has_ids or given is not None
             _put_digest(self._inputs, number, packed_digest(contents.input(row)))
             _put_digest(self._targets, number, packed_digest(contents.target(row)))
-            earlier = seen.exchange(self._lookup_digest(number, given), number, self._same(number, given))
+            earlier = seen.exchange(self._lookup_digest(number, given), number, self._has_same_key(number, given))
             if earlier is not None:
                 self._check_content(given, earlier, number)
                 self._occurrences[number] = self._occurrences[earlier] + 1
@@ -99,14 +99,14 @@ class RowIdentities:
     def _lookup_digest(self, number: int, given: str | None) -> bytes:
         return self.input_digest(number) if given is None else _id_digest(given)
 
-    def _same(self, number: int, given: str | None) -> Callable[[int], bool]:
+    def _has_same_key(self, number: int, given: str | None) -> Callable[[int], bool]:
         """Whether an earlier row has the same key; read again, since only digests are kept in memory."""
         return lambda earlier: (
             (given is not None or self.input_digest(earlier) == self.input_digest(number))
-            and self._id(earlier) == given
+            and self._given_id(earlier) == given
         )
 
-    def _id(self, number: int) -> str | None:
+    def _given_id(self, number: int) -> str | None:
         rows, column = self._rows, self._columns.column("id")
         if "." in column:
             return self._columns.sample_id(rows[number], rows.place(number))
@@ -120,14 +120,14 @@ class RowIdentities:
         return bytes.fromhex(name)
 
     def _packed(self) -> bytes:
-        return b"".join((bytes([self._given]), self._inputs, self._targets, self._occurrences))
+        return b"".join((bytes([self._has_ids]), self._inputs, self._targets, self._occurrences))
 
     def _restore(self, packed: bytes | None) -> bool:
         """Takes over what was worked out in an earlier session, if it was."""
         if packed is None:
             return False
         inputs_end, targets_end = 1 + len(self._inputs), 1 + 2 * len(self._inputs)
-        self._given = bool(packed[0])
+        self._has_ids = bool(packed[0])
         self._inputs[:], self._targets[:] = packed[1:inputs_end], packed[inputs_end:targets_end]
         self._occurrences = array("I", packed[targets_end:])
         return True
