@@ -15,7 +15,7 @@ import msgspec
 
 from bench.material import Prose
 from holdfast.engine.execution import Execution, SessionOutcome
-from holdfast.engine.opening.start import StartedSession, start_run
+from holdfast.engine.opening.new_run import StartedSession, start_run
 from holdfast.spec import EvalSpec, resolve, typed_eval
 
 PROMPT = "Say this again, and nothing else: {question}"

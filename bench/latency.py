@@ -12,7 +12,7 @@ from bench.bare import carry_out_bare
 from bench.evals import echo_eval, execute, write_dataset
 from bench.measure import Figure, Setting, Target, median_of
 from bench.trial import scripted_ask
-from holdfast.engine.opening.start import StartedSession, start_run
+from holdfast.engine.opening.new_run import StartedSession, start_run
 
 IN_FLIGHT = 200
 SECONDS = 0.05

@@ -15,8 +15,8 @@ from holdfast import Reply, Sample, Task, Usage, exact
 from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import RunStatus, run_status
 from holdfast.engine.execution import Execution, SessionOutcome
+from holdfast.engine.opening.new_run import StartedSession, start_run
 from holdfast.engine.opening.resume import resume_run
-from holdfast.engine.opening.start import StartedSession, start_run
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.run import verify_run
 from holdfast.run.core.codec import decode

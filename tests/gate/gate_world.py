@@ -9,7 +9,7 @@ from typing import Any
 
 from cli_calls import Told, call
 from durable import snapshot
-from holdfast.engine.opening.start import start_run
+from holdfast.engine.opening.new_run import start_run
 from holdfast.spec import load_eval, resolve
 
 MODEL = {"provider": "scripted", "model": "echo"}

@@ -10,7 +10,7 @@ import pytest
 
 from durable import pieces, reframed, segment_paths
 from holdfast import ResumeAborted, Sample, Task, evaluate, exact, generate
-from holdfast.engine.opening.start import input_files, planned_contents
+from holdfast.engine.opening.new_run import input_files, planned_contents
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import prepare_eval
 from holdfast.run import create_run

@@ -8,7 +8,7 @@ from importlib import metadata
 
 import pytest
 
-from holdfast.run.core.environment import environment
+from holdfast.run.core.provenance import environment
 
 GIT = shutil.which("git")
 

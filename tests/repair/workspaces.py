@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from evals import write_dataset, write_eval
-from holdfast.engine.opening.start import start_run
+from holdfast.engine.opening.new_run import start_run
 from holdfast.engine.planning.plan import TrialSequence
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.run import RunReader, RunSession, SessionContents, open_session, session_record

@@ -12,8 +12,8 @@ from typing import Any
 from holdfast.api.run import Run
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.complete_run import find_complete_run
+from holdfast.engine.opening.new_run import start_run
 from holdfast.engine.opening.resume import resume_run
-from holdfast.engine.opening.start import start_run
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.errors import ResumeAborted, StorageFailure, UsageError
 from holdfast.run.core.layout import Layout

@@ -11,7 +11,7 @@ from holdfast.cli.session.offered_eval import eval_in_run, offered_eval
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.opening.fork import ForkSummary, fork_run
-from holdfast.engine.opening.start import default_root
+from holdfast.engine.opening.new_run import default_root
 from holdfast.run.locate import find_run
 
 

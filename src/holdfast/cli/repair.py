@@ -11,7 +11,7 @@ from holdfast.cli.ui.terminal_text import printable
 from holdfast.engine.opening.rebuilt_session import EvalPlanner
 from holdfast.run.locate import find_local_run
 from holdfast.run.repair.repair import RepairReport, repair_run
-from holdfast.run.repair.result_comparison import TrialGroup
+from holdfast.run.repair.result_file_comparison import TrialGroup
 
 _SHOWN_LINES = 20
 

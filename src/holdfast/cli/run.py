@@ -12,8 +12,8 @@ from holdfast.cli.resume import resume_if_incomplete
 from holdfast.cli.session.execute import execute_session
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.terminal_text import quantity
+from holdfast.engine.opening.new_run import StartedSession, default_root, plan_entries, start_run
 from holdfast.engine.opening.remote_run import remote_exists, start_remote_run
-from holdfast.engine.opening.start import StartedSession, default_root, plan_entries, start_run
 from holdfast.engine.planning.cost import CostBound, cost_bounds
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval

@@ -24,11 +24,11 @@ from holdfast.engine.scheduling.admission import AdmissionGate
 from holdfast.engine.scheduling.clock import Clock, RealClock
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits
 from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
-from holdfast.engine.trials.environment import TrialEnvironment
 from holdfast.engine.trials.error_boundary import guard
 from holdfast.engine.trials.history import TrialHistory, blocked_trials
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.runner import TrialRunner
+from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.fold.remaining_trials import trials_missing_scores
 from holdfast.run.session.session import RunSession

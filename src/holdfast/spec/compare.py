@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.spec.loading.messages import key_path
+from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.introspect import Field, block_within, blocks_in, schema_fields

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.spec.loading.messages import describe_value, key_path, refuse
+from holdfast.spec.loading.error_messages import describe_value, key_path, refuse
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.introspect import schema_fields
 from holdfast.spec.schema.model import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS, ModelSpec

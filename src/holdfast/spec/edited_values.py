@@ -11,8 +11,8 @@ from typing import Any
 from holdfast.errors import ConfigurationError
 from holdfast.spec.canonical import plain_data
 from holdfast.spec.compare import same_value
+from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.loading.load import typed_eval
-from holdfast.spec.loading.messages import key_path
 from holdfast.spec.resolve import resolve
 
 

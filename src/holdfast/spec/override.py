@@ -13,8 +13,8 @@ from typing import Any
 
 from holdfast.errors import UsageError
 from holdfast.spec.canonical import plain_data
+from holdfast.spec.loading.error_messages import describe_value
 from holdfast.spec.loading.load import typed_eval
-from holdfast.spec.loading.messages import describe_value
 from holdfast.spec.loading.validate import inlined_fields
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.eval import EvalSpec

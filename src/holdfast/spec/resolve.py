@@ -15,8 +15,8 @@ import msgspec
 
 from holdfast.spec.canonical import plain_data
 from holdfast.spec.derived_models import derive_models
+from holdfast.spec.loading.error_messages import describe_value, item_path, key_path, refuse
 from holdfast.spec.loading.load import typed_eval
-from holdfast.spec.loading.messages import describe_value, item_path, key_path, refuse
 from holdfast.spec.schema.dataset import DatasetSpec
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.runner import RunnerSpec, TaskRunner

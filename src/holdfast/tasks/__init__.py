@@ -3,7 +3,7 @@
 from holdfast.tasks.answer import Answer, as_answer
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.ingest import Ingested, ingest, ingest_samples
-from holdfast.tasks.datasets.rows import Rows
+from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import adapt_task, build_task
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample

@@ -16,7 +16,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.dataset import Dataset
-from holdfast.tasks.datasets.rows import Rows
+from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.scorers import Scorer, as_scorers
 from holdfast.tasks.solver import AXIS, Generate

@@ -14,7 +14,7 @@ from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.startup_signals import startup_signals
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.interrupt import INTERRUPTED, TERMINATED
-from holdfast.engine.opening.start import StartedSession
+from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.progress import Progress
 from holdfast.errors import HoldfastError
 

@@ -12,7 +12,7 @@ from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.standard_streams import mute_if_broken, say
 from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.execution import SessionOutcome
-from holdfast.engine.opening.start import StartedSession
+from holdfast.engine.opening.new_run import StartedSession
 from holdfast.run.core.display_text import change_text
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.remaining_trials import count_remaining, reasons_text, remaining_reasons

@@ -12,7 +12,7 @@ from holdfast.run.core.codec import decode
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord, StepRecord
 from holdfast.spec import EvalSpec, ModelSpec
-from holdfast.spec.loading.messages import key_path
+from holdfast.spec.loading.error_messages import key_path
 
 
 class UnexpectedModel(Rejected):

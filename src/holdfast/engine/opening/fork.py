@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.opening.fork_identity import TrialIdentities
-from holdfast.engine.opening.start import StartedSession, create_planned
+from holdfast.engine.opening.new_run import StartedSession, create_planned
 from holdfast.engine.planning.cost import CostEstimate
 from holdfast.engine.planning.earlier_runs import comparable_code
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs

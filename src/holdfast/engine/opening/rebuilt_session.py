@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from holdfast.engine.opening.new_run import input_files, planned_contents
 from holdfast.engine.opening.planned_grid import PlannedGrid, grid_of_run, wrong_key
 from holdfast.engine.opening.resume_plan import same_values
-from holdfast.engine.opening.start import input_files, planned_contents
 from holdfast.engine.planning.earlier_runs import with_present_names
 from holdfast.engine.planning.inputs import FreshInputs, input_name
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
@@ -24,8 +24,8 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import UNKNOWN_DIGEST, Input, PlanEntry, TrialRecord
 from holdfast.run.core.session_contents import SessionContents
-from holdfast.run.repair.repair_session import RebuiltSession
-from holdfast.run.repair.result_comparison import RejectionReason, not_planned, samples_of
+from holdfast.run.repair.recording_session import RebuiltSession
+from holdfast.run.repair.result_file_comparison import RejectionReason, not_planned, samples_of
 from holdfast.spec import resolve, typed_eval
 from holdfast.tasks import Rows, Task
 

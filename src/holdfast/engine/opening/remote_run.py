@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast.engine.opening.new_run import StartedSession, start_run
 from holdfast.engine.opening.resume import resume_run
 from holdfast.engine.opening.resume_plan import plan_resume_at
-from holdfast.engine.opening.start import StartedSession, start_run
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.run_id import find_run_id

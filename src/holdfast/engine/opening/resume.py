@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast.engine.opening.new_run import StartedSession, planned_contents, raw_digests
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan, plan_resume_at
-from holdfast.engine.opening.start import StartedSession, planned_contents, raw_digests
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.journal import SegmentPin

@@ -31,7 +31,7 @@ from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals
 from holdfast.spec.edited_values import edited_values
-from holdfast.spec.loading.messages import key_path
+from holdfast.spec.loading.error_messages import key_path
 from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.tasks import Rows, Task, source_files
 from holdfast.tasks.task_code import code_of

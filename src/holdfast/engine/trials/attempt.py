@@ -8,10 +8,10 @@ from typing import Any
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TimeLimit
 from holdfast.engine.scheduling.slots import SlotGrant
-from holdfast.engine.trials.environment import TrialEnvironment
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
+from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import AnswerRecord, NoteRecord, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.tasks.answer import Answer, as_answer
 from holdfast.tasks.score import as_score

@@ -16,9 +16,9 @@ from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.attempt import Attempt
-from holdfast.engine.trials.environment import TrialEnvironment
 from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.engine.trials.running_trial import RunningTrial
+from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import NoteRecord, Status, TrialRecord
 from holdfast.tasks.scorers import Scorer
 

@@ -21,7 +21,6 @@ from holdfast.engine.planning.trial_keys import trial_seed
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION, Conversation
-from holdfast.engine.trials.environment import TrialEnvironment
 from holdfast.engine.trials.error_boundary import LimitReached, Outcome, guard, guard_in_thread
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.steps import (
@@ -38,6 +37,7 @@ from holdfast.engine.trials.steps import (
     total_usage,
     typed_result,
 )
+from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable

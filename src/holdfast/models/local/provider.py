@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from holdfast.errors import UsageError
 from holdfast.models.errors import Unavailable
-from holdfast.models.local.process import LlamaProcess
+from holdfast.models.local.server_process import LlamaProcess
 from holdfast.models.local.weights import check_engine, find_weights
 from holdfast.models.message import Reply, Request
 from holdfast.models.openai.endpoint import Endpoint

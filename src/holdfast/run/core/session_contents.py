@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.journal import SegmentId, SegmentPin
-from holdfast.run.core.environment import environment, utc_timestamp
+from holdfast.run.core.provenance import environment, utc_timestamp
 from holdfast.run.core.records import Change, Input, PlanEntry, SessionRecord, TaskCode
 from holdfast.version import __version__
 

@@ -17,7 +17,7 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.session_contents import session_record
 from holdfast.run.repair.backup import Backup
-from holdfast.run.repair.repair_session import RepairSession
+from holdfast.run.repair.recording_session import RepairSession
 from holdfast.run.session.session import RunSession
 from holdfast.storage import Lease, crashpoints
 from holdfast.storage.filesystem import FileSystem

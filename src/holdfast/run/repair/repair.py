@@ -30,8 +30,8 @@ from holdfast.run.fold.attempt_ends import AttemptEnds
 from holdfast.run.repair.backup import Backup
 from holdfast.run.repair.derived_files import DerivedFiles, JournalTotals
 from holdfast.run.repair.rebuild_journal import rebuild_journal
-from holdfast.run.repair.repair_session import Planner, RepairSession
-from holdfast.run.repair.result_comparison import (
+from holdfast.run.repair.recording_session import Planner, RepairSession
+from holdfast.run.repair.result_file_comparison import (
     ResultComparison,
     ResultConflict,
     ResultTally,

@@ -18,7 +18,7 @@ from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.journal.index.database import INDEX
 from holdfast.run.core.codec import encode, outsource
-from holdfast.run.core.environment import utc_timestamp
+from holdfast.run.core.provenance import utc_timestamp
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import FAILURE, FAILURES, NoteRecord, Record, SessionEndRecord, SessionRecord
 from holdfast.run.session.store_copy import SegmentUploader, StoreCopy

@@ -7,8 +7,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from holdfast.errors import UsageError
+from holdfast.spec.loading.error_messages import describe_value
 from holdfast.spec.loading.load import recordable_path, typed_eval
-from holdfast.spec.loading.messages import describe_value
 from holdfast.spec.schema.eval import EvalSpec
 
 

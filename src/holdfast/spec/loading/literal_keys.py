@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.spec.loading.error_messages import item_path, key_path
 from holdfast.spec.loading.key_detection import has_credentials, is_key_name, is_variable_name, looks_like_key
-from holdfast.spec.loading.messages import item_path, key_path
 
 _WAY_OUT = "put the key into an environment variable and name that variable in api_key_env"
 

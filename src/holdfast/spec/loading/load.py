@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.spec.loading.error_messages import describe_value, refuse
 from holdfast.spec.loading.literal_keys import literal_keys
-from holdfast.spec.loading.messages import describe_value, refuse
 from holdfast.spec.loading.validate import SchemaChecker
 from holdfast.spec.schema.eval import EvalSpec
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from holdfast.spec.loading.messages import describe_value, item_path, key_path
+from holdfast.spec.loading.error_messages import describe_value, item_path, key_path
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN
 from holdfast.spec.schema.introspect import Field, blocks_in, is_block, is_optional, members, schema_fields, unwrapped

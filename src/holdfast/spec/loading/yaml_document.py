@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from holdfast.errors import ConfigurationError
-from holdfast.spec.loading.messages import describe_value
+from holdfast.spec.loading.error_messages import describe_value
 
 MAX_BYTES = 2 * 2**20
 MAX_VALUES = 200_000

@@ -17,8 +17,8 @@ from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.choices import shuffled
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.operations import select
+from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.datasets.row_identity import RowIdentities, key_text
-from holdfast.tasks.datasets.rows import Rows
 from holdfast.tasks.sample import Sample
 
 SUGGESTED_FROM = 10_000

@@ -18,8 +18,8 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.spec import Filter, Operation, Repeat, Shuffle, Slice
 from holdfast.suggestions import did_you_mean, listing
+from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.datasets.row_identity import RowIdentities
-from holdfast.tasks.datasets.rows import Rows
 from holdfast.tasks.dotted_paths import MISSING, lookup
 from holdfast.tasks.json_values import json_text
 

@@ -21,7 +21,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.derived_cache import derived_name
 from holdfast.tasks.datasets.row_content import RowContents
-from holdfast.tasks.datasets.rows import Rows
+from holdfast.tasks.datasets.row_file import Rows
 
 _CACHED_FROM = 2000
 """Fewer rows are digested again as quickly."""

@@ -17,8 +17,8 @@ from holdfast.tasks.choices import LETTERS, target_index
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
+from holdfast.tasks.scorers.comparable_text import folded_text, target_texts
 from holdfast.tasks.scorers.number_parser import last_boxed
-from holdfast.tasks.scorers.text_comparison import folded_text, target_texts
 
 # Bounded, like every repetition here, so that no answer makes the search slow.
 _MARK = r"[*_`\s]{0,8}"

@@ -8,7 +8,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
-from holdfast.tasks.scorers.text_comparison import folded_text, target_texts
+from holdfast.tasks.scorers.comparable_text import folded_text, target_texts
 
 
 class Includes(BuiltIn, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ from holdfast.errors import ConfigurationError
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
+from holdfast.tasks.scorers.comparable_text import target_texts
 from holdfast.tasks.scorers.number_parser import Decimal, Number, last_number
-from holdfast.tasks.scorers.text_comparison import target_texts
 
 Tolerance = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 

@@ -15,8 +15,8 @@ from holdfast.suggestions import listing
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
+from holdfast.tasks.scorers.comparable_text import folded_text, target_texts
 from holdfast.tasks.scorers.match_time_limit import limit_match_time
-from holdfast.tasks.scorers.text_comparison import folded_text, target_texts
 
 
 class Regex(BuiltIn, frozen=True, kw_only=True):

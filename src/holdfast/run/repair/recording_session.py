@@ -16,7 +16,7 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.session_contents import SessionContents, session_record
-from holdfast.run.repair.result_comparison import RejectionReason
+from holdfast.run.repair.result_file_comparison import RejectionReason
 from holdfast.run.session.open import MakeSessionRecord
 
 

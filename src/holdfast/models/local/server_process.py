@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from holdfast.models.errors import DETAIL_LIMIT, ModelError, Rejected, Unavailable
-from holdfast.models.local import server
+from holdfast.models.local import server_main
 
 _LOG_BYTES = 4096
 _END_SECONDS = 5.0
@@ -37,7 +37,7 @@ class LlamaProcess:
     async def start(cls, options: dict[str, Any], seconds: float) -> LlamaProcess:
         """A server that listens; a ModelError where it did not come up."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", server.__file__),
+            *(sys.executable, "-P", server_main.__file__),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -18,9 +18,9 @@ from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.run import create_run
-from holdfast.run.core.environment import packages
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import RUNS
+from holdfast.run.core.provenance import packages
 from holdfast.run.core.records import PlanEntry, Record
 from holdfast.run.core.session_contents import SessionContents
 from holdfast.run.drift.gate import Decision
