@@ -240,16 +240,22 @@ def test_a_fork_of_an_earlier_run_keeps_what_is_finished(earlier, name):
 
 @pytest.mark.parametrize("name", ["keys-at-the-top", "keys-in-runner", "keys-changed", "closures"])
 def test_a_saved_value_that_is_edited_by_hand_is_refused(earlier, name):
-    """In the config.yaml of an earlier run comments may be edited, and values may not, whatever they are called."""
+    """In the config.yaml of an earlier run comments may be edited, and values may not, whatever they are called.
+
+    That holds before a session of this version and after it.
+    """
     run = earlier(name)
     config = run.run / "config.yaml"
-    text = config.read_text()
-    for key in RENAMED:
-        config.write_text(re.sub(rf"^  {key}: .*$", f"  {key}: 1234.5", text, flags=re.MULTILINE))
-        assert "edited by hand" in run.refused()
-    config.write_text(text.replace("# Created by", "# Once created by"))
-    run.resume(code=0)
-    run.check(run.expected["after"])
+    text = config.read_text().replace("# Created by", "# Once created by")
+    edited = [re.sub(rf"^  {key}: .*$", f"  {key}: 1234.5", text, flags=re.MULTILINE) for key in RENAMED]
+    for _ in ("before", "after"):
+        for other in edited:
+            assert other != text
+            config.write_text(other)
+            assert "edited by hand" in run.refused()
+        config.write_text(text)
+        run.resume(code=0)
+        run.check(run.expected["after"])
 
 
 @pytest.mark.parametrize("name", ["keys-at-the-top", "keys-in-runner", "config-behind"])
