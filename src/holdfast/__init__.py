@@ -78,7 +78,7 @@ _HOMES = {
 }
 
 # Names that the tasks of earlier runs still import.
-_EARLIER = {"Limits": "TrialLimits"}
+_FORMER_NAMES = {"Limits": "TrialLimits"}
 
 __all__ = [
     "Answer",
@@ -119,7 +119,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    name = _EARLIER.get(name, name)
+    name = _FORMER_NAMES.get(name, name)
     if name not in _HOMES:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     import importlib  # noqa: PLC0415 - as above

@@ -6,15 +6,19 @@ import json
 import shutil
 import subprocess
 import sys
+from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import holdfast
 from holdfast.engine.planning import earlier_runs
+from holdfast.errors import NewerFormat
 from holdfast.tasks import source_digest
 from holdfast.tasks.source.importing import import_file
 from holdfast.tasks.source.spelling import PRESENT
+from holdfast.tasks.task_code import code_of
 
 STORED = Path(__file__).parent.parent / "data" / "digests"
 GOLDEN = json.loads((STORED / "golden.json").read_text(encoding="utf-8"))
@@ -104,3 +108,23 @@ def test_what_lies_in_two_directories_is_told_apart(tmp_path):
     module = import_file(tmp_path / "one" / "code.py", "code.py")
     assert source_digest(module.ONE) != source_digest(module.TWO)
     del sys.modules["other_place"]
+
+
+def test_two_files_of_one_name_keep_their_earlier_names_apart(tmp_path):
+    """By rule 1 a module was named by a hash of its path: each of two files of one name by its own."""
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "same_name.py").write_text("class Held:\n    pass\n")
+    modules = [import_file(tmp_path / place / "same_name.py", "same_name.py") for place in ("one", "two")]
+    names = {earlier_runs._EARLIER.order(module.Held).split("'")[1].partition(".")[0] for module in modules}
+    paths = [bytes(tmp_path / place / "same_name.py") for place in ("one", "two")]
+    assert names == {f"holdfast_task_{blake2b(path, digest_size=8).hexdigest()}" for path in paths}
+
+
+def test_digests_of_a_later_rule_are_not_compared():
+    """Whoever cannot tell whether the code is the same says so, and does not say that it has changed."""
+    made = holdfast.Task(samples=[holdfast.Sample("x")], solver=holdfast.generate(), scorers=holdfast.exact(), name="t")
+    code = code_of(made)
+    assert earlier_runs.comparable_code(made, code) == code
+    with pytest.raises(NewerFormat, match="newer version of Holdfast"):
+        earlier_runs.comparable_code(made, msgspec.structs.replace(code, rule=99))

@@ -1,5 +1,6 @@
 """Tasks in Python: made by functions, loaded from files, every mistake one sentence."""
 
+import inspect
 import subprocess
 import sys
 import textwrap
@@ -388,3 +389,11 @@ def test_importing_tasks_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_signature_of_a_task_names_what_it_takes():
+    """Help and notebooks list the keywords of a task, with their defaults."""
+    parameters = inspect.signature(Task).parameters
+    assert list(parameters)[:4] == ["samples", "dataset", "solver", "scorers"]
+    assert parameters["epochs"].default == 1
+    assert parameters["solver"].default is inspect.Parameter.empty

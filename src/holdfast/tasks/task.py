@@ -22,7 +22,6 @@ from holdfast.tasks.scorers import Scorer, as_scorers
 from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.arguments import fit_arguments
 from holdfast.tasks.source.digest import source_digest
-from holdfast.tasks.source.origin import DIGEST_NAME
 from holdfast.tasks.trial import Solver
 
 
@@ -47,6 +46,13 @@ FORMER_KEYWORDS = {"solve": "solver", "score": "scorers"}
 """Keywords of earlier versions, which are still accepted, and the names they have now."""
 
 
+def _default_of(field: dataclasses.Field[Any]) -> Any:
+    """The default of a field, as a signature shows it."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, init=False)
 class Task:
     """What is asked and how it is judged; either samples or a dataset is given."""
@@ -55,8 +61,8 @@ class Task:
     dataset: DatasetSpec | None = None
     """Given as a path too."""
 
-    solver: Solver = dataclasses.field(metadata={DIGEST_NAME: "solve"})
-    scorers: tuple[Scorer, ...] = dataclasses.field(metadata={DIGEST_NAME: "score"})
+    solver: Solver
+    scorers: tuple[Scorer, ...]
     """Given as one scorer or several: scorers, functions, or names of built-in scorers."""
 
     name: str = ""
@@ -128,6 +134,15 @@ class Task:
         """What a trial's answer depends on, apart from the model: the messages asked with, or the solver's source."""
         own = self.solver.identity(sample, axes) if isinstance(self.solver, Generate) else {"source": self.source}
         return {**own, "system": self.system, "args": self.args}
+
+
+# For help() and notebooks: what is written by hand takes anything, and says nothing.
+Task.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=_default_of(field), annotation=field.type)
+        for field in dataclasses.fields(Task)
+    ]
+)
 
 
 class TaskFactory:

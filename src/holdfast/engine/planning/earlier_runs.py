@@ -1,7 +1,8 @@
 """Runs made before names changed: their configuration under the names of today, and digests by the rule they used.
 
 Everything that knows how an earlier version wrote a run is in this file. It can be deleted once no such run is
-resumed any more.
+resumed any more. The names that the code of such a run may still use are accepted where they are used: `Limits` in
+`holdfast`, `solve` and `score` in `tasks/task.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from holdfast.errors import NewerFormat
 from holdfast.run.core.records import TaskCode
 from holdfast.tasks import Task
 from holdfast.tasks.source.importing import MODULE_PREFIX
@@ -45,8 +47,19 @@ def _renamed_runner(block: Any) -> Any:
 
 
 def comparable_code(task: Task, saved: TaskCode | None) -> TaskCode:
-    """The code behind a task, by the rule that made the digests it is compared with."""
-    return code_of(task, _EARLIER if saved is not None and saved.rule == _EARLIER.rule else PRESENT)
+    """The code behind a task, by the rule that made the digests it is compared with.
+
+    Raises:
+        NewerFormat: a later version made them by a rule that this one does not know.
+    """
+    if saved is None:
+        return code_of(task)
+    if saved.rule not in _SPELLINGS:
+        raise NewerFormat(
+            f"The code of the task {task.name!r} was recorded by a newer version of Holdfast (rule {saved.rule}).",
+            hint="Resume the run with that version.",
+        )
+    return code_of(task, _SPELLINGS[saved.rule])
 
 
 class _EarlierSpelling(Spelling):
@@ -63,12 +76,19 @@ class _EarlierSpelling(Spelling):
     def value(self, value: Any, directories: Directories) -> str:  # noqa: ARG002 - places counted
         return _with_hashed_modules(repr(value))
 
+    def state(self, value: object) -> Any:
+        state = super().state(value)
+        return {_TASK_FIELDS.get(name, name): held for name, held in state.items()} if type(value) is Task else state
+
     def order(self, value: Any) -> str:
         return _DOTTED.sub(lambda found: _earlier_name(found[0]), _with_hashed_modules(repr(value)))
 
 
 _EARLIER = _EarlierSpelling()
+_SPELLINGS = {_EARLIER.rule: _EARLIER, PRESENT.rule: PRESENT}
 _RENAMED = {"TrialLimits": "Limits"}
+_TASK_FIELDS = {"solver": "solve", "scorers": "score"}
+_OWN_MODULE = re.compile(rf"\b{MODULE_PREFIX}\w+")
 _DOTTED = re.compile(r"\bholdfast(?:\.\w+)+")
 
 
@@ -87,13 +107,12 @@ def _earlier_name(dotted: str) -> str:
 
 def _with_hashed_modules(text: str) -> str:
     """The text with the names of a person's modules as they were."""
-    if MODULE_PREFIX not in text:
-        return text
-    for name, module in list(sys.modules.items()):
-        if name.startswith(MODULE_PREFIX) and name in text and (path := getattr(module, "__file__", None)):
-            hashed = hashlib.blake2b(bytes(Path(path)), digest_size=8).hexdigest()
-            text = text.replace(name, MODULE_PREFIX + hashed)
-    return text
+    return _OWN_MODULE.sub(lambda found: _hashed_module(found[0]), text) if MODULE_PREFIX in text else text
+
+
+def _hashed_module(name: str) -> str:
+    path = getattr(sys.modules.get(name), "__file__", None)
+    return name if path is None else MODULE_PREFIX + hashlib.blake2b(bytes(Path(path)), digest_size=8).hexdigest()
 
 
 _MODULES = {
@@ -132,5 +151,5 @@ _MODULES = {
     "tasks.template": "Placeholder Template",
     "tasks.trial": "Trial",
 }
-"""Where everything was that the code of a task could reach."""
+"""Where the public names were, and what they are made of."""
 _HOMES: Mapping[str, str] = {name: f"holdfast.{module}" for module, names in _MODULES.items() for name in names.split()}

@@ -20,7 +20,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorT
 from typing import Any
 
 from holdfast.digests import content_digest
-from holdfast.tasks.source.origin import class_file, imported_module, is_local, object_state
+from holdfast.tasks.source.origin import class_file, imported_module, is_local
 from holdfast.tasks.source.spelling import PRESENT, Directories, Spelling
 from holdfast.tasks.source.syntax import (
     Chain,
@@ -115,7 +115,7 @@ class _Reached:
             self.add(wrapped)
             return
         self._add_class(type(value))
-        self.add(object_state(value))
+        self.add(self._spelling.state(value))
 
     def _add_function(self, function: FunctionType) -> None:
         code = function.__code__

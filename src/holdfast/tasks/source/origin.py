@@ -17,9 +17,6 @@ from typing import Any
 import msgspec
 
 _PACKAGE = Path(sys.modules["holdfast"].__path__[0]).resolve()
-DIGEST_NAME = "holdfast digest name"
-"""In the metadata of a renamed field: the name it had, and keeps in digests, so that recorded ones stay valid."""
-
 _INSTALLED_PARTS = {"site-packages", "dist-packages"}
 
 
@@ -62,8 +59,7 @@ def object_state(value: object) -> Any:
     if isinstance(value, msgspec.Struct):
         return msgspec.structs.asdict(value)
     if dataclasses.is_dataclass(value):
-        fields = dataclasses.fields(value)
-        return {field.metadata.get(DIGEST_NAME, field.name): getattr(value, field.name) for field in fields}
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return dict(vars(value)) if callable(value) and hasattr(value, "__dict__") else None
 
 

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from holdfast.tasks.source.importing import unnumbered
-from holdfast.tasks.source.origin import versioned_name
+from holdfast.tasks.source.origin import object_state, versioned_name
 
 _OWN = "holdfast"
 
@@ -39,6 +39,10 @@ class Spelling:
         if isinstance(value, Path):
             return f"{type(value).__name__}({directories.relative(str(value))!r})"
         return repr(value)
+
+    def state(self, value: object) -> Any:
+        """What an object holds, where that determines what it does."""
+        return object_state(value)
 
     def order(self, value: Any) -> str:
         """What the members of a set, and the keys of a map, are sorted by."""
