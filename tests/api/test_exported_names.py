@@ -12,6 +12,7 @@ import pytest
 
 import holdfast
 import holdfast.providers
+import holdfast.testing
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
@@ -25,12 +26,13 @@ def test_the_exported_names_are_exactly_the_documented_ones():
     assert len(set(sections)) == len(sections)
 
 
-def test_the_names_for_providers_are_exactly_the_documented_ones():
-    """Each name in `holdfast.providers` stands in its table in docs/api.md, and no other name does."""
-    table = DOCUMENTED.partition("The names in `holdfast.providers`:\n")[2].partition("\n## ")[0]
+@pytest.mark.parametrize("module", [holdfast.providers, holdfast.testing])
+def test_the_names_of_a_public_module_are_exactly_the_documented_ones(module):
+    """Each name stands in the module's table in docs/api.md, and no other name does."""
+    table = DOCUMENTED.partition(f"The names in `{module.__name__}`:\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
     names = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
-    assert sorted(names) == sorted(holdfast.providers.__all__)
+    assert sorted(names) == sorted(module.__all__)
 
 
 def test_the_names_for_providers_are_there_and_are_the_same_as_elsewhere():

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from workspaces import begin_session_like, leave_results, planned_run, workspace_eval
 
-from holdfast.engine.opening.rebuilt_session import EvalPlanner
+from holdfast.engine.opening.repair_planner import RepairPlanner
 from holdfast.run import RunReader, verify_run
 from holdfast.run.clean.clean_steps import clean_steps
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, StepRecord
@@ -49,7 +49,7 @@ def verify_deep(root):
 
 
 def repair(root):
-    assert repair_run(root, EvalPlanner()).ok
+    assert repair_run(root, RepairPlanner()).ok
 
 
 def peak_of(work, root):

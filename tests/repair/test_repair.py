@@ -20,7 +20,7 @@ from workspaces import (
 )
 
 from durable import begin_session, data_pieces, segment_paths, snapshot
-from holdfast.engine.opening.rebuilt_session import EvalPlanner
+from holdfast.engine.opening.repair_planner import RepairPlanner
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.core import result_file
 from holdfast.run.core.records import Failure, Status
@@ -167,7 +167,7 @@ def test_recovery_14_many_results_are_recorded_with_few_syncs_and_one_look_at_ea
     syncs, looks = CountingFileSystem(RealFileSystem(), []), []
     read = result_file._read_regular_file
     monkeypatch.setattr(result_file, "_read_regular_file", lambda path: looks.append(path) or read(path))
-    result = repair_run(root, EvalPlanner(), syncs)
+    result = repair_run(root, RepairPlanner(), syncs)
     assert (result.sound, result.difference) == (10_000, 10_000)
     print(len(looks), syncs.counts)
     # One more, to see whether there is any.
@@ -353,7 +353,7 @@ def test_recovery_18_nothing_is_replaced_where_the_backup_cannot_be_written(smal
     (root / "config.yaml").write_bytes(b"first: [\n")
     fs = FaultyFileSystem(RealFileSystem(), [InjectedFault("write", 1, errno.ENOSPC, "backup-1")])
     with pytest.raises(StorageFailure, match=r"could not be repaired: .*No space left"):
-        repair_run(root, EvalPlanner(), fs)
+        repair_run(root, RepairPlanner(), fs)
     assert (root / "config.yaml").read_bytes() == b"first: [\n"
 
 
@@ -404,7 +404,7 @@ def test_a_run_that_another_session_worked_on_meanwhile_is_not_written_to(small,
     """What was found may be true no longer; nothing is recorded."""
     root, ends = small
     leave_results(root, ends)
-    planner = EvalPlanner()
+    planner = RepairPlanner()
     grid = planner.grid
 
     def meanwhile(reader):
@@ -417,4 +417,4 @@ def test_a_run_that_another_session_worked_on_meanwhile_is_not_written_to(small,
     with pytest.raises(RunHeld, match="Another session has worked on"):
         repair_run(root, planner)
     assert [trial.trial for trial in ends_on_record(root)] == [ends[0].trial]
-    assert repair_run(root, EvalPlanner()).after == 6
+    assert repair_run(root, RepairPlanner()).after == 6

@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.terminal_text import printable
-from holdfast.engine.opening.rebuilt_session import EvalPlanner
+from holdfast.engine.opening.repair_planner import RepairPlanner
 from holdfast.run.locate import find_local_run
 from holdfast.run.repair.repair import RepairReport, repair_run
 from holdfast.run.repair.result_file_comparison import TrialGroup
@@ -23,7 +23,7 @@ def command(run: str, *, as_json: bool) -> int:
     """Write config.yaml and the index of RUN again where they are damaged, and record what result files tell of trials
     that the journal has lost. What is replaced is kept in backup-<n>. Exits 1 if something needs a look.
     """
-    repair = repair_run(find_local_run(run, "repaired"), EvalPlanner())
+    repair = repair_run(find_local_run(run, "repaired"), RepairPlanner())
     if as_json:
         print_json(repair)
     else:

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from holdfast.cli.resume import resume_if_incomplete
 from holdfast.cli.session.execute import execute_session
+from holdfast.cli.session.resume_run import resume_if_incomplete
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.opening.new_run import StartedSession, default_root, plan_entries, start_run

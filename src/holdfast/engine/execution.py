@@ -20,7 +20,7 @@ from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.progress import Progress
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.scheduling.admission import AdmissionGate
+from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.clock import Clock, RealClock
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits
 from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
@@ -79,7 +79,7 @@ class Execution:
         lag = session.uploader.lag_text if session.uploader is not None else str
         self.progress = Progress(self._clock, prepared.planned, self._finished_before(), self._counts, lag=lag)
         session.publish_finished(lambda: self.progress.done)
-        self._gate = AdmissionGate(session.is_held)
+        self._admission = Admission(session.is_held)
         self._limits = EvalLimits(prepared.spec)
         self._scheduler: Scheduler[PlannedTrial] = Scheduler(self._limits.run)
         self._interrupt = Interrupt(self._drain, self._scheduler.cancel, self._note_signal)
@@ -97,9 +97,15 @@ class Execution:
         environment = TrialEnvironment(
             session=self._session,
             caller=Caller(
-                self._clock, self._gate, self._counts, rng, self._scheduler.slots, self._disable, self._report_retry
+                self._clock,
+                self._admission,
+                self._counts,
+                rng,
+                self._scheduler.slots,
+                self._disable,
+                self._report_retry,
             ),
-            gate=self._gate,
+            admission=self._admission,
             counts=self._counts,
             clock=self._clock,
             on_idle=self._check_idle,
@@ -166,7 +172,7 @@ class Execution:
 
     async def _end_cancelled(self) -> None:
         """As Ctrl-C does it to asyncio.run: what is running remains to be done."""
-        self._gate.close()
+        self._admission.close()
         await self._scheduler.end()
         self._interrupt.exit_code = self._interrupt.exit_code or INTERRUPTED
         self._end(None)
@@ -196,7 +202,7 @@ class Execution:
 
     def _note_signal(self) -> None:
         """The very moment a signal arrives; the loop may be in the middle of anything."""
-        self._gate.close()
+        self._admission.close()
         self._runner.note_signal()
 
     def _drain(self, name: str) -> None:
@@ -205,7 +211,7 @@ class Execution:
 
     def _let_finish(self) -> None:
         """Starts nothing more, and gives calls in flight a while to finish."""
-        self._gate.close()
+        self._admission.close()
         self._scheduler.stop()
         asyncio.get_running_loop().call_later(self._prepared.spec.runner.grace_period, self._scheduler.cancel)
         for trial in self._runner.running:
@@ -213,7 +219,7 @@ class Execution:
 
     def _check_idle(self, activity: TrialActivity) -> None:
         """Once the session is about to end, a trial that only waits gives its slots to those that can finish."""
-        if self._gate.is_closed:
+        if self._admission.is_closed:
             asyncio.get_running_loop().call_soon(self._cancel_if_idle, activity)
 
     def _cancel_if_idle(self, activity: TrialActivity) -> None:

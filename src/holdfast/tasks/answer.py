@@ -28,28 +28,28 @@ class Answer(msgspec.Struct, frozen=True):
     value: Any = None
 
 
-def as_answer(result: object, solver: str = "The solver") -> Answer:
+def as_answer(result: object) -> Answer:
     """The answer in what a solver returned: an answer, a reply of a model, or plain text.
 
     Raises:
         InvalidAnswer: it is none of these, or holds what cannot be recorded.
     """
     if isinstance(result, Reply):
-        return _checked_answer(Answer(result.text), solver)
+        return _checked_answer(Answer(result.text))
     if isinstance(result, str):
-        return _checked_answer(Answer(str(result)), solver)
+        return _checked_answer(Answer(str(result)))
     if isinstance(result, Answer):
-        return _checked_answer(result, solver)
+        return _checked_answer(result)
     raise InvalidAnswer(
-        f"{solver} returned {type(result).__name__}.",
+        f"The solver returned {type(result).__name__}.",
         hint="It has to return an Answer, a Reply or a text.",
     )
 
 
-def _checked_answer(answer: Answer, solver: str) -> Answer:
+def _checked_answer(answer: Answer) -> Answer:
     if not isinstance(answer.text, str):
         raise InvalidAnswer(
-            f"{solver} returned an answer whose text is {type(answer.text).__name__}.",
+            f"The solver returned an answer whose text is {type(answer.text).__name__}.",
             hint="Give text as a str, and anything else as value.",
         )
     try:
@@ -57,4 +57,4 @@ def _checked_answer(answer: Answer, solver: str) -> Answer:
             recorded(answer.text)
         return answer if answer.value is None else Answer(answer.text, recorded(answer.value))
     except Unrecordable as error:
-        raise InvalidAnswer(f"{solver} returned an answer that {error}.", hint=RECORDABLE) from None
+        raise InvalidAnswer(f"The solver returned an answer that {error}.", hint=RECORDABLE) from None

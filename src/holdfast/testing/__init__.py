@@ -8,7 +8,7 @@ Both wrap another FileSystem, usually a `RealFileSystem` below a temporary direc
 that runs an evaluation imports it.
 """
 
-from holdfast.storage.filesystem import RealFileSystem
+from holdfast.storage.filesystem import FileSystem, RealFileSystem
 from holdfast.testing.faulty_filesystem import FILESYSTEM_OPERATIONS, FaultyFileSystem, InjectedFault
 from holdfast.testing.power_loss import (
     CrashState,
@@ -27,6 +27,7 @@ __all__ = [
     "DirectoryNode",
     "FaultyFileSystem",
     "FileNode",
+    "FileSystem",
     "InjectedFault",
     "RealFileSystem",
     "RecordingFileSystem",

@@ -1,4 +1,4 @@
-"""Calling a model until it answers: slots, rate limits, retries, and the gate that an interrupt closes.
+"""Calling a model until it answers: slots, rate limits, retries, and the admission that an interrupt closes.
 
 A rate limit (429) is waited out and never counts against anything. A passing failure is retried with growing, jittered
 pauses, for as long as the deadline allows: a model that has answered no call for that long is tried once more by each
@@ -17,7 +17,7 @@ from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.model_calls.rate_limit import Reservation
 from holdfast.engine.model_calls.served_model import UnexpectedModel
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.scheduling.admission import AdmissionGate
+from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.errors import RunHeld
@@ -73,14 +73,14 @@ class Caller:
     def __init__(
         self,
         clock: Clock,
-        gate: AdmissionGate,
+        admission: Admission,
         counts: CallCounts,
         rng: random.Random,
         slots: SlotPool,
         on_refused: Callable[[OpenModel], None] = lambda _: None,
         on_retry: Callable[[OpenModel, str], None] = lambda _model, _why: None,
     ) -> None:
-        self._clock, self._gate, self._counts, self._rng = clock, gate, counts, rng
+        self._clock, self._admission, self._counts, self._rng = clock, admission, counts, rng
         self._slots, self._on_refused, self._on_retry = slots, on_refused, on_retry
 
     async def call(
@@ -131,14 +131,14 @@ class Caller:
         self, model: OpenModel, request: Request, activity: TrialActivity, grant: SlotGrant
     ) -> Reservation | None:
         """Returns with the model's slot held, when one more request may be sent."""
-        if model.limit.maximum is None and model.rate_limiter.is_unlimited and self._gate.is_open:
+        if model.limit.maximum is None and model.rate_limiter.is_unlimited and self._admission.is_open:
             return None
         with activity.waiting():
             if model.limit.maximum is not None and not grant.hand_over(model.limit):
                 await self._slots.acquire((model.limit,))
             try:
                 reservation = None if model.rate_limiter.is_unlimited else await model.rate_limiter.reserve(request)
-                await self._gate.wait_until_open(activity)
+                await self._admission.wait_until_open(activity)
             except (asyncio.CancelledError, RunHeld):
                 self._release_slot(model)
                 raise

@@ -1,4 +1,4 @@
-"""Admission: whether new work may start. An interrupt closes the gate; a lease in doubt makes everyone wait."""
+"""Admission: whether new work may start. An interrupt closes it; a lease in doubt makes everyone wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.engine.scheduling.activity import TrialActivity
 _LEASE_SECONDS = 0.2
 
 
-class AdmissionGate:
+class Admission:
     """Open while the session works; once it is closed, nobody who comes to it continues."""
 
     def __init__(self, is_held: Callable[[], bool] = lambda: True) -> None:
@@ -31,7 +31,7 @@ class AdmissionGate:
         return not self.is_closed and self._is_held()
 
     async def wait_until_open(self, activity: TrialActivity) -> None:
-        """Returns at once while the gate is open; never once it is closed: the session is about to end.
+        """Returns at once while it is open; never once it is closed: the session is about to end.
 
         While the run's lease is not held, it waits for the lease to be renewed.
 

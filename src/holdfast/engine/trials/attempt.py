@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TimeLimit
@@ -12,7 +11,7 @@ from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.run.core.records import AnswerRecord, NoteRecord, ScoreRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, Failure, NoteRecord, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.tasks.answer import Answer, as_answer
 from holdfast.tasks.score import as_score
 from holdfast.tasks.scorers import Scorer
@@ -31,7 +30,7 @@ class Attempt:
     ) -> None:
         self._environment, self._planned, self._state, self._trial = environment, planned, state, trial
         self._awaited = awaited
-        self._session, self._gate, self._clock = environment.session, environment.gate, environment.clock
+        self._session, self._admission, self._clock = environment.session, environment.admission, environment.clock
         self._at, self._began = self._clock.wall(), self._clock.monotonic()
         self.answer, self.scores = state.answer, state.scores
 
@@ -43,7 +42,7 @@ class Attempt:
                 # Also where the solver has caught the error and continued.
                 return self._end_record(Status.LIMITED, limit=self._trial.limit)
             if not isinstance(outcome.value, AnswerRecord):
-                await self._gate.block_if_interrupted(self._trial.activity)
+                await self._admission.block_if_interrupted(self._trial.activity)
                 return self._failed_end(outcome)
             self.answer = outcome.value
         return await self._score(grant, self.answer)
@@ -58,7 +57,7 @@ class Attempt:
         """The solver's answer, handed to the journal."""
         found = await self._solve()
         self._trial.check_answered()
-        await self._gate.block_if_interrupted(self._trial.activity)
+        await self._admission.block_if_interrupted(self._trial.activity)
         answer = AnswerRecord(trial=self._planned.key, attempt=self._state.attempt, text=found.text, value=found.value)
         # Where a scorer may take long or cost money, the answer is durable before it begins.
         if self._awaited:
@@ -88,7 +87,7 @@ class Attempt:
                 continue
             outcome = await guard(self._score_and_record(scorer, given))
             if not isinstance(outcome.value, ScoreRecord) or outcome.value.value is None:
-                await self._gate.block_if_interrupted(self._trial.activity)
+                await self._admission.block_if_interrupted(self._trial.activity)
                 return self._failed_end(outcome, stage="score")
             self.scores = {**self.scores, scorer.name: outcome.value}
             scores[scorer.name] = outcome.value.value
@@ -98,35 +97,32 @@ class Attempt:
         """A scorer's score, handed to the journal."""
         activity = self._trial.activity
         if scorer.name in self._awaited:
-            await self._gate.wait_until_open(activity)
+            await self._admission.wait_until_open(activity)
         with activity.running_code():
             result = scorer(answer, self._trial.sample)
             if inspect.isawaitable(result):
                 result = await result
-        await self._gate.block_if_interrupted(activity)
-        score = as_score(result, scorer.name)
+        await self._admission.block_if_interrupted(activity)
+        score, planned = as_score(result, scorer.name), self._planned
+        # A score whose trial ended in an earlier session says itself where it belongs.
+        is_late = planned.scores_only
         record = ScoreRecord(
-            trial=self._planned.key,
+            trial=planned.key,
             attempt=self._state.attempt,
             scorer=scorer.name,
             value=float(score.value),
             answer=score.answer,
             explanation=score.explanation,
             metadata=score.metadata,
-            **self._place_of_late_score(),
+            task=planned.task.name if is_late else "",
+            model=planned.model if is_late else "",
+            axes=dict(planned.axes) if is_late else {},
         )
-        if self._planned.scores_only:
+        if is_late:
             await self._session.keep(record)
         else:
             self._session.put(record)
         return record
-
-    def _place_of_late_score(self) -> dict[str, Any]:
-        """Where a score belongs whose trial ended in an earlier session."""
-        planned = self._planned
-        if not planned.scores_only:
-            return {}
-        return {"task": planned.task.name, "model": planned.model, "axes": dict(planned.axes)}
 
     def _failed_end(self, outcome: Outcome, stage: str = "solve") -> TrialRecord:
         status = Status.FAILED
@@ -144,7 +140,15 @@ class Attempt:
             text = f"{replies} steps on record were not asked for again: the solver asked for something else."
             self._session.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
-    def _end_record(self, status: Status, **fields: object) -> TrialRecord:
+    def _end_record(
+        self,
+        status: Status,
+        *,
+        scores: dict[str, float] | None = None,
+        limit: str = "",
+        stage: str = "",
+        error: Failure | None = None,
+    ) -> TrialRecord:
         planned, trial = self._planned, self._trial
         unused = trial.finish()
         if status is not Status.UNFINISHED:
@@ -165,5 +169,8 @@ class Attempt:
             tries=trial.tries,
             at=self._at,
             seconds=self._clock.monotonic() - self._began,
-            **fields,  # type: ignore[arg-type]
+            scores=scores or {},
+            limit=limit,
+            stage=stage,
+            error=error,
         )

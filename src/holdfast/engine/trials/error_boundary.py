@@ -59,11 +59,6 @@ class Outcome:
     def is_blocked(self) -> bool:
         return isinstance(_innermost(self.error), Blocked)
 
-    @property
-    def limit(self) -> str:
-        error = _innermost(self.error)
-        return error.limit if isinstance(error, LimitReached) else ""
-
     def failure(self) -> Failure:
         """The error as it is recorded."""
         error = _innermost(self.error) or RuntimeError("unknown")

@@ -234,7 +234,7 @@ class RunningTrial:
         """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it."""
         if isinstance(error, PassingError | ModelClosed):
             self._unanswered[request_in_key(call.step)] = error
-        if not was_sent or (isinstance(error, asyncio.CancelledError) and self._environment.gate.is_closed):
+        if not was_sent or (isinstance(error, asyncio.CancelledError) and self._environment.admission.is_closed):
             return
         usage: Usage | None = getattr(error, "usage", None)
         cost = self._model.cost_of(usage)
@@ -316,15 +316,15 @@ class RunningTrial:
     async def _run_step(
         self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...], asked: list[Any]
     ) -> StepRecord:
-        clock, gate = self._environment.clock, self._environment.gate
+        clock, admission = self._environment.clock, self._environment.admission
         at, began = clock.wall(), clock.monotonic()
-        await gate.wait_until_open(self.activity)
+        await admission.wait_until_open(self.activity)
         with self.activity.running_code():
             plain = not inspect.iscoroutinefunction(function)
             outcome = await (guard_in_thread(function, *args) if plain else guard(function(*args)))
             if inspect.isawaitable(outcome.value):
                 outcome = await guard(outcome.value)
-        await gate.block_if_interrupted(self.activity)
+        await admission.block_if_interrupted(self.activity)
         step = StepRecord(
             trial=self.key,
             attempt=self.attempt,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.scheduling.admission import AdmissionGate
+from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.concurrency_limits import Limit
 from holdfast.engine.trials.reuse import ReusableReplies
@@ -20,7 +20,7 @@ class TrialEnvironment:
 
     session: RunSession
     caller: Caller
-    gate: AdmissionGate
+    admission: Admission
     counts: CallCounts
     clock: Clock
     on_idle: Callable[[TrialActivity], None]

@@ -93,7 +93,7 @@ def _has_samples(path: Path, task: Task, samples: set[str]) -> bool:
         return False
 
 
-class EvalPlanner:
+class RepairPlanner:
     """Answers what a repair asks about evals."""
 
     def __init__(self) -> None:
