@@ -154,3 +154,10 @@ def test_text_without_a_secret_is_the_same_object():
     secrets.remember("LONG", "abcdefghijkl-mnop")
     text = "an ordinary reply"
     assert secrets.redact(text) is text
+
+
+def test_a_hint_that_repeats_the_key_is_redacted():
+    """Every text of an error is looked through, whoever wrote it."""
+    known_secrets.remember("HINT_KEY", "sk-hint-0123456789")
+    error = Rejected("refused", status=401, hint="the key sk-hint-0123456789 is bad")
+    assert error.hint == "the key [HINT_KEY] is bad" and "sk-hint" not in str(error)

@@ -127,6 +127,29 @@ def test_a_broken_plug_in_is_named_and_harms_nobody(plug_in, source, target, rea
         open_provider(ModelSpec(provider="broken", model="x"))
 
 
+KEY = "sk-plug-in-0123456789"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return None", "returned NoneType. It has to return an object with `send` and `close`"),
+        ("raise RuntimeError('no ' + key)", "cannot be opened: RuntimeError: no [PLUG_KEY]"),
+        ("raise SystemExit(3)", "cannot be opened: SystemExit: 3"),
+        ("raise ConfigurationError('bad ' + key, hint='change ' + key)", "bad [PLUG_KEY] change [PLUG_KEY]"),
+    ],
+)
+def test_an_opener_that_fails_is_one_sentence_without_the_key(plug_in, monkeypatch, body, said):
+    """Whatever an opener raises or returns is a refusal, and no known key is in it."""
+    monkeypatch.setenv("PLUG_KEY", KEY)
+    source = "from holdfast import ConfigurationError\nfrom holdfast.providers import read_key\n"
+    source += f"def x(spec):\n    key = read_key('odd', 'PLUG_KEY')\n    {body}\n"
+    plug_in("odd_plug", source, odd="odd_plug:x")
+    with pytest.raises(ConfigurationError) as refused:
+        open_provider(ModelSpec(provider="odd", model="x"))
+    assert said in str(refused.value) and KEY not in str(refused.value)
+
+
 def test_a_plug_in_cannot_take_a_built_ins_name(plug_in):
     """The name scripted stays ours, whoever else claims the name."""
     plug_in("parrot_plug", SOUND, scripted="parrot_plug:open_parrot")

@@ -11,21 +11,23 @@ import importlib.metadata
 import inspect
 import os
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.models.errors import excerpt
 from holdfast.models.local.weights import missing_installs
 from holdfast.models.openai.presets import PRESETS, Preset
 from holdfast.models.provider import Opener, Provider
+from holdfast.models.redaction import redact
 from holdfast.spec import ModelSpec
 from holdfast.suggestions import suggest_or_list
 
 GROUP = "holdfast.providers"
 BUILT_IN = {
-    **dict.fromkeys(PRESETS, "holdfast.models.openai.presets:open_preset"),
+    **dict.fromkeys(PRESETS, "holdfast.models.openai.provider:open_preset"),
     "openai": "holdfast.models.openai.provider:open_openai",
     "local": "holdfast.models.local.provider:open_local",
     "scripted": "holdfast.models.scripted.provider:open_scripted",
@@ -54,7 +56,7 @@ def open_provider(spec: ModelSpec) -> Provider:
     if len(found[name]) > 1:
         rivals = ", ".join(point.value for point in found[name])
         raise ConfigurationError(f"Provider {name!r} is offered by {rivals}.", hint="Uninstall all but one.")
-    return load_opener(found[name][0])(spec)
+    return _open_plug_in(found[name][0], spec)
 
 
 def plug_ins() -> dict[str, list[importlib.metadata.EntryPoint]]:
@@ -66,16 +68,35 @@ def plug_ins() -> dict[str, list[importlib.metadata.EntryPoint]]:
     return found
 
 
-def load_opener(point: importlib.metadata.EntryPoint) -> Opener:
-    """The opener behind an entry point; a ConfigurationError names a plug-in that cannot be loaded."""
-    # In a thread of its own whatever a plug-in raises, SystemExit included, comes back as a value.
+def _open_plug_in(point: importlib.metadata.EntryPoint, spec: ModelSpec) -> Provider:
+    opened = _of_plug_in(point, "opened", load_opener(point), spec)
+    if not callable(getattr(opened, "send", None)) or not callable(getattr(opened, "close", None)):
+        raise ConfigurationError(
+            f"The plug-in provider {point.name!r} ({point.value}) returned {type(opened).__name__}.",
+            hint="It has to return an object with `send` and `close`.",
+        )
+    return cast("Provider", opened)
+
+
+def _of_plug_in(
+    point: importlib.metadata.EntryPoint, done: str, function: Callable[..., object], *args: object
+) -> object:
+    """What a function of a plug-in returns; whatever it raises is one sentence, without a known secret."""
+    # In a thread of its own whatever it raises, SystemExit included, comes back as a value.
     with ThreadPoolExecutor(1, thread_name_prefix="plug-in") as thread:
-        loading = thread.submit(point.load)
-        error = loading.exception()
+        outcome = thread.submit(function, *args)
+        error = outcome.exception()
+    if isinstance(error, HoldfastError):
+        raise ConfigurationError(redact(error.message), hint=redact(error.hint)) from None
     if error is not None:
         reason = excerpt(f"{type(error).__name__}: {error}", 200)
-        raise ConfigurationError(f"The plug-in provider {point.name!r} ({point.value}) cannot be loaded: {reason}.")
-    opener = loading.result()
+        raise ConfigurationError(f"The plug-in provider {point.name!r} ({point.value}) cannot be {done}: {reason}.")
+    return outcome.result()
+
+
+def load_opener(point: importlib.metadata.EntryPoint) -> Opener:
+    """The opener behind an entry point; a ConfigurationError names a plug-in that cannot be loaded."""
+    opener = _of_plug_in(point, "loaded", point.load)
     if not callable(opener):
         raise ConfigurationError(f"The plug-in provider {point.name!r} ({point.value}) is not a function.")
     return cast("Opener", opener)

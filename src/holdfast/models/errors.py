@@ -29,7 +29,7 @@ class ModelError(HoldfastError):
     kind = "model"
 
     def __init__(self, message: str, *, status: int | None = None, detail: str = "", hint: str = "") -> None:
-        super().__init__(known_secrets.redact(message), hint=hint)
+        super().__init__(known_secrets.redact(message), hint=known_secrets.redact(hint))
         self.status = status
         self.detail = excerpt(detail)
 

@@ -18,7 +18,7 @@ from holdfast.tasks.scorers import Scorer
 
 
 class Attempt:
-    """One try of a trial; `awaited` are the scorers that may take long or cost money."""
+    """Solving a trial, then scoring it, once; `awaited` are the scorers that may take long or cost money."""
 
     def __init__(
         self,

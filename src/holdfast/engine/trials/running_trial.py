@@ -52,7 +52,7 @@ _to_builtins = msgspec.to_builtins
 
 
 class RunningTrial:
-    """One attempt at one trial, while it runs."""
+    """What a solver holds of the attempt it is carrying out: calls, steps, and what they have used."""
 
     def __init__(
         self,

@@ -1,18 +1,11 @@
 """Services that speak the OpenAI chat protocol, by name: address, variable of the key, quirks.
 
-A preset is data; `open_preset` hands it to the openai provider. Anything a model states itself comes first.
+A preset is data; `open_preset` in `provider.py` makes a provider of it. Anything a model states itself comes first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
-
-from holdfast.spec import ModelSpec
-
-if TYPE_CHECKING:
-    from holdfast.models.provider import Provider
 
 
 class Preset(msgspec.Struct, frozen=True):
@@ -57,10 +50,3 @@ PRESETS = {
     "together": Preset("Together AI", base_url="https://api.together.xyz/v1", api_key_env="TOGETHER_API_KEY"),
     "vllm": Preset("A vLLM server", base_url="http://127.0.0.1:8000/v1"),
 }
-
-
-def open_preset(spec: ModelSpec) -> Provider:
-    """The openai provider, set up for the service that `spec.provider` names."""
-    from holdfast.models.openai.provider import open_with_preset  # noqa: PLC0415 - brings aiohttp with it
-
-    return open_with_preset(spec, PRESETS[spec.provider])

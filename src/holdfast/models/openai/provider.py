@@ -106,6 +106,11 @@ def open_openai(spec: ModelSpec) -> OpenAIProvider:
     return open_with_preset(spec, PRESETS["openai"])
 
 
+def open_preset(spec: ModelSpec) -> OpenAIProvider:
+    """The provider, set up for the service that `spec.provider` names."""
+    return open_with_preset(spec, PRESETS[spec.provider])
+
+
 def open_with_preset(spec: ModelSpec, preset: Preset) -> OpenAIProvider:
     """A provider for a named service; a ConfigurationError where something it needs is missing."""
     options = read_options(f"Model {spec.provider}/{spec.model}", spec.args, OpenAIOptions)

@@ -13,7 +13,7 @@ from holdfast.spec.schema.field_types import Count, GraceSeconds, Retries, Secon
 
 
 class StageLimits(Block, frozen=True):
-    """How many trials may be in a stage at once; an absent one is bounded by the levels above."""
+    """How many trials may be in a stage at once; an absent one is bounded by the limits above."""
 
     solve: Annotated[Count | None, Drift.THROUGHPUT] = None
     score: Annotated[Count | None, Drift.THROUGHPUT] = None
