@@ -13,7 +13,7 @@ from holdfast.tasks.solver import generate
 from holdfast.tasks.source.digest import source_digest, source_files
 from holdfast.tasks.task import Task, TaskFactory, task
 from holdfast.tasks.task_reference import load_use
-from holdfast.tasks.trial import Solver, Trial
+from holdfast.tasks.trial_interface import Solver, Trial
 
 __all__ = [
     "Answer",

@@ -19,7 +19,7 @@ from holdfast.tasks.choices import lettered, prompt_fields
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.template import Template
-from holdfast.tasks.trial import Trial
+from holdfast.tasks.trial_interface import Trial
 
 AXIS = "prompt"
 REVISION = 1

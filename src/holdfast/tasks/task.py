@@ -22,7 +22,7 @@ from holdfast.tasks.scorers import Scorer, as_scorers
 from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.arguments import fit_arguments
 from holdfast.tasks.source.digest import source_digest
-from holdfast.tasks.trial import Solver
+from holdfast.tasks.trial_interface import Solver
 
 
 class TaskOptions(TypedDict, total=False):

@@ -46,7 +46,7 @@ from holdfast.spec import Generation
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.solver import check_generation
-from holdfast.tasks.trial import Prompt
+from holdfast.tasks.trial_interface import Prompt
 
 _to_builtins = msgspec.to_builtins
 
