@@ -386,6 +386,15 @@ def test_the_index_asks_for_one_key_without_reading_others(run):
     third.abandon()
 
 
+def test_rows_that_nobody_reads_on_end_quietly_after_their_index(run):
+    """A signal may leave a reader half-way; what is collected after the index was closed has nothing to say."""
+    reader = RunReader(run)
+    rows = reader.index.rows("trial")
+    next(rows)
+    reader.close()
+    rows.close()
+
+
 def test_a_segment_whose_bytes_cannot_be_read_is_damage_and_is_read_again_when_they_can(tmp_path, no_cache):
     """An unreadable sector costs the frames in it, for as long as it cannot be read."""
     root = finished_run(tmp_path / "run", "t1", "t2")

@@ -87,7 +87,9 @@ class IndexDatabase:
             StorageFailure: the file was spoilt since it was opened; whoever opens it next builds it anew.
         """
         try:
-            yield from self.connection.execute(query, tuple(values))
+            # Not `yield from`: that closes the cursor with the generator, also where the database is closed already.
+            for row in self.connection.execute(query, tuple(values)):  # noqa: UP028 - as above
+                yield row
         except sqlite3.DatabaseError as error:
             raise StorageFailure(
                 f"The index {self.path or 'in a temporary file'} broke while it was in use: {error}.",
