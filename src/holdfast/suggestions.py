@@ -11,11 +11,17 @@ from collections.abc import Iterable
 LISTED = 20
 
 
-def did_you_mean(name: str, valid: Iterable[str]) -> str:
-    """A question that names the nearest, whatever its case; the empty string where none is near."""
+def nearest_name(name: str, valid: Iterable[str]) -> str | None:
+    """The valid name nearest to a mistyped one, whatever its case; None where none is near."""
     candidates = {candidate.casefold(): candidate for candidate in valid}
     found = _nearest(name.casefold()[:100], candidates, cutoff=0.5)
-    return f"Did you mean {candidates[found]!r}?" if found is not None else ""
+    return None if found is None else candidates[found]
+
+
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    """A question that names the nearest, whatever its case; the empty string where none is near."""
+    found = nearest_name(name, valid)
+    return f"Did you mean {found!r}?" if found is not None else ""
 
 
 def suggest_or_list(name: str, valid: Iterable[str]) -> str:

@@ -1,0 +1,1 @@
+"""The expressions that select trials, as in `--where` and `--redo`."""
