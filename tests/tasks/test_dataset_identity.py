@@ -208,3 +208,22 @@ def test_memory_grows_by_about_fifty_bytes_a_sample(tmp_path, with_ids):
     # The opened rows hold another eight bytes each.
     assert kept / count < 48
     assert peak / count < 72
+
+
+def test_every_sample_is_found_by_its_key(tmp_path):
+    """Also where keys repeat, and after samples were left out; a key that is not there has no position."""
+    rows = [*questions(40), *questions(20), {"id": "a~2", "input": "x"}, {"id": "a", "input": "y"}]
+    dataset = open_dataset(write_jsonl(tmp_path / "a.jsonl", rows), [Operation(shuffle=Shuffle(seed=1))])
+    assert list(map(dataset.position, dataset.keys())) == list(range(len(rows)))
+    assert [dataset.position(key) for key in ("a~2", "b", "")] == [None] * 3
+    kept = [dataset.key(5), dataset.key(3)]
+    dataset.keep_only(kept)
+    assert [dataset.position(key) for key in [*kept, "a"]] == [1, 0, None]
+
+
+def test_keys_that_begin_alike_are_told_apart(tmp_path, monkeypatch):
+    """The table has a part of each digest only; what is found is compared with the key itself."""
+    monkeypatch.setattr("holdfast.tasks.datasets.dataset.packed_digest", lambda _: bytes(16))
+    dataset = open_dataset(write_jsonl(tmp_path / "a.jsonl", questions(5)))
+    assert list(map(dataset.position, dataset.keys())) == list(range(5))
+    assert dataset.position("other") is None

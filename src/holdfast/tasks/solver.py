@@ -54,6 +54,13 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         text = self._example_text() + self._prompt_text(template, sample, place)
         return as_messages((*self._example_turns(), Message("user", text)), system)
 
+    def question(self, sample: Sample, axes: Mapping[str, str]) -> Any:
+        """What is asked about a sample in a variant of the prompt, without system text and examples."""
+        template = self._variant(axes)
+        if isinstance(sample.input, list):
+            return list(_continued(sample.input, template, "the sample"))
+        return self._prompt_text(template, sample, "the sample")
+
     def identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
         """What a trial's answer depends on here: what is asked, and how."""
         messages = msgspec.to_builtins(self.messages(sample, axes))

@@ -119,6 +119,13 @@ class Task:
         operations = self.dataset.operations if self.dataset is not None else []
         return Dataset(rows, self.columns, operations, self.limit if limit is None else limit, self.shuffle_choices)
 
+    def bind_all(self, rows: Rows) -> Dataset:
+        """Every sample that can be chosen from the rows, under the key that it is chosen with."""
+        operations = self.dataset.operations if self.dataset is not None else []
+        # Of all operations only these give keys.
+        repeats = [operation for operation in operations if operation.repeat]
+        return Dataset(rows, self.columns, repeats, None, self.shuffle_choices)
+
     def check(self, dataset: Dataset) -> None:
         """Raise at the first sample that cannot be asked or judged, before anything is asked."""
         for position, sample in enumerate(dataset):

@@ -32,11 +32,16 @@ def code_of(task: Task, spelling: Spelling = PRESENT) -> TaskCode:
         rule=spelling.rule,
         scorers={scorer.name: json_digest(_scorer_identity(scorer, spelling)) for scorer in task.scorers},
         files=sorted(files or _task_file(task)),
-        settings={name: json_digest(value) for name, value in _settings(task) if value},
+        settings=settings_digests(task),
         epochs=task.epochs,
         limit=task.limit,
         axes={axis: list(values) for axis, values in task.axes.items()},
     )
+
+
+def settings_digests(task: Task) -> dict[str, str]:
+    """What the task itself sets beside its code, as digests; what it leaves open is not there."""
+    return {name: json_digest(value) for name, value in _settings(task) if value}
 
 
 def _solver_digest(task: Task, spelling: Spelling) -> str:

@@ -26,15 +26,9 @@ class TrialIdentities:
     def __init__(self, prepared: PreparedEval, code: Mapping[str, TaskCode]) -> None:
         self.prepared, self._code = prepared, code
         self._tasks = {task.name: task for task in prepared.tasks}
-        self._positions: dict[str, dict[str, int]] = {}
 
     def task(self, name: str) -> PlannedTask | None:
         return self._tasks.get(name)
-
-    def position(self, task: PlannedTask, sample: str) -> int | None:
-        if task.name not in self._positions:
-            self._positions[task.name] = {key: position for position, key in enumerate(task.dataset.keys())}
-        return self._positions[task.name].get(sample)
 
     def answer_identity(self, task: PlannedTask, model: str, position: int, axes: Mapping[str, str]) -> Any:
         """Everything that determines the answer of one trial."""

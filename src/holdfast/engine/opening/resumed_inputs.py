@@ -15,7 +15,7 @@ from holdfast.engine.planning.inputs import FreshInputs, SavedInputs
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.layout import Layout
 from holdfast.run.drift.gate import Samples
-from holdfast.spec import DatasetSpec, TaskSpec
+from holdfast.spec import TaskSpec
 from holdfast.tasks import Dataset, Rows, Task
 
 
@@ -83,11 +83,11 @@ class SampleSelection(NamedTuple):
             return set()
 
     def samples_before(self, rows: Rows) -> Samples:
-        return _compared_samples(self.selected_before(rows), _all_samples(self.task, rows))
+        return _compared_samples(self.selected_before(rows), self.task.bind_all(rows))
 
     def samples_offered(self, rows: Rows, offered: Rows) -> Samples:
         """What would be asked about of `rows`, beside everything that is offered."""
-        return _compared_samples(self.selected_now(rows), _all_samples(self.task, offered))
+        return _compared_samples(self.selected_now(rows), self.task.bind_all(offered))
 
 
 def select_samples(task: Task, rows: Rows, limit: int | None, sample_ids: list[str] | None) -> Dataset:
@@ -96,12 +96,6 @@ def select_samples(task: Task, rows: Rows, limit: int | None, sample_ids: list[s
     if sample_ids:
         dataset.keep_only(sample_ids)
     return dataset
-
-
-def _all_samples(task: Task, rows: Rows) -> Dataset:
-    """Every sample that can be chosen from the rows, under the key that it is chosen with."""
-    operations = task.dataset.operations if isinstance(task.dataset, DatasetSpec) else []
-    return Dataset(rows, task.columns, [operation for operation in operations if operation.repeat])
 
 
 def _compared_samples(asked: Dataset, every: Dataset) -> Samples:

@@ -109,17 +109,26 @@ class SavedInputs:
         self._cache.keep(layout.shelf)
 
     def rows(self, name: str, task: Task) -> Rows:
+        return self.copied_rows(name, task.name)
+
+    def copied_rows(self, name: str, task: str) -> Rows:
+        """As `rows`, where no more than the name of the task is known.
+
+        Raises:
+            UsageError: the run has no such copy.
+            RunDamaged: the copy is gone, or its content is not what it was.
+        """
         if name not in self._rows:
             self._rows[name] = self._open_copy(name, task)
         return self._rows[name]
 
-    def _open_copy(self, name: str, task: Task) -> Rows:
+    def _open_copy(self, name: str, task: str) -> Rows:
         saved = self._inputs.get(name)
         if saved is None:
-            raise UsageError(f"The run has no copy of the dataset of the task {task.name!r}.")
+            raise UsageError(f"The run has no copy of the dataset of the task {task!r}.")
         path = self._layout.inputs / saved.digest
         try:
-            source = Path(saved.source).name or task.name
+            source = Path(saved.source).name or task
             return Rows.open(path, digest=saved.digest, source=source, cache=self._cache)
         except FileNotFoundError:
             raise RunDamaged(

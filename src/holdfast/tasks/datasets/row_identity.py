@@ -29,6 +29,7 @@ _REVISION = 1
 """Raised whenever the same rows are identified by other digests than before, or kept in another order."""
 
 _NUMBERED = re.compile(r"~\d+\Z")
+_ROW_BITS = 0xFFFFFFFF
 
 
 def key_text(name: str, occurrence: int) -> str:
@@ -38,6 +39,11 @@ def key_text(name: str, occurrence: int) -> str:
     """
     plain = occurrence == 1 and ("~" not in name or not _NUMBERED.search(name))
     return name if plain else f"{name}~{occurrence}"
+
+
+def key_name(key: str) -> str:
+    """The name in a key: what is left of it without the occurrence number."""
+    return _NUMBERED.sub("", key)
 
 
 class RowIdentities:
@@ -161,16 +167,26 @@ class LastRowByKey:
 
     def exchange(self, key: bytes, row: int, same: Callable[[int], bool]) -> int | None:
         """Note the row under its key, and return the row that stood there, if any."""
-        size = len(self._slots)
+        place = self._place(key, same)
+        earlier = self._slots[place] & _ROW_BITS
+        self._slots[place] = int.from_bytes(key[:4]) << 32 | row + 1
+        return earlier - 1 if earlier else None
+
+    def find(self, key: bytes, same: Callable[[int], bool]) -> int | None:
+        """The row that was noted under the key, if any."""
+        row = self._slots[self._place(key, same)] & _ROW_BITS
+        return row - 1 if row else None
+
+    def _place(self, key: bytes, same: Callable[[int], bool]) -> int:
+        """The slot of the key: where it is, or the free one where it belongs."""
+        slots, size = self._slots, len(self._slots)
         tag = int.from_bytes(key[:4])
-        position = int.from_bytes(key[4:12]) % size
-        while slot := self._slots[position]:
-            earlier = (slot & 0xFFFFFFFF) - 1
-            if slot >> 32 == tag and same(earlier):
+        place = int.from_bytes(key[4:12]) % size
+        while slot := slots[place]:
+            if slot >> 32 == tag and same((slot & _ROW_BITS) - 1):
                 break
-            position = (position + 1) % size
-        self._slots[position] = tag << 32 | row + 1
-        return earlier if slot else None
+            place = (place + 1) % size
+        return place
 
 
 def _id_digest(given: str) -> bytes:

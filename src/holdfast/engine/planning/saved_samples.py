@@ -1,0 +1,192 @@
+"""The samples of a run, from the run alone: what was asked in a trial, and what was expected.
+
+The record of a trial names its task and the key of its sample; the sample itself is in the run's copy of the rows, as
+the newest session has it. The copy is enough for a task in an eval file, and for a task in Python that lists its
+samples or reads columns by their usual names. Only where the code of a task says how a row is read is that code
+loaded, and only if it still reads rows as it did in the run. Whatever is missing or damaged becomes a note, never an
+error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.engine.planning.inputs import SavedInputs, input_name
+from holdfast.engine.planning.prepared_eval import IN_MEMORY, task_of_entry
+from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.errors import ConfigurationError, HoldfastError, ResumeAborted, UsageError
+from holdfast.run.core.records import SessionRecord
+from holdfast.run.fold.reader import RunReader
+from holdfast.spec import EvalSpec
+from holdfast.tasks import Dataset, Rows, Sample, Task
+from holdfast.tasks.datasets.row_identity import key_name, key_text
+from holdfast.tasks.solver import AXIS, Generate
+from holdfast.tasks.source.importing import guarded
+from holdfast.tasks.task_code import settings_digests
+
+_READ_BY_CODE = frozenset({"columns", "target"})
+"""Settings of a task in Python without which its rows cannot be read."""
+_DATA_SETTINGS = _READ_BY_CODE | {"choices", "operations"}
+"""All settings that its samples depend on."""
+
+
+class SavedSample(NamedTuple):
+    """One sample, as the solver and the scorers of a trial saw it."""
+
+    input: Any
+    """A text, or a list of messages as maps."""
+    target: Any
+    metadata: Mapping[str, Any]
+    sample_id: str
+    """The id that the dataset gives; empty where the sample's key is a digest of its content."""
+
+
+class SavedSamples:
+    """The samples of a run, looked up by task and sample key.
+
+    Nothing is opened before the first lookup. In memory are only the indexes of the datasets that were asked about.
+    """
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+        self._tasks: dict[str, _TaskSamples | None] = {}
+        self._notes: dict[str, str] = {}
+
+    @property
+    def notes(self) -> list[str]:
+        """Why samples cannot be shown: one note for each task whose samples were looked up in vain."""
+        return list(self._notes.values())
+
+    def find(self, task: str, key: str, axes: Mapping[str, str] | None = None) -> SavedSample | None:
+        """The sample of a task with this key, as it is asked on these axes; None, and a note, if it cannot be shown."""
+        try:
+            samples = self._samples_of(task)
+            if samples is None:
+                return None
+            found = samples.find(key, axes or {})
+        except (HoldfastError, OSError) as error:
+            self._note(task, f"Samples of the task {task!r} cannot be shown. {error}")
+            return None
+        if found is None:
+            self._note(task, f"The run's copy of the samples of the task {task!r} does not have the sample {key!r}.")
+        return found
+
+    def _samples_of(self, task: str) -> _TaskSamples | None:
+        if task not in self._tasks:
+            # What fails once is not tried again: code would be imported anew for each of many lookups.
+            self._tasks[task] = None
+            self._tasks[task] = self._open(task)
+        return self._tasks[task]
+
+    def _note(self, task: str, text: str) -> None:
+        self._notes.setdefault(task, text)
+
+    @cached_property
+    def _session(self) -> SessionRecord:
+        return last_session(self._reader)
+
+    @cached_property
+    def _spec(self) -> EvalSpec:
+        try:
+            return saved_eval(self._session)
+        except ResumeAborted as error:
+            # Nothing is being resumed here, so the note has the cause alone.
+            raise ConfigurationError(f"The run's configuration cannot be read: {error.__cause__}") from None
+
+    @cached_property
+    def _inputs(self) -> SavedInputs:
+        # Shared by all tasks: those that ask about one dataset share its rows.
+        return SavedInputs(self._reader.layout, self._session.inputs)
+
+    def _open(self, task: str) -> _TaskSamples:
+        entry = self._spec.tasks.get(task)
+        if entry is None:
+            raise UsageError("The run's newest configuration does not have this task.")
+        rows = self._inputs.copied_rows(input_name(task, entry), task)
+        if entry.use is None:
+            declared = task_of_entry(task, entry, self._spec, None)
+            solver = declared.solver if isinstance(declared.solver, Generate) else None
+            return _TaskSamples(declared.bind_all(rows), solver=solver)
+        return self._open_python_task(task, rows)
+
+    def _open_python_task(self, task: str, rows: Rows) -> _TaskSamples:
+        settings = self._data_settings(task)
+        if settings is None or _READ_BY_CODE & settings.keys():
+            return self._read_by_code(task, rows)
+        copied = _TaskSamples(
+            Dataset(rows), is_renumbered="operations" in settings, is_target_unknown="choices" in settings
+        )
+        if copied.is_certain:
+            return copied
+        try:
+            return self._read_by_code(task, rows)
+        except HoldfastError as error:
+            self._note(task, f"Some samples or targets of the task {task!r} cannot be shown without its code. {error}")
+            return copied
+
+    def _data_settings(self, task: str) -> Mapping[str, str] | None:
+        """What the task set in the newest session, as digests; None if that is not on record."""
+        code = self._session.code.get(task)
+        return None if code is None else _data_settings(code.settings)
+
+    def _read_by_code(self, task: str, rows: Rows) -> _TaskSamples:
+        """The samples as the task's code reads them.
+
+        Raises:
+            HoldfastError: the code is not there, fails, or reads rows in another way than it did in the run.
+        """
+        with guarded(f"The task {task!r}"):
+            loaded = self._loaded_task(task)
+            before = self._data_settings(task)
+            if before is not None and before != _data_settings(settings_digests(loaded)):
+                raise ConfigurationError(
+                    f"The code of the task {task!r} reads its dataset differently than in the run."
+                )
+            return _TaskSamples(loaded.bind_all(rows))
+
+    def _loaded_task(self, task: str) -> Task:
+        entry = self._spec.tasks[task]
+        if entry.use is not None and entry.use.startswith(IN_MEMORY):
+            raise UsageError(f"The task {task!r} was defined in a Python process, and no file has its code.")
+        return task_of_entry(task, entry, self._spec, None)
+
+
+def _data_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in settings.items() if name in _DATA_SETTINGS}
+
+
+class _TaskSamples(NamedTuple):
+    """The samples of one task, and what is not known of them without its code."""
+
+    dataset: Dataset
+    is_renumbered: bool = False
+    """Its operations are not known: they may have repeated rows, and so have given them other occurrence numbers."""
+    is_target_unknown: bool = False
+    """The order of its choices is not known, nor the letter that a target became in that order."""
+    solver: Generate | None = None
+    """What makes the questions of its prompts, where it has several."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether every sample can be shown in full."""
+        return not self.is_target_unknown and not (self.is_renumbered and self.dataset.has_duplicates)
+
+    def find(self, key: str, axes: Mapping[str, str]) -> SavedSample | None:
+        position = self._unnumbered_position(key) if self.is_renumbered else self.dataset.position(key)
+        return None if position is None else self._saved_sample(self.dataset[position], axes)
+
+    def _unnumbered_position(self, key: str) -> int | None:
+        """Whatever the occurrence number, the row is known where only one has the name."""
+        name = key_name(key)
+        is_only_one = self.dataset.position(key_text(name, 2)) is None
+        return self.dataset.position(key_text(name, 1)) if is_only_one else None
+
+    def _saved_sample(self, sample: Sample, axes: Mapping[str, str]) -> SavedSample:
+        target = None if self.is_target_unknown else sample.target
+        has_variants = self.solver is not None and AXIS in axes
+        asked = self.solver.question(sample, axes) if self.solver is not None and has_variants else sample.input
+        return SavedSample(msgspec.to_builtins(asked), target, sample.metadata, sample.id or "")
