@@ -34,7 +34,7 @@ def _side(written: Path, copies: Iterator[Path], part: str, *, indexed: bool) ->
         place = next(copies)
         shutil.copytree(written, place / "run")
         if not indexed:
-            (place / "run" / "index.sqlite").unlink()
+            (place / "run" / "index.sqlite").unlink(missing_ok=True)
         numbers = run_part(part, place / "run", cache=place / "cache")
         shutil.rmtree(place)
         return numbers["cpu"]

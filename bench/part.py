@@ -42,7 +42,7 @@ def resume(root: str) -> dict[str, float]:
     before = time.process_time()
     session = open_session(Path(root), make)
     opened = time.process_time()
-    finished = set(session.reader.finished())
+    finished = set(session.reader.fold.finished())
     known = time.process_time()
     session.abandon()
     return {"open": opened - before, "cpu": known - before, "finished": len(finished), "peak_mb": _peak_mb()}
@@ -54,7 +54,7 @@ def read(root: str) -> dict[str, float]:
 
     def work() -> None:
         reader = RunReader(Path(root))
-        finished.update(reader.finished())
+        finished.update(reader.fold.finished())
         reader.close()
 
     return {"cpu": cpu_of(work), "finished": len(finished), "peak_mb": _peak_mb()}
@@ -88,7 +88,7 @@ def _bare(root: Path) -> None:
     for path in segments(root):
         sha256(path.read_bytes()).digest()
     db = sqlite3.connect(root / "index.sqlite")
-    set(db.execute("SELECT key FROM records WHERE kind = 'trial'"))
+    set(db.execute("SELECT key FROM trials"))
     db.close()
 
 

@@ -47,7 +47,7 @@ def write_transcripts(root: Path, stored_bytes: int) -> int:
         for record in transcript_records(prose, number):
             session.append(record)
         count += 1
-    session.close("complete", finished=count, planned=count)
+    session.close("complete")
     return count
 
 
@@ -58,7 +58,7 @@ def _write(root: Path, produce: Callable[[RunSession], Awaitable[None]], finishe
         await asyncio.gather(*(produce(session) for _ in range(PRODUCERS)))
 
     asyncio.run(work())
-    session.close("complete", finished=finished, planned=finished)
+    session.close("complete")
 
 
 def _numbers_until(journal: Path, stored_bytes: int) -> Iterator[int]:

@@ -76,7 +76,7 @@ def finished_run(root: Path, *keys: str, **writer) -> Path:
     """A run that ended in an orderly way, with these trials finished."""
     session = begin_run(root, planned=len(keys), **writer)
     finish_trials(session, *keys)
-    session.close("complete", finished=len(keys))
+    session.close("complete")
     return root
 
 
@@ -97,7 +97,7 @@ def read_run(root: Path) -> Read:
         damage = reader.damage()
         return Read(
             records,
-            list(reader.finished()),
+            list(reader.fold.finished()),
             [item for item in damage if item.is_loss],
             [item for item in damage if not item.is_loss],
         )

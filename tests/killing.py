@@ -93,5 +93,5 @@ class Campaign:
         assert self._repeated() <= self.in_flight
         status = json.loads(self._program("status", "r", "--json").out)
         assert (status["state"], status["finished"]) == ("complete", self.trials)
-        assert 0 <= status["calls"]["in_flight_at_death"] <= self.kills * self.limit
+        assert 0 <= status["calls"]["in_flight_at_kill"] <= self.kills * self.limit
         assert status["calls"]["made"] >= self.trials

@@ -51,7 +51,7 @@ def upload(place, root, transcripts):
         trial = f"{number:020x}"
         session.append(StepRecord(trial=trial, attempt=1, step="generate:x#1", name="generate", result={"text": text}))
         session.commit(TrialRecord(trial=trial, attempt=1, status=Status.VALID, task="t", model="m", scores={"s": 1.0}))
-    session.close("completed", finished=len(transcripts), planned=len(transcripts))
+    session.close("completed")
     return send_away(place, root)
 
 

@@ -17,8 +17,8 @@ from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import run_status
 from holdfast.models.message import Usage
 from holdfast.run import SessionContents, create_run
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import PlanEntry, Status, TrialRecord
+from holdfast.run.fold.reader import RunReader
 
 APART = ("timing", "lineage")
 
@@ -172,7 +172,7 @@ def test_scores_of_nought_and_one_are_an_accuracy_and_others_a_mean(tmp_path):
 
 
 def test_coverage_counts_every_planned_trial_once(tmp_path):
-    """Valid, limited, blocked, failed and owed: the denominator is the plan, and only valid trials are scored."""
+    """In one of six states: the denominator is the plan, and only valid trials are scored."""
     ends = [
         end_of(1),
         end_of(2, status=Status.LIMITED, limit="time"),
@@ -186,10 +186,11 @@ def test_coverage_counts_every_planned_trial_once(tmp_path):
     report = make_report(written(tmp_path / "r", ends, planned=9))
     coverage = report.coverage
     assert (coverage.planned, coverage.valid, coverage.limited, coverage.blocked) == (9, 2, 1, 1)
-    assert (coverage.failed, coverage.owed) == (2, 5)
+    assert (coverage.failed, coverage.unfinished, coverage.not_started, coverage.remaining) == (1, 1, 3, 5)
     assert not report.complete
     assert report.tasks["t"]["m"].metrics["exact"]["accuracy"].n == 2
-    assert "2 of 9 trials valid, 1 limited, 1 blocked, 2 failed, 5 owed" in str(report)
+    remaining = "5 remaining: 1 failed (task error), 1 no reply, 3 not started"
+    assert f"2 of 9 trials valid, 1 limited, 1 blocked, {remaining}\n" in str(report)
 
 
 def test_what_was_spent_includes_failed_attempts_and_no_attempt_twice(tmp_path):
@@ -220,7 +221,7 @@ def test_a_trial_with_two_final_records_counts_once_by_the_lowest(tmp_path):
     assert report.tasks["t"]["m"].metrics["exact"]["accuracy"].value == 1.0
     assert (report.coverage.valid, report.coverage.failed, report.complete) == (2, 0, True)
     assert report.usage == Usage(1, 0)
-    assert (status.finished, status.failed, status.state) == (2, 0, "complete")
+    assert (status.counts.finished, status.counts.failed, status.state) == (2, 0, "complete")
 
 
 def test_axes_are_reported_value_by_value(tmp_path):
@@ -245,7 +246,7 @@ def test_trials_that_are_not_in_the_plan_are_not_reported(tmp_path):
 def test_a_run_in_which_nothing_ended_has_a_report(tmp_path):
     """Nothing measured is said as such; it is not an error, and not a zero."""
     report = make_report(written(tmp_path / "r", [], planned=3))
-    assert (report.coverage.planned, report.coverage.owed, report.complete) == (3, 3, False)
+    assert (report.coverage.planned, report.coverage.remaining, report.complete) == (3, 3, False)
     assert report.tasks["t"]["m"].metrics == {}
     assert "INCOMPLETE" in str(report)
 

@@ -9,8 +9,8 @@ from engine.rig import Actor, Rig, interrupt, simple_task
 from holdfast.analysis.status import run_status
 from holdfast.api.run import Run
 from holdfast.models.message import Usage
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import CallRecord, Status, StepRecord, TrialRecord
+from holdfast.run.fold.reader import RunReader
 
 
 def key(number: int) -> str:
@@ -40,10 +40,10 @@ def test_the_ledger_counts_the_calls_whose_reply_was_not_recorded(tmp_path):
     session.commit(StepRecord(trial=key(9), attempt=1, step="step/tests:y#1", result=1))
     session.abandon()
     status = run_status(RunReader(tmp_path / "r"))
-    assert (status.calls.made, status.calls.in_flight_at_death) == (5, 2)
+    assert (status.calls.made, status.calls.in_flight_at_kill) == (5, 2)
     (first,) = status.sessions
-    assert (first.how, first.calls, first.replies) == ("killed", 5, 3)
-    assert (status.state, status.failed, status.owed) == ("incomplete", 3, 8)
+    assert (first.ended_as, first.calls, first.replies) == ("killed", 5, 3)
+    assert (status.state, status.counts.failed, status.counts.remaining) == ("incomplete", 3, 8)
 
 
 def test_the_ledger_and_the_model_agree_over_kills_and_interrupts(tmp_path):
@@ -55,11 +55,11 @@ def test_the_ledger_and_the_model_agree_over_kills_and_interrupts(tmp_path):
     rig.session()
     rig.session()
     status = rig.status()
-    assert [session.how for session in status.sessions] == ["killed", "interrupted", "completed"]
-    assert [session.in_flight_at_death for session in status.sessions] == [4, 4, 0]
-    assert actor.calls == status.calls.made == 40 + status.calls.in_flight_at_death
+    assert [session.ended_as for session in status.sessions] == ["killed", "interrupted", "completed"]
+    assert [session.in_flight_at_kill for session in status.sessions] == [4, 4, 0]
+    assert actor.calls == status.calls.made == 40 + status.calls.in_flight_at_kill
     assert [session.finished for session in status.sessions] == [8, 12, 20]
-    assert (status.state, status.finished, status.owed) == ("complete", 40, 0)
+    assert (status.state, status.counts.finished, status.counts.remaining) == ("complete", 40, 0)
 
 
 def test_replays_are_in_the_ledger(tmp_path):
@@ -73,7 +73,7 @@ def test_replays_are_in_the_ledger(tmp_path):
     rig.killed_session(1.5)
     rig.session()
     calls = rig.status().calls
-    assert (calls.made, calls.replayed, calls.in_flight_at_death) == (9, 3, 3)
+    assert (calls.made, calls.replayed, calls.in_flight_at_kill) == (9, 3, 3)
 
 
 def test_a_run_that_is_held_is_running_and_loses_no_call_of_the_living(tmp_path):
@@ -82,16 +82,16 @@ def test_a_run_that_is_held_is_running_and_loses_no_call_of_the_living(tmp_path)
     session.append(call(1))
     session.commit(end(2))
     status = run_status(RunReader(tmp_path / "r"))
-    assert (status.state, status.finished, status.calls.in_flight_at_death) == ("running", 1, 0)
-    assert status.sessions[0].how == "running"
+    assert (status.state, status.counts.finished, status.calls.in_flight_at_kill) == ("running", 1, 0)
+    assert status.sessions[0].ended_as == "running"
     assert status.held_by
     session.abandon()
     status = run_status(RunReader(tmp_path / "r"))
-    assert (status.state, status.sessions[0].how, status.calls.in_flight_at_death) == ("incomplete", "killed", 1)
+    assert (status.state, status.sessions[0].ended_as, status.calls.in_flight_at_kill) == ("incomplete", "killed", 1)
 
 
 def test_a_run_is_complete_when_every_planned_trial_is_kept(tmp_path):
-    """Limited and blocked trials are outcomes; failed and unfinished ones are owed."""
+    """Limited and blocked trials are outcomes; failed and unfinished ones remain."""
     session = begin_run(tmp_path / "r", planned=4)
     for number, status in enumerate([Status.VALID, Status.LIMITED, Status.BLOCKED, Status.FAILED]):
         session.commit(end(number, status))
@@ -99,9 +99,10 @@ def test_a_run_is_complete_when_every_planned_trial_is_kept(tmp_path):
     assert run_status(RunReader(tmp_path / "r")).state == "incomplete"
     session = begin_session(tmp_path / "r", planned=4)
     session.commit(end(3))
-    session.close("completed", finished=4)
+    session.close("completed")
     status = run_status(RunReader(tmp_path / "r"))
-    assert (status.state, status.finished, status.failed, status.owed) == ("complete", 4, 0, 0)
+    counts = status.counts
+    assert (status.state, counts.finished, counts.failed, counts.remaining) == ("complete", 4, 0, 0)
 
 
 def test_every_trial_that_is_on_record_is_listed_once(tmp_path):
@@ -120,7 +121,7 @@ def test_every_trial_that_is_on_record_is_listed_once(tmp_path):
     assert kinds == ["StepRecord", "TrialRecord", "TrialRecord"]
 
 
-@pytest.mark.parametrize("kind", ["steps", "trials"])
+@pytest.mark.parametrize("kind", ["steps", "attempts", "trials"])
 def test_records_are_streamed_in_the_order_of_the_run(tmp_path, kind):
     """One at a time, first session first."""
     session = begin_run(tmp_path / "r")
@@ -130,7 +131,7 @@ def test_records_are_streamed_in_the_order_of_the_run(tmp_path, kind):
     session = begin_session(tmp_path / "r")
     session.append(reply(1))
     session.commit(end(1))
-    session.close("completed", finished=2)
+    session.close("completed")
     with Run.open(tmp_path / "r") as run:
         assert [record.trial for record in getattr(run, kind)()] == [key(2), key(1)]
         assert [step.trial for step in run.steps(key(1))] == [key(1)]

@@ -34,8 +34,8 @@ from holdfast import (
 )
 from holdfast.analysis.status import run_status
 from holdfast.run import SessionContents, create_run
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import StepRecord
+from holdfast.run.fold.reader import RunReader
 
 ECHO = ["scripted/echo"]
 
@@ -60,7 +60,7 @@ def capitals(count: int = 4) -> Task:
 def test_a_task_is_carried_out_and_reported(tmp_path):
     """The run that comes back has ended, is complete, and says what was measured."""
     run = evaluate(capitals(), models=ECHO, run=tmp_path / "r")
-    assert (run.ended.how, run.ended.exit_code, run.ended.owed) == ("completed", 0, 0)
+    assert (run.ended.how, run.ended.exit_code, run.ended.counts.remaining) == ("completed", 0, 0)
     assert (run.planned, run.finished, run.is_complete) == (4, 4, True)
     assert run.report().tasks["capitals"]["scripted/echo"].metrics["exact"]["accuracy"].value == 0.5
     assert run.path == tmp_path / "r"
@@ -87,7 +87,7 @@ def test_the_second_time_nothing_is_asked(tmp_path):
     """The same call finds the run complete: nothing is begun again, and nothing is written."""
     evaluate(capitals(), ECHO, run=tmp_path / "r")
     again = evaluate(capitals(), ECHO, run=tmp_path / "r")
-    assert again.is_complete and again.ended.finished == 4
+    assert again.is_complete and again.ended.counts.finished == 4
     assert [session.calls for session in again.lineage] == [4]
 
 
@@ -99,7 +99,7 @@ def test_a_run_may_grow(tmp_path):
         ECHO,
         run=tmp_path / "s",
     )
-    assert run.ended.planned == 4
+    assert run.ended.counts.planned == 4
     more = evaluate(
         Task(name="capitals", samples=questions(3), solver=generate(), scorers=exact(), epochs=2),
         ECHO,
@@ -172,7 +172,7 @@ def test_one_run_is_executed_by_one_session_at_a_time(tmp_path):
         return "q"
 
     held = Task(name="capitals", samples=questions(1), solver=Solver(solve), scorers=exact())
-    assert evaluate(held, ECHO, run=tmp_path / "r").ended.finished == 1
+    assert evaluate(held, ECHO, run=tmp_path / "r").ended.counts.finished == 1
     assert [error.exit_code for error in errors] == [4]
     assert str(os.getpid()) in errors[0].message
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_carried_out_is_told_before_anything_is_written(
 
 
 def test_failed_trials_are_told_and_not_raised(tmp_path):
-    """The other trials are finished, and the run says what is owed."""
+    """The other trials are finished, and the run says what remains."""
 
     async def solve(trial):
         if trial.sample.input == "q1":
@@ -214,7 +214,7 @@ def test_failed_trials_are_told_and_not_raised(tmp_path):
     run = evaluate(
         Task(name="t", samples=questions(), solver=solve, scorers=exact()), ECHO, run=tmp_path / "r", max_retries=0
     )
-    assert (run.ended.exit_code, run.ended.failed, run.ended.owed) == (1, 1, 1)
+    assert (run.ended.exit_code, run.ended.counts.failed, run.ended.counts.remaining) == (1, 1, 1)
     assert not run.is_complete
     assert [trial.error.message for trial in run.trials() if trial.error] == ["broken"]
 
@@ -239,7 +239,7 @@ def interrupted_then_resumed(root: Path, call) -> None:
     with pytest.raises(KeyboardInterrupt):
         call(made, ECHO, run=root, concurrency_limit=1)
     status = status_of(root)
-    assert (status.state, status.finished, status.sessions[-1].how) == ("incomplete", 2, "interrupted")
+    assert (status.state, status.counts.finished, status.sessions[-1].ended_as) == ("incomplete", 2, "interrupted")
     assert evaluate(made, ECHO, run=root, concurrency_limit=1).is_complete
     assert len(list(Run.open(root).trials())) == 6
 
@@ -266,7 +266,7 @@ def test_ctrl_c_stops_a_notebook_cell(tmp_path):
 
 
 def test_a_cancelled_coroutine_lets_the_run_go(tmp_path):
-    """What is under way is stopped and owed; the run can go on at once, in the same process."""
+    """What is under way is stopped and remains to be done; the run can go on at once, in the same process."""
 
     async def cancelled():
         reached = asyncio.Event()
@@ -284,7 +284,7 @@ def test_a_cancelled_coroutine_lets_the_run_go(tmp_path):
         with pytest.raises(asyncio.CancelledError):
             await running
         status = status_of(tmp_path / "r")
-        assert (status.state, status.finished, status.sessions[-1].how) == ("incomplete", 3, "interrupted")
+        assert (status.state, status.counts.finished, status.sessions[-1].ended_as) == ("incomplete", 3, "interrupted")
         return await evaluate_async(made, ECHO, run=tmp_path / "r", concurrency_limit=1)
 
     assert asyncio.run(cancelled()).is_complete
@@ -304,11 +304,11 @@ def test_a_failing_disk_is_raised_and_the_run_goes_on_when_it_is_well(tmp_path, 
     with pytest.raises(StorageFailure, match="No space left"):
         evaluate(capitals(50), ECHO, run=tmp_path / "r", concurrency_limit=1)
     monkeypatch.setattr(os, "fdatasync", real)
-    finished = status_of(tmp_path / "r").finished
+    finished = status_of(tmp_path / "r").counts.finished
     assert 0 < finished < 50
     run = evaluate(capitals(50), ECHO, run=tmp_path / "r", concurrency_limit=1)
     assert run.is_complete
-    assert run.ended.finished == 50
+    assert run.ended.counts.finished == 50
 
 
 REPL = """

@@ -203,6 +203,7 @@ its_scorers: list[str] = [one.name for one in by_former_keywords.scorers]
 def in_every_way() -> None:
     run: Run = evaluate(configured(), models=["scripted/echo"])
     run = evaluate(configured, "scripted/echo", run="here", name="n", seed=1, concurrency_limit=4)
+    run = evaluate(configured, "scripted/echo", run="s3://bucket/run", reuse=[run.place, Path("there")])
     run = evaluate(
         [configured(2, tone="x"), by_path], {"m": {"provider": "scripted", "model": "echo"}}, run=Path("there")
     )
@@ -212,13 +213,13 @@ def in_every_way() -> None:
     counted: tuple[int, int, int] = (report.coverage.planned, report.coverage.valid, report.usage.input_tokens)
     print(text, accuracy, counted, run.path.name, run.planned - run.finished, run.is_complete)
     if run.ended is not None and run.ended.exit_code:
-        print(run.ended.how, run.ended.owed, run.ended.warning)
+        print(run.ended.how, run.ended.counts.remaining, run.ended.warning)
 
 
 async def in_a_coroutine() -> float:
     run = await evaluate_async([configured()], ("scripted/echo",))
     with Run.open(run.path) as opened:
-        seconds = sum(trial.seconds for trial in opened.trials() if trial.status == "valid")
+        seconds = sum(trial.seconds for trial in opened.trials() if trial.state == "valid")
         steps = [step.result for key in opened.trial_keys() for step in opened.steps(key)]
         changes = [change.path for session in opened.lineage for change in session.changes]
         return seconds + len(steps) + len(changes) + len(list(opened.steps())) + len(opened.records_of("key"))

@@ -37,7 +37,7 @@ def refused(holdfast, tmp_path, *arguments, kind="configuration"):
     assert ended.out == ""
     assert ended.err.startswith("holdfast: ") and ended.err.count("\n") == 1, ended.err
     error = holdfast.json(*arguments, code=2)
-    assert set(error) == {"error", "kind", "hint"}
+    assert set(error) == {"error", "kind", "hint", "schema_version"}
     assert error["kind"] == kind
     assert ended.err == f"holdfast: {error['error']} {error['hint']}".strip() + "\n"
     assert {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")} == before
@@ -256,7 +256,7 @@ def test_a_place_that_cannot_be_written_is_named(holdfast, tmp_path, place):
     ended = holdfast("run", "eval.yaml", "--run-dir", place)
     assert ended.code in {2, 5}
     assert ended.err.count("\n") == 1 and place in ended.err
-    assert set(holdfast.json("run", "eval.yaml", "--run-dir", place)) == {"error", "kind", "hint"}
+    assert set(holdfast.json("run", "eval.yaml", "--run-dir", place)) == {"error", "kind", "hint", "schema_version"}
 
 
 def test_unwritable_working_directory_is_named(holdfast, tmp_path):

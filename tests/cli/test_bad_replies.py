@@ -23,12 +23,12 @@ HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eevil\r\x08\x00 \ud800 end"
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_broken_reply_leaves_the_trial_owed(holdfast, server, tmp_path, kind):
+def test_broken_reply_leaves_the_trial_unfinished(holdfast, server, tmp_path, kind):
     """An answer that holds no reply is named and tried again on resume; it is no score."""
     eval_file = http_eval(tmp_path, server.base_url, 3, retry_deadline=0.01)
     server.behave(broken=kind)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
-    assert "0 of 3 trials finished, 3 owed" in ended.out
+    assert "0 of 3 trials finished, 3 remaining: 3 no reply.\n" in ended.out
     assert ended.err.count(BROKEN[kind]) == 3, ended.err
     report = holdfast.json("report", "r")
     assert report["coverage"]["valid"] == 0 and report["tasks"]["t"]["m"]["metrics"] == {}
@@ -64,17 +64,20 @@ def test_refused_key_is_not_tried_by_every_trial(holdfast, server, tmp_path, sta
     server.behave(refuse_status=status, refuse_times=99, said="who are you")
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert f"answered {status}" in ended.err and "who are you" in ended.err
-    assert "0 of 300 trials finished, 300 owed" in ended.out
-    assert server.state()["received"] <= 4
+    asked = server.state()["received"]
+    assert 1 <= asked <= 4
+    told = f"300 remaining: {asked} model disabled, {300 - asked} not started.\n"
+    assert f"0 of 300 trials finished, {told}" in ended.out
     server.behave()
     holdfast("resume", "r", code=0)
 
 
 def test_one_refused_request_does_not_condemn_a_model_that_replies(holdfast, server, tmp_path):
-    """A 403 for one prompt leaves that trial owed; the others go on."""
+    """A 403 for one prompt leaves that trial unfinished; the others go on."""
     eval_file = http_eval(tmp_path, server.base_url, 20, concurrency_limit=1)
     server.behave(refuse_status=403, refuse_times=99, refuse_only=["q5"])
-    assert "19 of 20 trials finished, 1 owed" in holdfast("run", eval_file, "--run-dir", "r", code=1).out
+    told = "19 of 20 trials finished, 1 remaining: 1 no reply.\n"
+    assert told in holdfast("run", eval_file, "--run-dir", "r", code=1).out
 
 
 def test_dead_endpoint_is_waited_for_once(holdfast, tmp_path):
@@ -85,10 +88,10 @@ def test_dead_endpoint_is_waited_for_once(holdfast, tmp_path):
         eval_file = http_eval(tmp_path, address, 200, retry_deadline=0.6, concurrency_limit=2)
         ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert "cannot be reached" in ended.err and "connection refused" in ended.err
-    assert "0 of 200 trials finished, 200 owed, 200 got no reply" in ended.out
+    assert "0 of 200 trials finished, 200 remaining: 200 no reply.\n" in ended.out
     failures = [step for step in holdfast.records("r", "step") if "error" in step]
     assert len(failures) == 200
-    assert holdfast.json("status", "r")["calls"] == {"made": 200, "replayed": 0, "in_flight_at_death": 0}
+    assert holdfast.json("status", "r")["calls"] == {"made": 200, "replayed": 0, "in_flight_at_kill": 0}
 
 
 def test_rate_limits_are_waited_out_and_cost_no_attempt(holdfast, server, tmp_path):
@@ -129,10 +132,11 @@ def t():
 
 
 def test_failure_that_a_solver_swallows_is_not_scored(holdfast, server, tmp_path):
-    """What a solver makes of a server's failure is no answer: the trial is owed, not scored 0."""
+    """What a solver makes of a server's failure is no answer: the trial remains, and is not scored 0."""
     eval_file = python_eval(tmp_path, server.base_url, SWALLOWING, retry_deadline=0.01)
     server.behave(refuse_status=503, refuse_times=1, refuse_only=["a"])
-    assert "1 of 2 trials finished, 1 owed" in holdfast("run", eval_file, "--run-dir", "r", code=1).out
+    told = "1 of 2 trials finished, 1 remaining: 1 no reply.\n"
+    assert told in holdfast("run", eval_file, "--run-dir", "r", code=1).out
     server.behave()
     holdfast("resume", "r", code=0)
     report = holdfast.json("report", "r")

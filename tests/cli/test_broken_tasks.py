@@ -62,20 +62,21 @@ SCORERS = {
 }
 
 
-def check_failed_and_mended(holdfast, tmp_path, eval_file, expected):
+def check_failed_and_mended(holdfast, tmp_path, eval_file, expected, reason):
     """The trial fails in both attempts and is told; mended, a resume finishes it."""
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
-    assert "0 of 1 trials finished, 1 owed, 1 failed" in ended.out
+    assert f"0 of 1 trials finished, 1 remaining: 1 failed ({reason}).\n" in ended.out
     assert expected in ended.err and "\x1b" not in ended.err, ended.err
     ends = holdfast.records("r", "trial")
     assert [(end["status"], end["attempt"]) for end in ends] == [("failed", 1), ("failed", 2)]
     assert holdfast.records("r", "score") == []
     status = holdfast.json("status", "r", code=0)
-    assert (status["state"], status["failed"], status["owed"]) == ("incomplete", 1, 1)
+    assert (status["state"], status["failed"], status["remaining"]) == ("incomplete", 1, 1)
+    assert status["remaining_by_reason"] == {reason: 1}
     shown = holdfast("show", "r", ends[0]["trial"], code=0).out
     assert expected in shown
     (tmp_path / "well").touch()
-    assert "1 failed before" in holdfast("resume", "r", code=0).err
+    assert f"1 remaining: 1 failed ({reason})." in holdfast("resume", "r", code=0).err
     return shown
 
 
@@ -83,7 +84,8 @@ def check_failed_and_mended(holdfast, tmp_path, eval_file, expected):
 def test_broken_solver_is_a_failed_trial(holdfast, tmp_path, name):
     """Whatever a solver does is one failed attempt after another, told with its reason; the exit code is 1."""
     body, expected = SOLVERS[name]
-    shown = check_failed_and_mended(holdfast, tmp_path, write_task(tmp_path, solver(body)), expected)
+    eval_file = write_task(tmp_path, solver(body))
+    shown = check_failed_and_mended(holdfast, tmp_path, eval_file, expected, "task error")
     if name == "raises":
         assert "task.py" in shown and "raise ValueError" in shown
 
@@ -92,7 +94,8 @@ def test_broken_solver_is_a_failed_trial(holdfast, tmp_path, name):
 def test_broken_scorer_is_a_failed_trial(holdfast, tmp_path, name):
     """A scorer that breaks scores nothing; the trial is failed, not 0."""
     code, expected = SCORERS[name]
-    check_failed_and_mended(holdfast, tmp_path, write_task(tmp_path, code, "fine", "broken"), expected)
+    eval_file = write_task(tmp_path, code, "fine", "broken")
+    check_failed_and_mended(holdfast, tmp_path, eval_file, expected, "scorer error")
 
 
 def test_a_task_that_ends_the_loop_does_not_make_the_exit_code_0(holdfast, tmp_path):
@@ -123,7 +126,7 @@ def test_a_broken_trial_does_not_hold_up_the_others(holdfast, tmp_path):
     samples = "[Sample(x, target=x) for x in 'abcd']"
     eval_file = python_eval(tmp_path, NOBODY, source.replace('[Sample("a", target="A")]', samples), max_retries=0)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
-    assert "3 of 4 trials finished, 1 owed, 1 failed" in ended.out
+    assert "3 of 4 trials finished, 1 remaining: 1 failed (task error).\n" in ended.out
     report = holdfast.json("report", "r")
     assert report["coverage"]["valid"] == 3 and report["coverage"]["failed"] == 1 and not report["complete"]
-    assert "3 of 4 trials valid, 1 failed, 1 owed" in holdfast("report", "r").out
+    assert "3 of 4 trials valid, 1 remaining: 1 failed (task error)\n" in holdfast("report", "r").out

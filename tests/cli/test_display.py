@@ -98,7 +98,7 @@ def test_elsewhere_progress_is_plain_lines(holdfast, tmp_path):
     ended = holdfast("run", slow_eval(tmp_path), "--run-dir", "r", code=0)
     assert "\x1b" not in ended.err and "\r" not in ended.err
     lines = ended.err.splitlines()
-    assert lines[0].endswith("40 trials to do.")
+    assert lines[0].endswith(": 40 trials.")
     assert lines[-1].startswith("40/40 trials (100%)") and "80 tokens" in lines[-1]
 
 

@@ -77,8 +77,10 @@ def ledger(holdfast):
     return {failure["what"]: failure for failure in told}
 
 
+INDEX_IN_USE = [".index.sqlite", ".index.sqlite-journal"]
+"""What a session writes; it is published as index.sqlite when the session ends."""
 CASES = [
-    pytest.param(["pwrite64:error=ENOSPC"], ["index.sqlite", "index.sqlite-journal"], [], "index.sqlite", id="index"),
+    pytest.param(["pwrite64:error=ENOSPC"], INDEX_IN_USE, [], "index.sqlite", id="index"),
     pytest.param(["fsync:error=ENOSPC"], [""], ["--set", "concurrency_limit=2"], "config.yaml", id="config"),
     pytest.param(["ftruncate:error=EIO:when=1"], ["lease"], [], "lease", id="name of the holder"),
     pytest.param(
@@ -100,29 +102,30 @@ def test_recovery_22_what_is_beside_the_journal_fails(
     check_promises(holdfast, server, interrupted)
 
 
-def test_recovery_22_no_file_can_stand_where_the_index_should(holdfast, server, interrupted):
+@pytest.mark.parametrize("name", [".index.sqlite", "index.sqlite"], ids=["in use", "published"])
+def test_recovery_22_no_file_can_stand_where_the_index_should(holdfast, server, interrupted, name):
     """Something else is in the place of the index: it is left alone, the run goes on, the ledger names it."""
-    (interrupted / "index.sqlite").unlink(missing_ok=True)
-    (interrupted / "index.sqlite").mkdir()
+    (interrupted / name).unlink(missing_ok=True)
+    (interrupted / name).mkdir()
     ended = holdfast.json("resume", "r", code=0)
     assert [failure["what"] for failure in ended["failures"]] == ["index.sqlite"]
     assert list(ledger(holdfast)) == ["index.sqlite"]
-    assert (interrupted / "index.sqlite").is_dir()
+    assert (interrupted / name).is_dir()
     check_promises(holdfast, server, interrupted)
 
 
 def test_recovery_22_a_session_that_is_killed_has_told_its_failures(holdfast, server, interrupted):
     """The ledger of a session that never ended names what had failed by then."""
-    (interrupted / "index.sqlite").unlink(missing_ok=True)
-    (interrupted / "index.sqlite").mkdir()
+    (interrupted / ".index.sqlite").unlink(missing_ok=True)
+    (interrupted / ".index.sqlite").mkdir()
     server.behave(hold=True, **{"pass": 1})
     started = holdfast.start("resume", "r")
     until(lambda: len(holdfast("cat", "r").out.split('"type":"trial"')) > 4, "a fourth is on record")
     assert holdfast.json("status", "r")["sessions"][-1]["failures"][0]["what"] == "index.sqlite"
     started.send(signal.SIGKILL)
     started.wait()
-    (session,) = [found for found in holdfast.json("status", "r")["sessions"] if found["session"] == 2]
-    assert (session["how"], session["failures"][0]["what"]) == ("killed", "index.sqlite")
+    (session,) = [found for found in holdfast.json("status", "r")["sessions"] if found["number"] == 2]
+    assert (session["ended_as"], session["failures"][0]["what"]) == ("killed", "index.sqlite")
 
 
 def test_a_sound_session_has_no_failures_in_its_ledger(holdfast, server, interrupted):

@@ -37,7 +37,7 @@ def test_first_signal_lets_calls_in_flight_finish_and_starts_none(holdfast, serv
     ended = started.wait()
     assert ended.code == code
     assert server.state()["received"] == 4
-    assert "4 of 12 trials finished, 8 owed" in ended.out
+    assert "4 of 12 trials finished, 8 remaining: 8 not started.\n" in ended.out
     assert f"holdfast resume {tmp_path / 'r'}" in ended.out
     assert [end["status"] for end in holdfast.records("r", "trial")] == ["valid"] * 4
     assert holdfast.json("status", "r")["sessions"][0]["exit_code"] == code
@@ -46,7 +46,7 @@ def test_first_signal_lets_calls_in_flight_finish_and_starts_none(holdfast, serv
 
 
 def test_resume_37_grace_ends_the_wait_for_calls_that_never_finish(holdfast, server, tmp_path):
-    """A call that outlasts the grace time is given up and owed; it is not scored."""
+    """A call that outlasts the grace time is given up and its trial remains; it is not scored."""
     eval_file = http_eval(tmp_path, server.base_url, 4, concurrency_limit=2, grace_period=0.2)
     server.behave(hold=True)
     started = holdfast.start("run", eval_file, "--run-dir", "r")
@@ -54,15 +54,15 @@ def test_resume_37_grace_ends_the_wait_for_calls_that_never_finish(holdfast, ser
     started.send(signal.SIGINT)
     ended = started.wait()
     assert ended.code == 130
-    assert "0 of 4 trials finished, 4 owed" in ended.out
+    assert "0 of 4 trials finished, 4 remaining: 2 interrupted, 2 not started.\n" in ended.out
     assert holdfast.records("r", "trial") == []
-    assert holdfast.json("status", "r")["calls"]["in_flight_at_death"] == 2
+    assert holdfast.json("status", "r")["calls"]["in_flight_at_kill"] == 2
     server.behave()
     resumed_cleanly(holdfast, "r", 4)
 
 
 def test_resume_38_second_signal_stops_at_once(holdfast, server, tmp_path):
-    """The second signal ends calls in flight at once: they are owed, and none is scored."""
+    """The second signal ends calls in flight at once: their trials remain, and none is scored."""
     eval_file = http_eval(tmp_path, server.base_url, 6, concurrency_limit=3, grace_period=3600)
     server.behave(hold=True)
     started = holdfast.start("run", eval_file, "--run-dir", "r")
@@ -72,12 +72,12 @@ def test_resume_38_second_signal_stops_at_once(holdfast, server, tmp_path):
     started.send(signal.SIGINT)
     ended = started.wait()
     assert ended.code == 130
-    assert "0 of 6 trials finished, 6 owed" in ended.out
+    assert "0 of 6 trials finished, 6 remaining: 3 interrupted, 3 not started.\n" in ended.out
     assert "holdfast resume" in ended.out
     assert server.wait_until_idle()["aborted"] == 3
-    assert holdfast.json("status", "r")["sessions"][0]["how"] == "interrupted"
+    assert holdfast.json("status", "r")["sessions"][0]["ended_as"] == "interrupted"
     assert holdfast.records("r", "trial") == []
-    assert holdfast.json("status", "r")["calls"]["in_flight_at_death"] == 3
+    assert holdfast.json("status", "r")["calls"]["in_flight_at_kill"] == 3
     server.behave()
     resumed_cleanly(holdfast, "r", 6)
     assert sorted(server.worked_on().values()) == [1, 1, 1, 2, 2, 2]
@@ -116,7 +116,7 @@ def test_resume_38_second_signal_ends_even_code_that_will_not_stop(holdfast, tmp
     started.send(signal.SIGINT)
     ended = started.wait()
     assert ended.code == 130
-    assert "0 of 1 trials finished, 1 owed" in ended.out
+    assert "0 of 1 trials finished, 1 remaining: " in ended.out
     assert holdfast.records("r", "trial") == []
 
 
@@ -180,10 +180,10 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("solve", "score", "names"), WAYS, ids=[f"{way[0]}-{way[1]}" for way in WAYS])
-def test_resume_40_signal_to_the_group_leaves_trials_owed_and_scores_none(
+def test_resume_40_signal_to_the_group_leaves_trials_remaining_and_scores_none(
     holdfast, server, tmp_path, solve, score, names
 ):
-    """Commands that a Ctrl-C ended were not answered: their trials are owed and never scored 0; calls are kept."""
+    """Commands that a Ctrl-C ended were not answered: their trials remain and are never scored 0; calls are kept."""
     source = COMMANDS.format(names=names, solve=solve, score=score)
     eval_file = python_eval(tmp_path, server.base_url, source)
     calls = names.count("call")
@@ -197,7 +197,7 @@ def test_resume_40_signal_to_the_group_leaves_trials_owed_and_scores_none(
     server.behave()
     ended = started.wait()
     assert ended.code == 130
-    assert f"{calls} of {len(names)} trials finished, {commands} owed" in ended.out
+    assert f"{calls} of {len(names)} trials finished, {commands} remaining: " in ended.out
     assert len(holdfast.records("r", "trial")) == len(holdfast.records("r", "score")) == calls
     until(lambda: not started.group_is_alive(), "nothing of it is left")
     (tmp_path / "fast").touch()

@@ -1,4 +1,4 @@
-"""What a person reads: why trials are owed, where code broke, and commands that work as they are printed."""
+"""What a person reads: why trials remain, where code broke, and commands that work as they are printed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def t():
 """
 
 
-def test_status_says_why_trials_are_owed(holdfast, server, tmp_path):
+def test_status_says_why_trials_remain(holdfast, server, tmp_path):
     """Failed, interrupted and not started trials are told apart, in the words that resume uses."""
     eval_file = http_eval(tmp_path, server.base_url, 6, retry_deadline=0.01, concurrency_limit=1)
     server.behave(refuse_status=503, refuse_times=1, refuse_only=["q1"], hold=True, **{"pass": 1})
@@ -31,27 +31,27 @@ def test_status_says_why_trials_are_owed(holdfast, server, tmp_path):
     server.wait_for(in_flight=1)
     started.kill()
     status = holdfast.json("status", "r")
-    assert sum(status["why"].values()) == status["owed"] == 6 - status["finished"]
-    told = ", ".join(f"{count} {words}" for words, count in status["why"].items())
-    assert f"{status['owed']} owed: {told}\n" in holdfast("status", "r").out
+    assert sum(status["remaining_by_reason"].values()) == status["remaining"] == 6 - status["finished"]
+    told = ", ".join(f"{count} {words}" for words, count in status["remaining_by_reason"].items())
+    assert f"{status['remaining']} remaining: {told}\n" in holdfast("status", "r").out
     server.behave()
-    assert f"{status['owed']} are owed: {told}." in holdfast("resume", "r", code=0).err
-    assert holdfast.json("status", "r")["why"] == {}
+    assert f"{status['remaining']} remaining: {told}." in holdfast("resume", "r", code=0).err
+    assert holdfast.json("status", "r")["remaining_by_reason"] == {}
 
 
 def test_the_command_that_goes_on_can_be_pasted(holdfast, server, tmp_path):
-    """A run in a directory with spaces and quotes: what status prints after `go on with:` is a command of the shell."""
+    """A run in a directory with spaces and quotes: what status prints after `resume with:` is a shell command."""
     python_eval(tmp_path, server.base_url, BROKEN)
     name = "my 'own' run; $HOME ü"
     holdfast("run", "eval.yaml", "--run-dir", name, code=1)
     lines = holdfast("status", name, code=0).out.splitlines()
-    (command,) = [line.partition("go on with: ")[2] for line in lines if "go on with: " in line]
+    (command,) = [line.partition("resume with: ")[2] for line in lines if "resume with: " in line]
     assert shlex.split(command) == ["holdfast", "resume", name]
     command = command.replace("holdfast", f"{shlex.quote(sys.executable)} -m holdfast", 1)
     done = subprocess.run(
         ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.returncode == 1 and "1 failed before" in done.stderr
+    assert done.returncode == 1 and "1 remaining: 1 failed (task error)." in done.stderr
 
 
 def test_nothing_is_said_of_cost_where_no_model_has_a_price(holdfast, server, tmp_path):
@@ -63,7 +63,7 @@ def test_nothing_is_said_of_cost_where_no_model_has_a_price(holdfast, server, tm
     assert "; cost " in holdfast("status", "p").out
 
 
-@pytest.mark.parametrize(("count", "told"), [(1, "1 trial to do."), (2, "2 trials to do.")])
+@pytest.mark.parametrize(("count", "told"), [(1, ": 1 trial.\n"), (2, ": 2 trials.\n")])
 def test_one_is_not_several(holdfast, server, tmp_path, count, told):
     """One trial is a trial."""
     assert told in holdfast("run", http_eval(tmp_path, server.base_url, count), "--run-dir", "r", code=0).err
@@ -74,9 +74,10 @@ def test_a_failure_names_what_was_raised_and_where(holdfast, server, tmp_path):
     """The line that ends an attempt, in progress and in show, leads to the line of the task's own code."""
     ended = holdfast("run", python_eval(tmp_path, server.base_url, BROKEN, max_retries=1), "--run-dir", "r", code=1)
     assert "t/s1: failed: ValueError: not today (in task.py line 5)\n" in ended.err
-    first, second = holdfast("show", "r").out.splitlines()
-    assert "failed t m s1#1" in first and "failed (attempt 2) t m s1#1" in second
-    assert second.endswith("ValueError: not today (in task.py line 5)")
+    row, counts = holdfast("show", "r").out.splitlines()
+    assert "failed (task error) (attempt 2) t m s1#1" in row
+    assert row.endswith("ValueError: not today (in task.py line 5)")
+    assert counts == "0 of 1 trials finished, 1 remaining: 1 failed (task error)."
     transcript = holdfast("show", "r", "s1").out
     assert "(attempt 1), 0 calls" in transcript and "(attempt 2), 0 calls" in transcript
 
@@ -110,15 +111,15 @@ def test_a_misspelt_generation_parameter_is_found_before_the_run(holdfast, serve
 
 
 def test_several_trials_of_a_sample_are_told_apart(holdfast, server, tmp_path):
-    """A sample's id that fits several trials is refused with what each of them is."""
+    """A sample's id that matches several trials is refused with what each of them is."""
     eval_file = http_eval(tmp_path, server.base_url, 1, task={"epochs": 2})
     holdfast("run", eval_file, "--run-dir", "r", code=0)
     told = holdfast("show", "r", "s1", code=2).err
-    assert "'s1' fits 2 trials" in told and "(t m s1#1)" in told and "(t m s1#2)" in told
+    assert "'s1' matches 2 trials" in told and "(t m s1#1)" in told and "(t m s1#2)" in told
 
 
 def test_a_report_of_a_damaged_run_says_so(holdfast, server, tmp_path):
-    """What is lost is owed, and whoever reads the report is told that something was."""
+    """What is lost remains to be done, and whoever reads the report is told that something was."""
     holdfast("run", http_eval(tmp_path, server.base_url, 3), "--run-dir", "r", code=0)
     assert "note" not in holdfast("report", "r", code=0).err
     path = min((tmp_path / "r" / "journal").iterdir())

@@ -15,14 +15,15 @@ def test_resume_47_infrastructure_is_tried_again_and_a_bad_grade_never(holdfast,
     eval_file = http_eval(tmp_path, server.base_url, 6, retry_deadline=0.01, concurrency_limit=6)
     server.behave(refuse_status=503, refuse_times=1, refuse_only=["q1", "q2"])
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
-    assert "4 of 6 trials finished, 2 owed" in ended.out
+    assert "4 of 6 trials finished, 2 remaining: 2 no reply.\n" in ended.out
     status = holdfast.json("status", "r")
-    assert (status["state"], status["finished"], status["owed"]) == ("incomplete", 4, 2)
+    assert (status["state"], status["finished"], status["remaining"]) == ("incomplete", 4, 2)
     assert holdfast.json("report", "r")["coverage"] == {
-        "planned": 6, "valid": 4, "failed": 2, "limited": 0, "blocked": 0, "owed": 2,
+        "planned": 6, "finished": 4, "valid": 4, "limited": 0, "blocked": 0, "failed": 0, "unfinished": 2,
+        "not_started": 0, "remaining": 2, "remaining_by_reason": {"no reply": 2},
     }  # fmt: skip
     server.behave()
-    assert "2 failed before" in holdfast("resume", "r", code=0).err
+    assert "2 remaining: 2 no reply." in holdfast("resume", "r", code=0).err
     assert server.worked_on() == {f"q{number}": 1 for number in range(1, 7)}
     report = holdfast.json("report", "r")
     assert report["coverage"]["valid"] == 6 and report["complete"]
@@ -146,4 +147,4 @@ def test_resume_50_branches_replay_in_whatever_order_they_arrive(holdfast, serve
     end = holdfast.records("r", "trial")[-1]
     assert (end["scores"], end["replayed"], end.get("calls", 0)) == ({"exact": 1.0}, 6, 0)
     status = holdfast.json("status", "r")
-    assert status["calls"] == {"made": 6, "replayed": 6, "in_flight_at_death": 0}
+    assert status["calls"] == {"made": 6, "replayed": 6, "in_flight_at_kill": 0}

@@ -118,11 +118,11 @@ def test_resume_31_complete_run_ends_at_once(holdfast, server, tmp_path, command
     before, received = snapshot(tmp_path / "r"), server.state()["received"]
     assert "complete, 3 of 3" in holdfast(*command, code=0).out
     told = holdfast.json(*command, code=0)
-    assert {name: told[name] for name in ("state", "planned", "finished", "owed")} == {
+    assert {name: told[name] for name in ("state", "planned", "finished", "remaining")} == {
         "state": "complete",
         "planned": 3,
         "finished": 3,
-        "owed": 0,
+        "remaining": 0,
     }
     assert snapshot(tmp_path / "r") == before
     assert server.state()["received"] == received == 3
@@ -137,7 +137,7 @@ def test_resume_31_complete_run_with_blocked_trials_exits_1_again(holdfast, tmp_
 
 
 def test_resume_31b_says_what_it_takes_up_before_the_first_call(holdfast, server, tmp_path):
-    """A resume names the run, the configuration, what is finished, what is owed and why, and only then calls."""
+    """A resume names the run, the configuration, what is finished, what remains and why, and only then calls."""
     killed_run(holdfast, server, tmp_path)
     server.behave(hold=True)
     before = server.state()["received"]
@@ -145,8 +145,7 @@ def test_resume_31b_says_what_it_takes_up_before_the_first_call(holdfast, server
     server.wait_for(in_flight=1)
     told = started.told()
     assert "Resuming r (session 2), with the configuration saved in the run" in told
-    assert "1 of 6 trials are finished, 5 are owed" in told
-    assert "2 interrupted" in told and "3 not started" in told
+    assert "1 of 6 trials are finished, 5 remaining: 2 interrupted, 3 not started.\n" in told
     server.behave()
     ended = started.wait()
     assert ended.code == 0 and "Complete: 6 of 6" in ended.out

@@ -74,7 +74,7 @@ def test_resume_45_a_disk_that_is_full_from_the_start_leaves_nothing(holdfast, s
 
 
 def test_resume_45_failed_sync_ends_the_session(holdfast, server, tmp_path):
-    """A sync that fails is never taken for one that worked: exit 5, and what it held is owed."""
+    """A sync that fails is never taken for one that worked: exit 5, and what it held remains to be done."""
     strace = shutil.which("strace")
     if strace is None:
         pytest.skip("strace is not installed")
@@ -116,7 +116,7 @@ def test_resume_49_an_end_that_cannot_be_written_is_a_warning(holdfast, server, 
     ended = started.wait()
     assert ended.code == 130
     assert "The end of the session could not be recorded" in ended.err
-    assert "2 of 6 trials finished, 4 owed" in ended.out
+    assert "2 of 6 trials finished, 4 remaining: 2 interrupted, 2 not started.\n" in ended.out
     (tmp_path / "r/elsewhere").rename(tmp_path / "r/journal")
     assert holdfast.json("status", "r")["finished"] == 2
     server.behave()

@@ -18,11 +18,16 @@ def capitals(n: int = 3) -> Task:
     samples = [Sample(f"word {number}", target=f"word {number}", id=f"s{number}") for number in range(1, n + 1)]
     return Task(samples=samples, solver=generate(), scorers=exact())
 """
-STATUS = {
-    "run", "state", "planned", "finished", "failed", "owed", "started_at", "last_updated_at", "sessions", "calls",
-    "usage", "cost", "stalled",
+COUNTS = {
+    "schema_version", "planned", "finished", "valid", "limited", "blocked", "failed", "unfinished", "not_started",
+    "remaining", "remaining_by_reason",
 }  # fmt: skip
-ENDED = {"run", "state", "exit_code", "planned", "finished", "failed", "owed"}
+STATUS = {
+    *COUNTS, "run", "state", "started_at", "last_updated_at", "sessions", "calls", "usage", "cost", "held_by",
+    "transcripts_lost", "damage", "notes",
+}  # fmt: skip
+ENDED = {*COUNTS, "run", "state", "exit_code"}
+OF_SESSION = {*ENDED, "ended_as", "warning", "not_uploaded", "selected", "failures"}
 
 
 @pytest.fixture
@@ -120,7 +125,8 @@ def test_what_init_writes_runs_as_it_is(holdfast, tmp_path):
     report = holdfast.json("report", "r")
     assert report["complete"] and report["coverage"]["valid"] == report["coverage"]["planned"] == 8
     again = holdfast.json("init", "other")
-    assert set(again) == {"directory", "files"} and set(again["files"]) == {"eval.yaml", "capitals.jsonl", "task.py"}
+    assert set(again) == {"schema_version", "directory", "files"}
+    assert set(again["files"]) == {"eval.yaml", "capitals.jsonl", "task.py"}
 
 
 def finished_run(tmp_path, holdfast):
@@ -137,19 +143,20 @@ def finished_run(tmp_path, holdfast):
 def test_json_of_run_and_resume_is_one_object(holdfast, tmp_path):
     """Standard output is one JSON document with the counts and the exit code."""
     told = finished_run(tmp_path, holdfast)
-    assert told.keys() >= ENDED
+    assert told.keys() >= OF_SESSION
+    assert (told["ended_as"], told["warning"], told["not_uploaded"]) == ("completed", None, None)
     assert (told["state"], told["exit_code"], told["planned"], told["finished"]) == ("complete", 0, 12, 12)
     assert holdfast.json("resume", "r", code=0).keys() >= ENDED
 
 
 def test_json_of_an_interrupted_resume_is_one_object(holdfast, server, tmp_path):
-    """Also where trials are owed, with the exit code that the program has."""
+    """Also where trials remain, with the exit code that the program has."""
     eval_file = http_eval(tmp_path, server.base_url, 3, retry_deadline=0.01)
     server.behave(refuse_status=503, refuse_times=9, refuse_only=["q2"])
     for command in (["run", eval_file, "--run-dir", "r"], ["resume", "r"]):
         told = holdfast.json(*command, code=1)
-        assert told.keys() >= ENDED
-        assert (told["state"], told["exit_code"], told["finished"], told["owed"]) == ("incomplete", 1, 2, 1)
+        assert told.keys() >= OF_SESSION
+        assert (told["state"], told["exit_code"], told["finished"], told["remaining"]) == ("incomplete", 1, 2, 1)
 
 
 def test_json_of_status_has_its_contract(holdfast, tmp_path):
@@ -157,10 +164,11 @@ def test_json_of_status_has_its_contract(holdfast, tmp_path):
     finished_run(tmp_path, holdfast)
     status = holdfast.json("status", "r", code=0)
     assert status.keys() >= STATUS
-    assert (status["state"], status["planned"], status["finished"], status["owed"]) == ("complete", 12, 12, 0)
-    assert status["calls"] == {"made": 12, "replayed": 0, "in_flight_at_death": 0}
+    assert (status["state"], status["planned"], status["finished"], status["remaining"]) == ("complete", 12, 12, 0)
+    assert status["calls"] == {"made": 12, "replayed": 0, "in_flight_at_kill": 0}
     assert status["usage"]["input_tokens"] == 12 and status["cost"] == pytest.approx(36e-6)
-    assert status["sessions"][0]["how"] == "completed" and status["stalled"] == []
+    assert status["sessions"][0]["ended_as"] == "completed" and status["remaining_by_reason"] == {}
+    assert (status["held_by"], status["transcripts_lost"], status["damage"]) == (None, 0, [])
 
 
 def test_json_of_report_has_its_contract(holdfast, tmp_path):
@@ -182,12 +190,13 @@ def test_json_of_show_lists_trials_and_tells_one(holdfast, tmp_path):
     """The trials with their total; the records of one by its key, the beginning of it, or its sample's id."""
     finished_run(tmp_path, holdfast)
     listed = holdfast.json("show", "r", "--limit", "5", code=0)
-    assert listed["total"] == 12 and len(listed["trials"]) == 5
+    assert listed.keys() >= COUNTS and listed["finished"] == 12
+    assert listed["matching"] == 12 and len(listed["trials"]) == 5
     key = listed["trials"][0]["trial"]
     told = holdfast.json("show", "r", key[:8], code=0)
     assert told["trial"] == key
     assert [record["type"] for record in told["records"]] == ["step", "answer", "score", "score", "trial"]
-    assert "fits 4 trials" in holdfast("show", "r", "s1", code=2).err
+    assert "matches 4 trials" in holdfast("show", "r", "s1", code=2).err
     assert "no trial 'zzz'" in holdfast("show", "r", "zzz", code=2).err
 
 
@@ -208,9 +217,11 @@ def test_one_person_reads_while_another_process_writes(holdfast, server, tmp_pat
     started = holdfast.start("run", http_eval(tmp_path, server.base_url, 8, concurrency_limit=2), "--run-dir", "r")
     server.wait_for(answered=3, in_flight=2)
     status = holdfast.json("status", "r", code=0)
-    assert (status["state"], status["finished"], status["owed"]) == ("running", 3, 5)
+    assert (status["state"], status["finished"], status["remaining"]) == ("running", 3, 5)
     assert holdfast.json("report", "r")["coverage"]["valid"] == 3
-    assert holdfast.json("show", "r")["total"] == 3
+    shown = holdfast.json("show", "r")
+    states = [row["state"] for row in shown["trials"]]
+    assert shown["finished"] == states.count("valid") == 3 and len(states) == shown["matching"] == 5
     assert str(started.pid) in status["held_by"]
     server.behave()
     assert started.wait().code == 0

@@ -19,7 +19,7 @@ from durable import (
 )
 from holdfast.journal import BLOB_BYTES
 from holdfast.run import SessionContents, create_run
-from holdfast.run.core.records import AnswerRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, SessionEndRecord, Status, StepRecord, TrialRecord
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def verify(capfdbinary):
         told = call(capfdbinary, "verify", root, "--json")
         assert plain.code == told.code
         result = json.loads(told.out)
-        assert ("sound" in plain.out.splitlines()[0]) == result["ok"]
+        assert plain.out.splitlines()[0] == f"{root}: {'OK' if result['ok'] else 'DAMAGED'}"
         for damage in result["damage"]:
             if damage["kind"] != "torn":
                 assert damage["detail"] in plain.out
@@ -46,13 +46,13 @@ def make_full_run(root):
     session = create_run(root, contents, inputs={"data.jsonl": b"one\n", "prompt": b"two"})
     finish_trials(session, "t1")
     session.commit(StepRecord(trial="t2", attempt=1, step="big", result="x" * BLOB_BYTES))
-    session.close("interrupted", 130, finished=1)
+    session.close("interrupted", 130)
     second = begin_session(root, planned=3)
     (root / "artifacts" / "t2").mkdir(parents=True)
     (root / "artifacts" / "t2" / "diff").write_text("+1")
     second.commit(TrialRecord(trial="t2", attempt=1, status=Status.VALID, artifacts={"diff": "00"}))
     finish_trials(second, "t3")
-    second.close("complete", finished=3)
+    second.close("complete")
     return root
 
 
@@ -68,8 +68,11 @@ def test_recovery_20_a_sound_run_is_counted_and_exits_0(tmp_path, verify):
         "frames": frames,
         "records": sum(result["by_type"].values()),
         "by_type": {"answer": 2, "call": 2, "score": 2, "session": 2, "session_end": 2, "step": 3, "trial": 3},
-        "trials": 3,
         "planned": 3,
+        "finished": 3,
+        "valid": 3,
+        "remaining": 0,
+        "transcripts_lost": 0,
         "sessions": 2,
         "blobs": 1,
         "inputs": 2,
@@ -89,7 +92,7 @@ def test_recovery_20_a_killed_run_is_sound_and_its_torn_tail_told(tmp_path, veri
     code, result = verify(root)
     assert code == 0
     assert result["torn_bytes"] > 0
-    assert "left by a crash: nothing is lost" in call(capfdbinary, "verify", root).out
+    assert "bytes of an incomplete final write after a crash; no data lost" in call(capfdbinary, "verify", root).out
 
 
 def test_recovery_20_verify_changes_nothing_in_the_run(tmp_path, verify):
@@ -112,11 +115,17 @@ def differences(result):
     return [(item["kind"], item["where"]) for item in result["damage"]]
 
 
+def end_with(session, *, finished):
+    """Ends a session as a faulty version would: with a count that is not that of the journal."""
+    session.commit(SessionEndRecord(number=session.number, how="complete", exit_code=0, finished=finished))
+    session.abandon()
+
+
 def test_recovery_21_an_end_that_counted_other_trials_is_named(tmp_path, verify):
     """A session that ended with another number of finished trials than the journal has."""
     session = begin_run(tmp_path / "run", planned=2)
     finish_trials(session, "t1")
-    session.close("complete", finished=2)
+    end_with(session, finished=2)
     code, result = verify(tmp_path / "run")
     assert (code, differences(result)) == (1, [("count", "journal")])
     assert "session 1 ended with 2 finished trials, the journal has 1" in result["damage"][0]["detail"]
@@ -127,7 +136,7 @@ def test_recovery_21_each_session_is_counted_up_to_its_own_end(tmp_path, verify)
     root = finished_run(tmp_path / "run", "t1")
     second = begin_session(root, planned=2)
     finish_trials(second, "t2")
-    second.close("complete", finished=1)
+    end_with(second, finished=1)
     code, result = verify(root)
     assert code == 1
     assert [item["detail"] for item in result["damage"]] == [
@@ -139,7 +148,7 @@ def test_recovery_21_more_trials_than_are_planned_are_named(tmp_path, verify):
     """The plan is counted against the trials; opening says the same."""
     session = begin_run(tmp_path / "run", planned=1)
     finish_trials(session, "t1", "t2")
-    session.close("complete", finished=2)
+    session.close("complete")
     code, result = verify(tmp_path / "run")
     assert (code, differences(result)) == (1, [("count", "journal")])
     assert result["notes"] == ["2 trials are finished, 1 are planned; those beyond the plan are kept, not reported."]
@@ -183,7 +192,7 @@ def test_recovery_21_several_differences_are_named_one_by_one(tmp_path, verify):
     (root / "artifacts" / "t2" / "diff").unlink()
     (root / "artifacts" / "stranger").mkdir()
     third = begin_session(root, planned=3)
-    third.close("complete", finished=7)
+    end_with(third, finished=0)
     code, result = verify(root)
     assert code == 1
     assert sorted(differences(result)) == [
@@ -193,16 +202,17 @@ def test_recovery_21_several_differences_are_named_one_by_one(tmp_path, verify):
     ]
 
 
-def test_recovery_21_an_index_that_invents_or_lacks_a_trial_is_named(tmp_path, verify, cache_home):
+@pytest.mark.parametrize(("make", "where"), [(finished_run, "run"), (crashed_run, "cache")], ids=["run", "cache"])
+def test_recovery_21_an_index_that_invents_or_lacks_a_trial_is_named(tmp_path, verify, cache_home, make, where):
     """The finished trials of the index are held against those of the journal, both ways."""
-    root = finished_run(tmp_path / "run", "t1", "t2")
+    root = make(tmp_path / "run", "t1", "t2")
     assert verify(root)[0] == 0
-    (cache,) = cache_home.rglob("*.sqlite")
+    path = root / "index.sqlite" if where == "run" else next(cache_home.rglob("*.sqlite"))
     for change, told in (
-        ("UPDATE records SET key = 'zz' WHERE kind = 'trial' AND key = 't2'", {"zz", "t2"}),
-        ("DELETE FROM records WHERE kind = 'trial' AND key = 'zz'", {"t2"}),
+        ("UPDATE trials SET key = 'zz' WHERE key = 't2'", {"zz", "t2"}),
+        ("DELETE FROM trials WHERE key = 'zz'", {"t2"}),
     ):
-        change_index(cache, change)
+        change_index(path, change)
         code, result = verify(root)
         assert code == 1
         assert {item["where"] for item in result["damage"]} == {"index"}
@@ -222,9 +232,9 @@ def test_recovery_21_lost_frames_are_named_with_their_trials(tmp_path, verify, c
     assert (damage["offset"], damage["length"]) == (first.start, last.end - first.start)
     assert damage["keys"] == ["t1", "t2", "t3", "t4", "t5"]
     assert "(trials t1, t2, t3 and 2 more)" in call(capfdbinary, "verify", root).out
-    assert result["trials"] == 0
+    assert (result["finished"], result["remaining"]) == (0, 5)
     assert result["notes"] == [
-        "The journal is damaged (1 unreadable); what was lost is owed again. `holdfast verify` names it."
+        "The journal is damaged (1 unreadable); what was lost remains to be done. `holdfast verify` names it."
     ]
 
 

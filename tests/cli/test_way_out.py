@@ -119,7 +119,7 @@ def test_a_refused_change_of_code_can_be_forked_as_it_is_told(place, tmp_path):
     place("run", "task.py", "--model", "scripted/echo", "--run-dir", "r", code=0)
     (tmp_path / "task.py").write_text(PYTHON.format(asked="y"))
     assert "`holdfast fork`" in place("resume", "r", code=3).err
-    assert "1 trial planned, 0 taken over" in place("fork", "r", "--run-dir", "f", code=0).out
+    assert "1 trial planned, 0 kept" in place("fork", "r", "--run-dir", "f", code=0).out
     assert "Complete: 1 of 1" in place("resume", "f", code=0).out
     (step,) = place.records("f", "step")
     assert step["request"]["messages"][0]["content"] == "y"

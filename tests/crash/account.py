@@ -86,7 +86,7 @@ class Account:
 
     def close(self, session: RunSession) -> None:
         session.reader.refresh()
-        session.close("complete", finished=sum(1 for _ in session.reader.finished()))
+        session.close("complete")
         self.ends.add(session.number)
 
 
@@ -147,8 +147,13 @@ def _examine(reader: RunReader, account: Account, durable: dict[SegmentId, int],
         for item in record.inputs.values() if isinstance(record, SessionRecord) else ():
             expect(reader.inputs.check(item.digest, item.size) is None, f"an input is lost: {item}")
     keys = {record.trial for _, _, record in decoded if isinstance(record, TrialRecord) and record.status.is_kept}
-    expect(list(reader.finished()) == sorted(keys), f"the index has {list(reader.finished())}, the journal {keys}")
-    expect(reader.index.counts() == Counter(str(r.__struct_config__.tag) for *_, r in decoded), "the index differs")
+    expect(
+        list(reader.fold.finished()) == sorted(keys),
+        f"the index has {list(reader.fold.finished())}, the journal {keys}",
+    )
+    expect(
+        reader.fold.record_counts() == Counter(str(r.__struct_config__.tag) for *_, r in decoded), "the index differs"
+    )
     damage = [*reader.damage(), *(item for item in streamed if item.where.startswith("blobs"))]
     _check_damage(reader, damage, durable, missed=missed)
     return Found(lines, keys, damage)

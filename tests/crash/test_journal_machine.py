@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 )
 from truth import Truth
 
+from folds import as_told, check_fold
 from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import Damage, JournalWriter
 from holdfast.journal.segment import parse_name
@@ -142,7 +143,7 @@ class JournalMachine(RuleBasedStateMachine):
     @rule()
     def end(self) -> None:
         self.session.reader.refresh()
-        self.session.close("complete", finished=sum(1 for _ in self.session.reader.finished()))
+        self.session.close("complete")
         self.session = None
 
     # Crashes.
@@ -306,23 +307,22 @@ class JournalMachine(RuleBasedStateMachine):
         expected = self.truth.intact_lines()
         expect(sorted(lines) == sorted(expected), f"given: {set(lines) - expected}, not given: {expected - set(lines)}")
         keys = sorted(self.truth.names(expected))
-        expect(list(reader.finished()) == keys, f"finished {list(reader.finished())}, expected {keys}")
+        expect(list(reader.fold.finished()) == keys, f"finished {list(reader.fold.finished())}, expected {keys}")
+        check_fold(reader)
         losses = [item for item in reader.damage() if item.is_loss]
         self.truth.check_reported(losses)
         verified = verify_run(reader)
-        as_told = verified.ok == (not losses) or (not losses and self.truth.has_lost_unseen())
-        expect(as_told, f"verify: {verified.damage}; reader: {losses}")
+        agrees = verified.ok == (not losses) or (not losses and self.truth.has_lost_unseen())
+        expect(agrees, f"verify: {verified.damage}; reader: {losses}")
         self.truth.check_reported([item for item in verified.damage if item.is_loss])
 
 
 def _said(reader: RunReader) -> tuple:
     """Everything that an index answers but damage, of which an older one may have seen more."""
     index = reader.index
-    found = [row for kind in sorted(index.counts()) for row in index.rows(kind)]
-    # Where a frame was written again, either place will do.
-    rows = [(*row._replace(segment=None, offset=0), reader.read_line(row)) for row in found]
+    lines = [reader.lines_of(trial) for trial in reader.fold.trials()]
     doubtful = [(item.frame.offset, item.keys) for item in index.doubtful()]
-    return rows, sorted(index.open_keys()), list(reader.finished()), index.states(), doubtful
+    return as_told(reader), lines, index.states(), doubtful
 
 
 LIVELY = settings(

@@ -73,12 +73,12 @@ def work(root: Path, keys: list[str], limit: int | None, bulk: int) -> None:
     session = open_run(root, len(keys))
     try:
         tell("session", session.number)
-        finished = set(session.reader.finished())
+        finished = set(session.reader.fold.finished())
         owed = [key for key in keys if key not in finished]
         for key in owed[:limit]:
             carry_out(session, key, bulk)
         if limit is None:
-            session.close("complete", finished=len(keys))
+            session.close("complete")
             tell("end", session.number)
     finally:
         session.abandon()

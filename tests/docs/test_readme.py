@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.run.core.reader import RunReader
+from holdfast.run.fold.reader import RunReader
 from holdfast.spec import parse_eval, resolve
 
 ROOT = Path(__file__).parents[2]
@@ -48,12 +48,12 @@ def test_the_tour_of_the_readme_works_as_printed(tmp_path):
         assert done.returncode in {expected, -9 if expected else 0}, f"{command}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
         if command == "holdfast status second":
-            assert re.search(r"[1-9] of 8 trials finished, [1-9] owed", done.stdout), done.stdout
+            assert re.search(r"[1-9] of 8 trials finished, [1-9] remaining", done.stdout), done.stdout
         if command == "holdfast resume second":
-            assert re.search(r"[1-9] of 8 trials are finished, [1-9] are owed", done.stderr), done.stderr
+            assert re.search(r"[1-9] of 8 trials are finished, [1-9] remaining", done.stderr), done.stderr
     for name in ("first", "second"):
         reader = RunReader(tmp_path / name)
-        assert len(list(reader.finished())) == reader.sessions[-1].planned == (11 if name == "first" else 8)
+        assert len(list(reader.fold.finished())) == reader.sessions[-1].planned == (11 if name == "first" else 8)
         reader.close()
 
 

@@ -20,8 +20,8 @@ from holdfast.engine.opening.resume import resume_run
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.run import verify_run
 from holdfast.run.core.codec import decode
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import Record, TrialRecord
+from holdfast.run.fold.reader import RunReader
 from holdfast.spec import resolve, typed_eval
 
 Behaviour = Callable[[Any, int], Awaitable[Reply]]

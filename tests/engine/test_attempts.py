@@ -50,10 +50,10 @@ def test_no_more_attempts_are_made_than_allowed(tmp_path, retries):
     state = State(0)
     rig = Rig(tmp_path / "r", simple_task(1, failing_until(99, state)), settings={"max_retries": retries})
     session = rig.session()
-    assert (session.ended.exit_code, session.ended.failed) == (1, 1)
+    assert (session.ended.exit_code, session.ended.counts.failed) == (1, 1)
     assert [end.attempt for end in rig.ends()] == list(range(1, retries + 2))
     report = rig.report()
-    assert (report.coverage.failed, report.coverage.owed, report.complete) == (1, 1, False)
+    assert (report.coverage.failed, report.coverage.remaining, report.complete) == (1, 1, False)
     assert report.usage.input_tokens == 2 * (retries + 1)
 
 
@@ -154,7 +154,7 @@ def test_scores_and_answer_outlive_a_kill_in_a_later_attempt(tmp_path):
     assert state.value == {"good": 1, "slow": 3}
 
 
-def test_an_infrastructure_failure_in_a_scorer_leaves_the_trial_owed_with_its_answer(tmp_path):
+def test_an_infrastructure_failure_in_a_scorer_leaves_the_trial_unfinished_with_its_answer(tmp_path):
     """A judge that cannot be reached is no verdict."""
     actor, down = Actor(), State(True)
 
@@ -197,7 +197,7 @@ def test_an_answer_that_is_none_fails_the_attempt_with_a_clear_message(tmp_path,
 
     rig = Rig(tmp_path / "r", [simple_task(1, solve), simple_task(2, name="other")], settings={"max_retries": 0})
     session = rig.session()
-    assert (session.ended.finished, session.ended.failed) == (2, 1)
+    assert (session.ended.counts.finished, session.ended.counts.failed) == (2, 1)
     (failed,) = [end for end in rig.ends() if end.task == "t"]
     assert failed.status is Status.FAILED
     assert told in failed.error.message
@@ -296,7 +296,7 @@ def test_whatever_is_raised_is_a_failed_attempt_on_record(tmp_path, where, error
     task = Task(name="t", samples=samples(1), solver=solve, scorers=scorer(judge))
     rig = Rig(tmp_path / "r", [task, simple_task(2, name="other")], settings={"max_retries": 0})
     session = rig.session()
-    assert session.ended.finished == 2
+    assert session.ended.counts.finished == 2
     (end,) = [end for end in rig.ends() if end.task == "t"]
     assert (end.status, end.error.kind) == (Status.FAILED, kind)
     assert message in end.error.message
@@ -359,7 +359,7 @@ def test_a_swallowed_cancellation_does_not_keep_an_interrupted_session_alive(tmp
 
 
 def test_failures_that_a_solver_swallows_are_never_scored(tmp_path):
-    """What a solver makes of an outage says nothing about the model: the trial stays owed."""
+    """What a solver makes of an outage says nothing about the model: the trial remains to be done."""
 
     async def behave(request, number):
         raise Unavailable("down")

@@ -89,7 +89,7 @@ def test_rate_limits_between_failures_do_not_use_up_the_deadline_nor_renew_it(tm
     assert rig.statuses() == {"s0": "unfinished"}
 
 
-def test_an_outage_longer_than_the_deadline_leaves_the_trial_owed(tmp_path):
+def test_an_outage_longer_than_the_deadline_leaves_the_trial_unfinished(tmp_path):
     """After the deadline the trial is unfinished: not scored, not failed, and the next session asks again."""
     down = [True]
 
@@ -102,7 +102,7 @@ def test_an_outage_longer_than_the_deadline_leaves_the_trial_owed(tmp_path):
     rig = Rig(tmp_path / "r", simple_task(), {"m": actor}, settings={"retry_deadline": 600.0})
     session = rig.session()
     assert 540 <= session.seconds <= 600
-    assert (session.ended.exit_code, session.ended.finished, session.ended.owed) == (1, 0, 1)
+    assert (session.ended.exit_code, session.ended.counts.finished, session.ended.counts.remaining) == (1, 0, 1)
     (end,) = rig.ends()
     assert (end.status, end.scores, end.error.kind) == (Status.UNFINISHED, {}, "unavailable")
     assert rig.report().tasks["t"]["m"].metrics == {}
@@ -153,7 +153,7 @@ def test_a_refused_key_closes_the_model_for_the_session_with_one_message(tmp_pat
     assert actor.calls == 20
     assert [message for message in session.messages if "no such key" in message] == session.messages
     assert len(session.messages) == 1
-    assert (session.ended.exit_code, session.ended.owed) == (1, 1000)
+    assert (session.ended.exit_code, session.ended.counts.remaining) == (1, 1000)
     assert len(rig.ends()) <= 40
     assert {end.status for end in rig.ends()} == {Status.UNFINISHED}
 
@@ -219,12 +219,12 @@ def test_a_closed_model_does_not_hold_up_another(tmp_path):
     actors = {"bad": Actor(behave), "good": Actor(seconds=1.0)}
     rig = Rig(tmp_path / "r", simple_task(50), actors, settings={"concurrency_limit": 4})
     session = rig.session()
-    assert session.ended.finished == 50
+    assert session.ended.counts.finished == 50
     assert session.ended.exit_code == 1
     assert {end.model for end in rig.ends() if end.status is Status.VALID} == {"good"}
 
 
-def test_a_refused_request_leaves_only_its_own_trial_owed(tmp_path):
+def test_a_refused_request_leaves_only_its_own_trial_unfinished(tmp_path):
     """A 400 is not tried again, and says nothing about other requests."""
 
     async def behave(request, number):
@@ -256,10 +256,10 @@ def test_a_blocked_trial_is_kept_unscored_and_the_run_says_so(tmp_path):
     assert session.ended.exit_code == 1
     assert rig.statuses() == {"s0": "blocked", "s1": "valid"}
     report = rig.report()
-    assert (report.coverage.blocked, report.coverage.valid, report.coverage.owed) == (1, 1, 0)
+    assert (report.coverage.blocked, report.coverage.valid, report.coverage.remaining) == (1, 1, 0)
     assert report.tasks["t"]["m"].metrics["exact"]["accuracy"].n == 1
     assert report.usage.input_tokens == 8
-    assert rig.session().ended.finished == 2
+    assert rig.session().ended.counts.finished == 2
     assert actor.calls == 2
 
 
@@ -275,7 +275,7 @@ def test_a_call_is_noted_once_however_often_it_is_tried(tmp_path):
 
 @pytest.mark.parametrize("given", ["text", None, 5])
 def test_a_provider_that_returns_no_reply_is_named(tmp_path, given):
-    """A plug-in's mistake leaves the trial owed, with the provider's model in the message."""
+    """A plug-in's mistake leaves the trial unfinished, with the provider's model in the message."""
 
     async def behave(request, number):
         return given

@@ -320,7 +320,7 @@ def test_whatever_a_step_raises_fails_the_attempt_and_not_the_session(tmp_path, 
 
     rig = Rig(tmp_path / "r", [simple_task(1, solve), simple_task(3, name="other")], settings={"max_retries": 0})
     session = rig.session()
-    assert session.ended.finished == 3
+    assert session.ended.counts.finished == 3
     failed = [end for end in rig.ends() if end.task == "t"]
     assert [end.status for end in failed] == [Status.FAILED]
     assert rig.is_sound()

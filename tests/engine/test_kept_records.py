@@ -136,5 +136,5 @@ def test_a_trial_that_was_cancelled_while_its_end_was_kept_counts_with_its_own_f
     asyncio.run(end())
     session.abandon()
     with contextlib.closing(RunReader(tmp_path / "run")) as reader:
-        (row,) = reader.index.rows("trial")
-    assert store.awaited == [row.ident.seq]
+        (trial,) = reader.fold.trials()
+    assert store.awaited == [trial.end_id.seq]

@@ -113,7 +113,7 @@ def test_axes_are_a_grid(tmp_path):
         axes={"tone": ["kind", "rude"], "size": ["s", "m", "l"]},
     )
     rig = Rig(tmp_path / "r", task)
-    assert rig.session().ended.planned == 12
+    assert rig.session().ended.counts.planned == 12
     assert len({(end.sample, *sorted(end.axes.items())) for end in rig.ends()}) == 12
 
 
@@ -158,7 +158,7 @@ def test_only_as_many_trials_are_made_as_can_run_at_once(tmp_path):
 
     rig.actors["m"]._seconds = 1.0
     rig.looks = [look]
-    assert rig.session().ended.finished == 1000
+    assert rig.session().ended.counts.finished == 1000
     assert most[0] == 8
 
 

@@ -156,7 +156,7 @@ def test_those_who_wait_for_their_turn_are_let_go_when_the_session_ends(tmp_path
     rig.at = {30.0: interrupt}
     session = rig.session()
     assert session.seconds == pytest.approx(30.0)
-    assert (actor.calls, session.ended.exit_code, session.ended.finished) == (1, 130, 1)
+    assert (actor.calls, session.ended.exit_code, session.ended.counts.finished) == (1, 130, 1)
 
 
 def test_requests_go_out_in_the_order_they_came(tmp_path):

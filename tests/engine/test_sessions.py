@@ -40,15 +40,15 @@ def test_models_are_closed_whatever_happens(tmp_path):
 
 
 def test_the_first_signal_lets_calls_in_flight_finish_and_starts_none(tmp_path):
-    """Those that were asked are answered, scored and kept; the others are owed."""
+    """Those that were asked are answered, scored and kept; the others remain."""
     actor = Actor(seconds=10.0)
     rig = Rig(tmp_path / "r", simple_task(20), {"m": actor}, settings={"concurrency_limit": 4})
     rig.at = {15.0: interrupt}
     session = rig.session()
     assert session.seconds == pytest.approx(20.0)
     assert (session.ended.how, session.ended.exit_code) == ("interrupted", 130)
-    assert (session.ended.finished, session.ended.owed, actor.calls) == (8, 12, 8)
-    assert rig.status().calls.in_flight_at_death == 0
+    assert (session.ended.counts.finished, session.ended.counts.remaining, actor.calls) == (8, 12, 8)
+    assert rig.status().calls.in_flight_at_kill == 0
     assert rig.is_sound()
 
 
@@ -81,19 +81,19 @@ def test_pauses_and_queues_are_not_waited_for(tmp_path):
 
 
 def test_the_grace_time_bounds_the_wait(tmp_path):
-    """Calls that outlast it are given up, counted, and owed."""
+    """Calls that outlast it are given up and counted, and their trials remain."""
     actor = Actor(seconds=1000.0)
     rig = Rig(tmp_path / "r", simple_task(5), {"m": actor}, settings={"grace_period": 30.0})
     rig.at = {10.0: interrupt}
     session = rig.session()
     assert session.seconds == pytest.approx(40.0)
     assert actor.cancelled == 5
-    assert rig.status().calls.in_flight_at_death == 5
+    assert rig.status().calls.in_flight_at_kill == 5
     assert rig.ends() == []
 
 
 def test_the_second_signal_stops_at_once(tmp_path):
-    """Whatever is in flight is cancelled and owed; nothing of it is scored."""
+    """Whatever is in flight is cancelled and remains to be done; nothing of it is scored."""
     actor = Actor(seconds=1000.0)
     rig = Rig(tmp_path / "r", simple_task(5), {"m": actor}, settings={"grace_period": 500.0})
     rig.at = {10.0: interrupt, 20.0: interrupt}
@@ -126,7 +126,7 @@ def test_answers_in_hand_are_scored_though_others_wait_at_the_gate_with_the_slot
 
 
 def test_code_of_the_task_that_a_signal_may_have_interrupted_counts_nothing(tmp_path):
-    """A step and a scorer that ran when it came are owed, whatever they came to."""
+    """A step and a scorer that ran when it came remain to be done, whatever they came to."""
     interrupted = State(True)
 
     async def work() -> str:
@@ -173,7 +173,7 @@ def test_an_end_that_is_on_its_way_to_the_disk_counts_though_the_session_is_stop
     rig.at = {0.5: lambda found: setattr(execution, "value", found)}
     session = rig.session()
     (end,) = rig.records(SessionEndRecord)
-    assert end.finished == len(rig.ends()) == session.ended.finished == 8
+    assert end.finished == len(rig.ends()) == session.ended.counts.finished == 8
     assert rig.is_sound()
 
 
@@ -214,7 +214,7 @@ def test_a_failing_disk_ends_the_session_with_five_and_loses_nothing_acknowledge
     calls = actor.calls
     assert calls < 40
     monkeypatch.setattr(os, "fdatasync", lambda _: None)
-    assert len(rig.ends()) >= session.ended.finished > 0
+    assert len(rig.ends()) >= session.ended.counts.finished > 0
     assert rig.session().ended.exit_code == 0
     assert len({end.trial for end in rig.ends()}) == 40
 
@@ -244,7 +244,7 @@ def test_an_end_of_the_session_that_cannot_be_written_is_a_warning_after_an_inte
     ("solve", "code"), [("good", 0), ("failing", 1), ("blocked", 1), ("limited", 0), ("unanswered", 1)]
 )
 def test_exit_codes_tell_the_truth(tmp_path, solve, code):
-    """Complete and valid or limited: 0; anything failed, blocked or owed: 1."""
+    """Complete and valid or limited: 0; anything failed, blocked or remaining: 1."""
 
     async def behave(request, number):
         if solve == "blocked":

@@ -23,7 +23,7 @@ def is_limited(rig: Rig, limit: str) -> bool:
     assert (end.status, end.limit, end.scores, end.error) == (Status.LIMITED, limit, {}, None)
     assert rig.records(ScoreRecord) == []
     report = rig.report()
-    assert (report.coverage.limited, report.coverage.owed, report.complete) == (1, 0, True)
+    assert (report.coverage.limited, report.coverage.remaining, report.complete) == (1, 0, True)
     before = sum(actor.calls for actor in rig.actors.values())
     assert rig.session().ended.exit_code == 0
     assert sum(actor.calls for actor in rig.actors.values()) == before

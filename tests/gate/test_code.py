@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from holdfast import ResumeAborted, Sample, Task, evaluate, exact, generate
-from holdfast.run.core.reader import RunReader
+from holdfast.run.fold.reader import RunReader
 
 SOURCE = '''
 """A task."""
@@ -202,7 +202,7 @@ def test_resume_16_a_python_task_asks_for_more(world):
 
 
 def test_resume_17_a_python_task_asks_for_less(world):
-    """What the code no longer asks for stands in the run, is told, and is still run where it is owed."""
+    """What the code no longer asks for stands in the run, is told, and is still run where it remains."""
     prepared(world, SOURCE.replace("epochs=2", "epochs=2, axes={'tier': ['a', 'b']}"))
     world.begin()
     edited(world, "epochs=2, axes={'tier': ['a', 'b']}", "axes={'tier': ['b']}")
@@ -269,7 +269,7 @@ def test_a_task_file_that_moved_is_a_change_of_place(world):
 
 
 def test_a_complete_run_needs_no_code(world):
-    """Where nothing is owed and nothing offered, a task file that is gone is no matter."""
+    """Where nothing remains and nothing offered, a task file that is gone is no matter."""
     prepared(world)
     world.run()
     (world.directory / "task.py").unlink()
@@ -308,7 +308,7 @@ def test_evaluate_applies_and_records_what_may_change(world):
     evaluate(capitals(), ["scripted/echo"], run="r", concurrency_limit=8).close()
     with evaluate([capitals(epochs=2)], ["scripted/echo"], run="r", concurrency_limit=2) as run:
         assert run.planned == run.finished == 4 and run.is_complete
-        assert [session.how for session in run.lineage] == ["completed", "completed"]
+        assert [session.ended_as for session in run.lineage] == ["completed", "completed"]
         assert [change.path for change in run.lineage[1].changes] == [
             "runner.concurrency_limit",
             "tasks.capitals.epochs",

@@ -89,7 +89,7 @@ def test_resume_24_unreadable(world):
 
 
 def test_resume_24_of_a_complete_run(world):
-    """Also where nothing is owed: a run whose configuration was tampered with is not said to be fine."""
+    """Also where nothing remains: a run whose configuration was tampered with is not said to be fine."""
     world.run()
     rewrite(world, "- 1\n")
     assert "is no mapping" in world.refused(given=False)
@@ -109,7 +109,7 @@ def test_resume_24_in_python(world):
         evaluate(capitals(), ["scripted/echo"], run="r")
 
 
-@pytest.mark.parametrize("complete", [True, False], ids=["complete", "owed"])
+@pytest.mark.parametrize("complete", [True, False], ids=["complete", "incomplete"])
 def test_resume_24b_deleted(world, complete):
     """A missing file is written again from the journal, byte for byte, with a note."""
     world.data["concurrency_limit"] = 8
@@ -124,7 +124,7 @@ def test_resume_24b_deleted(world, complete):
 
 
 def test_resume_24b_deleted_before_the_first_trial(world):
-    """Also where a session is opened for what is owed."""
+    """Also where a session is opened for what remains."""
     world.begin()
     before = world.config
     (world.run_dir / "config.yaml").unlink()

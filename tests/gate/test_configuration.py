@@ -69,7 +69,7 @@ def test_resume_2_in_real_processes(holdfast, world):
     assert world.body["runner"]["concurrency_limit"] == 2
     status = world.status()
     assert (status["state"], status["finished"]) == ("complete", 4)
-    assert status["calls"]["made"] <= 4 + status["calls"]["in_flight_at_death"]
+    assert status["calls"]["made"] <= 4 + status["calls"]["in_flight_at_kill"]
 
 
 def test_resume_3_limit_removed_and_stage_limits_added(world):
@@ -260,7 +260,7 @@ def test_resume_12_in_real_processes(holdfast, world):
     """A refused resume leaves every file of a killed run as it was, its index and its lease too."""
     assert holdfast("run", world.write(), "--run-dir", "r", HOLDFAST_CRASH_AT="frame.acknowledged:2").code == -9
     holdfast("resume", "r", HOLDFAST_CRASH_AT="session.opened")
-    assert (world.run_dir / "index.sqlite").exists()
+    assert (world.run_dir / ".index.sqlite").exists()
     world.model["generation"] = {"temperature": 1.0}
     before = world.everything()
     ended = holdfast("resume", "r", "--config", world.write(), code=3)

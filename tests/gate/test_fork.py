@@ -92,11 +92,19 @@ def test_diff_of_data_and_code(world):
 # What a fork keeps.
 
 
-def test_fork_without_a_change_takes_everything_over(world):
+def test_fork_without_a_change_keeps_everything(world):
     """The same eval: every trial is there, and the new run is complete."""
     world.run()
     told = forked(world)
-    assert told == {"run": "f", "planned": 4, "taken": 4, "rescored": 0, "owed": {}, "cost": 0.0}
+    assert told == {
+        "schema_version": 1,
+        "run": "f",
+        "planned": 4,
+        "taken": 4,
+        "rescored": 0,
+        "remaining_by_reason": {},
+        "cost": 0.0,
+    }
     report = finish(world, planned=4, made=0)
     assert report["tasks"] == world.report()["tasks"]
     assert len(world.json("status", "f")["sessions"]) == 1
@@ -123,16 +131,16 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_fork_keeps_exactly_what_the_change_does_not_touch(world, name):
-    """A trial is taken over if and only if its answer would be the same; the rest is run, and says why."""
+    """A trial is kept if and only if its answer would be the same; the rest is run, and says why."""
     world.run()
     original = {trial["trial"]: trial for trial in world.trials()}
     change, taken = CHANGES[name]
     change(world)
     told = forked(world)
     assert (told["taken"], told["rescored"]) == (taken, 0)
-    assert sum(told["owed"].values()) == told["planned"] - taken
+    assert sum(told["remaining_by_reason"].values()) == told["planned"] - taken
     if taken == 0:
-        assert told["owed"] == {"its answer would be another": 4}
+        assert told["remaining_by_reason"] == {"its answer would be another": 4}
     report = finish(world, planned=told["planned"], made=told["planned"] - taken)
     assert report["coverage"]["valid"] == told["planned"]
     assert len(original) == 4
@@ -146,12 +154,12 @@ def test_fork_tells_why_and_what_it_will_cost(world):
     world.rows = [*make_rows(5)[:4], {"id": "s9", "question": "q9", "answer": "x"}]
     world.rows[0]["question"] = "two words"
     told = world("fork", "r", "--config", world.write(), "--run-dir", "f", code=0).out
-    assert "f: 7 trials planned, 3 taken over." in told
-    assert "  1 owed: its answer would be another" in told
-    assert "  1 owed: new sample" in told and "  2 owed: new task or model" in told
-    # A trial took a word and gave a word; four are owed.
-    assert "  what is owed will cost about 8.0000" in told
-    assert told.endswith("Go on with: holdfast resume f\n")
+    assert "f: 7 trials planned, 3 kept." in told
+    assert "  1 remaining: its answer would be another" in told
+    assert "  1 remaining: new sample" in told and "  2 remaining: new task or model" in told
+    # A trial took a word and gave a word; four remain.
+    assert "  the remaining trials will cost about 8.0000" in told
+    assert told.endswith("Resume with: holdfast resume f\n")
     report = finish(world, planned=7, made=4)
     assert report["cost"] == pytest.approx(3 * 2 + 4 + 2 + 4 + 2)
 
@@ -162,7 +170,7 @@ def test_fork_of_changed_scorers_asks_no_model(world):
     world.run()
     world.task["scorers"] = ["exact", {"regex": {"pattern": "(q[0-9])"}}]
     told = forked(world)
-    assert (told["taken"], told["rescored"], told["owed"]) == (0, 4, {})
+    assert (told["taken"], told["rescored"], told["remaining_by_reason"]) == (0, 4, {})
     before = [line for line in records(world, "score") if '"exact"' in line]
     assert len(before) == 4
     report = finish(world, planned=4, made=0)
@@ -203,7 +211,7 @@ def test_fork_with_other_targets(world, change):
 
 
 def test_fork_of_late_scores(world):
-    """Scores that a scorer gave later are taken over like the others, and counted once."""
+    """Scores that a scorer gave later are kept like the others, and counted once."""
     world.run()
     world.task["scorers"] = ["exact", "includes"]
     world.resume(code=0)
@@ -219,7 +227,7 @@ def test_fork_of_late_scores(world):
 
 
 def test_fork_of_trials_that_lack_a_late_score(holdfast, world):
-    """A trial whose new scorer had not judged it yet is taken over with its answer, and judged in the fork."""
+    """A trial whose new scorer had not judged it yet is kept with its answer, and judged in the fork."""
     world.data["concurrency_limit"] = 1
     world.run()
     world.task["scorers"] = ["exact", "includes"]
@@ -233,7 +241,7 @@ def test_fork_of_trials_that_lack_a_late_score(holdfast, world):
 
 
 def test_fork_keeps_blocked_and_limited_trials(world):
-    """A trial that ended without an answer is taken over as it is, whatever scores it would have."""
+    """A trial that ended without an answer is kept as it is, whatever scores it would have."""
     world.model["args"] = {
         "errors": [{"contains": "q2", "blocked": {}}],
         "rules": [{"contains": "q4", "reply": "a b c"}],
@@ -244,7 +252,7 @@ def test_fork_keeps_blocked_and_limited_trials(world):
     assert statuses == ["blocked", "limited", "valid", "valid"]
     world.task["scorers"] = ["includes"]
     told = forked(world)
-    assert (told["taken"], told["rescored"], told["owed"]) == (2, 2, {})
+    assert (told["taken"], told["rescored"], told["remaining_by_reason"]) == (2, 2, {})
     assert "4 of 4" in world("resume", "f", code=1).out
     assert world.json("status", "f")["calls"]["made"] == 0
 
@@ -278,7 +286,7 @@ def test_fork_keeps_the_steps_of_unfinished_trials(holdfast, server, world):
     steps = len(world.records("step"))
     world.data["max_retries"] = 5
     told = holdfast.json("fork", "r", "--config", world.write(), "--run-dir", "f", code=0)
-    assert told["owed"] == {"unfinished in the run": 1, "not in the run yet": 1}
+    assert told["remaining_by_reason"] == {"unfinished in the run": 1, "not in the run yet": 1}
     (world.directory / "go").touch()
     before = server.state()["received"]
     holdfast("resume", "f", code=0)
@@ -296,7 +304,7 @@ def test_fork_while_the_run_goes_on(holdfast, server, world):
     server.wait_for(answered=2, in_flight=2)
     before = world.everything().keys()
     told = forked(world)
-    assert told["taken"] <= 2 and sum(told["owed"].values()) + told["taken"] == 4
+    assert told["taken"] <= 2 and sum(told["remaining_by_reason"].values()) + told["taken"] == 4
     assert world.everything().keys() == before
     server.behave()
     assert started.wait().code == 0
@@ -366,7 +374,7 @@ def test_fork_from_python_to_yaml(world):
     world.data |= {"tasks": {"t": {"use": "task.py:t"}}}
     world.run()
     world.data["tasks"]["t"] = TASK
-    assert forked(world)["owed"] == {"its answer would be another": 4}
+    assert forked(world)["remaining_by_reason"] == {"its answer would be another": 4}
     finish(world, planned=4, made=4)
 
 
@@ -374,10 +382,10 @@ def test_fork_from_python_to_yaml(world):
 
 
 def test_fork_with_set(world):
-    """A refused setting can be forked with as it was given; without any change everything is taken over."""
+    """A refused setting can be forked with as it was given; without any change everything is kept."""
     world.run()
     told = world.json("fork", "r", "--set", "temperature=1", "--run-dir", "f", code=0)
-    assert told["owed"] == {"its answer would be another": 4}
+    assert told["remaining_by_reason"] == {"its answer would be another": 4}
     assert world.json("fork", "r", "--run-dir", "same", code=0)["taken"] == 4
     finish(world, planned=4, made=4)
 
@@ -416,7 +424,7 @@ def test_fork_of_a_fork_says_where_everything_is_from(world):
     notes = world("cat", "f", code=0).out
     assert notes.count('"source":') >= 8
     assert "taken over from run " in notes
-    assert "4 taken over" in world("fork", "f", "--config", world.write(), "--run-dir", "g", code=0).out
+    assert "4 kept." in world("fork", "f", "--config", world.write(), "--run-dir", "g", code=0).out
     assert "complete, 4 of 4" in world("resume", "g", code=0).out
     header = (world.directory / "g/config.yaml").read_text()
     assert f"#   source: {world.directory}/eval.yaml" in header

@@ -52,7 +52,7 @@ def test_resume_16_growth(world, name):
     told = world.resume(code=0)
     assert world.entries == entries
     assert all(entry in told.err for entry in entries)
-    assert f"{len(before)} of {planned} trials are finished, {planned - len(before)} are owed" in told.err
+    assert f"{len(before)} of {planned} trials are finished, {planned - len(before)} remaining: " in told.err
     assert f"Complete: {planned} of {planned}" in told.out
     assert world.trials()[: len(before)] == before
     world.check_complete(planned)
@@ -130,7 +130,7 @@ def test_resume_16_grown_in_real_processes(holdfast, world):
     assert len(world.entries) == 3
     status = world.status()
     assert (status["state"], status["finished"]) == ("complete", 16)
-    assert status["calls"]["made"] <= 16 + status["calls"]["in_flight_at_death"]
+    assert status["calls"]["made"] <= 16 + status["calls"]["in_flight_at_kill"]
     assert world.json("verify", "r", code=0)["ok"]
 
 
@@ -145,7 +145,7 @@ def test_resume_16_scorer_added(world):
     world.task["scorers"] = ["exact", {"regex": {"pattern": "q([0-9])"}}, "includes"]
     told = world.resume(code=0)
     assert world.entries == ["tasks.t.scorers.regex: unset → added", "tasks.t.scorers.includes: unset → added"]
-    assert "0 of 6 trials are finished, 6 are owed: 6 not yet scored" in told.err
+    assert "0 of 6 trials are finished, 6 remaining: 6 not scored." in told.err
     world.check_complete(6)
     assert world.trials() == trials
     scores = [score["scorer"] for score in world.records("score")]
@@ -157,7 +157,7 @@ def test_resume_16_scorer_added(world):
 
 
 def test_resume_16_scorer_added_before_the_end(world):
-    """Trials that are still owed are judged by all scorers, finished ones by the new one: each exactly once."""
+    """Trials that still remain are judged by all scorers, finished ones by the new one: each exactly once."""
     world.run()
     world.task.update(epochs=2, scorers=["exact", "includes"])
     world.resume(code=0)
@@ -216,7 +216,7 @@ def test_resume_16_killed_half_way_through_late_scoring(holdfast, world):
     assert report["tasks"]["t"]["m"]["metrics"]["second"]["mean"]["n"] == status["finished"]
     scored = len([score for score in world.records("score") if score["scorer"] == "second"])
     told = holdfast("resume", "r", code=0)
-    assert f"{8 - scored} not yet scored" in told.err and "Complete: 8 of 8" in told.out
+    assert f"{8 - scored} remaining: {8 - scored} not scored." in told.err and "Complete: 8 of 8" in told.out
     judged = (world.directory / "judged").read_text().split()
     assert len(set(judged)) == 8 and len(judged) <= 9
     assert world.report()["tasks"]["t"]["m"]["metrics"]["second"]["mean"]["n"] == 8
@@ -226,17 +226,17 @@ def test_resume_16_killed_half_way_through_late_scoring(holdfast, world):
 BROKEN_SCORER = SLOW_SCORER.replace("    return len(answer.text)", "    return 1 / (not os.path.exists('broken'))")
 
 
-def test_resume_16_a_late_scorer_that_breaks_leaves_its_scores_owed(world):
-    """What an added scorer could not judge is owed, is told, and is judged by a later resume."""
+def test_resume_16_a_late_scorer_that_breaks_leaves_its_trials_unfinished(world):
+    """What an added scorer could not judge remains, is told, and is judged by a later resume."""
     (world.directory / "task.py").write_text(BROKEN_SCORER)
     world.data["tasks"] = {"t": {"use": "task.py:t"}}
     world.run()
     (world.directory / "task.py").write_text(BROKEN_SCORER.replace("[first]", "[first, second]"))
     (world.directory / "broken").touch()
     told = world("resume", "r", code=1)
-    assert "8 owed" in told.out
+    assert "8 remaining: 8 not scored." in told.out
     status = world.status()
-    assert (status["state"], status["finished"], status["owed"]) == ("incomplete", 0, 8)
+    assert (status["state"], status["finished"], status["remaining"]) == ("incomplete", 0, 8)
     assert world.report()["tasks"]["t"]["m"]["metrics"]["first"]["accuracy"]["n"] == 8
     (world.directory / "broken").unlink()
     world("resume", "r", code=0)
@@ -261,10 +261,10 @@ SHRUNK = {
 }
 
 
-@pytest.mark.parametrize("complete", [True, False], ids=["complete", "owed"])
+@pytest.mark.parametrize("complete", [True, False], ids=["complete", "incomplete"])
 @pytest.mark.parametrize("name", SHRUNK)
 def test_resume_17_fewer_offered(world, name, complete):
-    """The saved ones stand, and are run where they are owed; the difference is told, the exit code is as ever."""
+    """The saved ones stand, and are run where they remain; the difference is told, the exit code is as ever."""
     saved, offered, told, planned = SHRUNK[name]
     original = dict(world.task)
     world.task.update(saved)

@@ -10,7 +10,7 @@ from gate_world import MODEL
 from holdfast import Run
 
 KEYS = {
-    "session", "started_at", "ended_at", "how", "exit_code", "calls", "replies", "in_flight_at_death", "finished",
+    "number", "started_at", "ended_at", "ended_as", "exit_code", "calls", "replies", "in_flight_at_kill", "finished",
     "changes", "failures",
 }  # fmt: skip
 
@@ -39,10 +39,15 @@ def test_every_session_is_told_with_its_end(holdfast, server, world):
     status = world.status()
     sessions = status["sessions"]
     assert all(set(session) == KEYS for session in sessions)
-    assert [session["how"] for session in sessions] == ["killed", "interrupted", "finished with failures", "completed"]
+    assert [session["ended_as"] for session in sessions] == [
+        "killed",
+        "interrupted",
+        "finished with failures",
+        "completed",
+    ]
     assert [session["exit_code"] for session in sessions] == [None, 130, 1, 0]
     assert [session["finished"] for session in sessions] == [1, 0, 2, 1]
-    assert [session["in_flight_at_death"] for session in sessions] == [2, 1, 0, 0]
+    assert [session["in_flight_at_kill"] for session in sessions] == [2, 1, 0, 0]
     assert [[change["path"] for change in session["changes"]] for session in sessions] == [
         [],
         ["runner.concurrency_limit"],
@@ -50,7 +55,7 @@ def test_every_session_is_told_with_its_end(holdfast, server, world):
         [],
     ]
     assert [bool(session["ended_at"]) for session in sessions] == [False, True, True, True]
-    assert status["calls"]["in_flight_at_death"] == 3
+    assert status["calls"]["in_flight_at_kill"] == 3
     assert status["calls"]["made"] == sum(session["calls"] for session in sessions)
     # What was worked on beyond once is at most what was in flight when a session ended.
     repeated = sum(count - 1 for count in server.worked_on().values())
@@ -65,10 +70,10 @@ def test_a_running_session_is_told_as_such(holdfast, server, world):
     server.wait_for(in_flight=2)
     status = world.status()
     assert status["state"] == "running" and str(started.pid) in status["held_by"]
-    assert (status["sessions"][0]["how"], status["sessions"][0]["in_flight_at_death"]) == ("running", 0)
+    assert (status["sessions"][0]["ended_as"], status["sessions"][0]["in_flight_at_kill"]) == ("running", 0)
     server.behave()
     assert started.wait().code == 0
-    assert world.status()["sessions"][0]["how"] == "completed"
+    assert world.status()["sessions"][0]["ended_as"] == "completed"
 
 
 def test_the_lineage_in_python_is_the_same(world):
@@ -80,7 +85,7 @@ def test_the_lineage_in_python_is_the_same(world):
     world.resume(code=0)
     with Run.open("r") as run:
         lineage = run.lineage
-    assert [session.session for session in lineage] == [1, 2, 3]
+    assert [session.number for session in lineage] == [1, 2, 3]
     assert [session.finished for session in lineage] == [4, 0, 4]
     assert [session.calls for session in lineage] == [4, 0, 4]
     paths = [[change.path for change in session.changes] for session in lineage]
@@ -118,7 +123,7 @@ def test_replays_are_counted_by_the_session_that_made_them(holdfast, server, wor
     server.behave()
     holdfast("resume", "r", code=0)
     calls = world.status()["calls"]
-    assert calls == {"made": 3, "replayed": 1, "in_flight_at_death": 1}
+    assert calls == {"made": 3, "replayed": 1, "in_flight_at_kill": 1}
 
 
 @pytest.mark.parametrize("verb", ["status", "report", "show", "verify", "cat", "diff"])

@@ -46,7 +46,7 @@ def test_another_model_at_a_new_address_stops_the_session(holdfast, server, othe
     assert replies == steps
     assert [trial["status"] for trial in world.trials()].count("valid") == 1
     status = world.status()
-    assert (status["state"], status["sessions"][1]["how"], status["sessions"][1]["exit_code"]) == (
+    assert (status["state"], status["sessions"][1]["ended_as"], status["sessions"][1]["exit_code"]) == (
         "incomplete",
         "refused",
         3,
@@ -108,7 +108,7 @@ def t():
 
 
 def test_a_solver_that_swallows_the_refusal_is_not_scored(holdfast, server, other, world):
-    """Whatever a solver makes of it, a trial whose reply was refused stays owed."""
+    """Whatever a solver makes of it, a trial whose reply was refused remains."""
     (world.directory / "task.py").write_text(SWALLOWING)
     begun_python(holdfast, world, server)
     other.behave(model="impostor")

@@ -7,7 +7,7 @@ import json
 import pytest
 from gate_world import MODEL
 
-from holdfast.run.core.reader import RunReader
+from holdfast.run.fold.reader import RunReader
 
 DRAWN = {"provider": "scripted", "model": "dice", "args": {"default": ["one", "two", "three", "four", "five", "six"]}}
 

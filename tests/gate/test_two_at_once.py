@@ -51,7 +51,7 @@ def check_loser(ended, holder):
 def check_run(starter, directory, rounds):
     """Every session is one that worked, and every trial ended once."""
     status = starter.start(("status", "r", "--json"), directory, {}).wait().json
-    assert [session["how"] for session in status["sessions"]] == ["completed"] * (rounds + 1)
+    assert [session["ended_as"] for session in status["sessions"]] == ["completed"] * (rounds + 1)
     assert [session["calls"] for session in status["sessions"]] == [SAMPLES] * (rounds + 1)
     assert status["finished"] == status["calls"]["made"] == SAMPLES * (rounds + 1)
     lines = starter.start(("cat", "r"), directory, {}).wait().out.splitlines()

@@ -105,7 +105,7 @@ def test_recovery_26_the_newest_segment_of_a_finished_session_is_missed(tmp_path
     root = finished_run(tmp_path / "run", "t1")
     second = begin_session(root)
     finish_trials(second, "t2")
-    second.close("complete", finished=2)
+    second.close("complete")
     (root / "index.sqlite").unlink()
     for path in [path for path in segment_paths(root) if path.name.endswith("000002.jsonl.zst")]:
         data = path.read_bytes()
@@ -120,7 +120,7 @@ def test_recovery_26_the_newest_segment_of_a_finished_session_is_missed(tmp_path
 def test_recovery_26_the_only_segment_of_a_killed_session_is_missed_once_another_session_has_seen_it(tmp_path):
     """A pin of a later session vouches for an unsealed segment that nothing else vouches for."""
     root = crashed_run(tmp_path / "run", "t1")
-    begin_session(root).close("complete", finished=1)
+    begin_session(root).close("complete")
     path = segment_paths(root)[0]
     path.unlink()
     (root / "index.sqlite").unlink()
@@ -133,7 +133,7 @@ def test_recovery_26_the_only_segment_of_a_killed_session_is_missed_once_another
 def test_recovery_26_a_pinned_segment_that_lost_its_last_frames_is_truncated(tmp_path, no_cache):
     """An unsealed segment shorter than a later session saw it is damage; the lost frames are numbered."""
     root = crashed_run(tmp_path / "run", "t1", "t2")
-    begin_session(root).close("complete", finished=2)
+    begin_session(root).close("complete")
     path = segment_paths(root)[0]
     data = path.read_bytes()
     parts = data_pieces(data)
@@ -150,7 +150,7 @@ def test_recovery_26_a_pinned_segment_whose_last_frame_was_exchanged_is_changed(
     root = crashed_run(tmp_path / "run", "t1")
     path = segment_paths(root)[0]
     data = path.read_bytes()
-    begin_session(root).close("complete", finished=1)
+    begin_session(root).close("complete")
     last = data_pieces(data)[-1]
     line = b'{"type":"note","kind":"forged","text":"other"}'
     forged = reframed(data, last, compressed(line), raw=len(line) + 1, records=1)

@@ -12,6 +12,7 @@ import sqlite3
 
 import pytest
 import zstandard
+from msgspec import msgpack
 
 from durable import (
     begin_run,
@@ -24,6 +25,7 @@ from durable import (
     read_run,
     segment_paths,
 )
+from folds import as_told
 from holdfast.errors import NotARun
 from holdfast.journal import DamageKind
 from holdfast.journal.frame import HEADER_SIZE
@@ -44,15 +46,14 @@ def answers(root, index=None):
     """Everything that is asked of an index, and what it says of itself."""
     reader = RunReader(root, index=index)
     try:
-        rows = [tuple(row) for kind in ("session", "step", "score", "trial") for row in reader.index.rows(kind)]
         return {
-            "rows": rows,
-            "counts": reader.index.counts(),
-            "finished": list(reader.finished()),
+            "sessions": reader.sessions,
+            "fold": as_told(reader),
+            "finished": list(reader.fold.finished()),
             "states": reader.index.states(),
             "damage": reader.damage(),
             "doubtful": [doubtful.frame for doubtful in reader.index.doubtful()],
-            "records": [reader.read(reader_row) for reader_row in reader.index.rows("trial")],
+            "records": [record for trial in reader.fold.trials() for record in reader.records_of(trial.key)],
         }, reader.index.note
     finally:
         reader.close()
@@ -145,12 +146,12 @@ def test_recovery_5_a_database_of_somebody_else_in_its_place_gives_the_same_answ
 def test_recovery_5_an_index_that_breaks_while_it_is_open_is_built_anew(run):
     """A reader that finds its index unusable at a refresh begins again, and says so."""
     reader = RunReader(run)
-    reader.index._database.connection.execute("DROP TABLE records")
+    reader.index._database.connection.execute("DROP TABLE trials")
     third = begin_session(run)
     finish_trials(third, "t4")
     reader.refresh()
     assert "could not be used" in reader.index.note
-    assert list(reader.finished()) == ["t1", "t2", "t3", "t4"]
+    assert list(reader.fold.finished()) == ["t1", "t2", "t3", "t4"]
     reader.close()
     third.abandon()
 
@@ -212,14 +213,14 @@ def test_recovery_27_a_segment_damaged_after_it_was_indexed_is_noticed(run, whic
 
 
 def test_recovery_27_a_segment_damaged_under_an_open_reader_gives_no_score(run):
-    """A record whose bytes changed since the last look is not given, and is owed at the next look."""
+    """A record whose bytes changed since the last look is not given, and remains at the next look."""
     reader = RunReader(run)
-    row = next(row for row in reader.index.rows("trial") if row.key == "t1")
+    trial = reader.fold.find("t1")
     path = segment_paths(run)[0]
-    path.write_bytes(changed_unnoticeably(path.read_bytes(), row.offset))
-    assert reader.read(row) is None
+    path.write_bytes(changed_unnoticeably(path.read_bytes(), trial.places[-1][1]))
+    assert reader.lines_of(trial, "trial") == []
     reader.refresh()
-    assert list(reader.finished()) == ["t2", "t3"]
+    assert list(reader.fold.finished()) == ["t2", "t3"]
     reader.close()
 
 
@@ -238,11 +239,10 @@ def changed_unnoticeably(data, offset):
 def test_recovery_27_a_segment_deleted_under_an_open_reader_gives_no_score(run):
     """A record whose file is gone is not given; the segment is remembered as missing."""
     reader = RunReader(run)
-    row = next(row for row in reader.index.rows("trial") if row.key == "t3")
     segment_paths(run)[-1].unlink()
-    assert reader.read(row) is None
+    assert reader.records_of("t3") == []
     reader.refresh()
-    assert list(reader.finished()) == ["t1", "t2"]
+    assert list(reader.fold.finished()) == ["t1", "t2"]
     (loss,) = reader.damage()
     assert (loss.kind, loss.keys) == (DamageKind.MISSING, ("t3",))
     reader.close()
@@ -339,7 +339,7 @@ def test_a_live_reader_is_not_misled_by_a_roll_between_listing_and_reading(tmp_p
     reader = RunReader(root, disk)
     for look in (reader.refresh, lambda: verify_run(reader)):
         disk.listed = 0
-        disk.after_listing = lambda: finish_trials(session, f"t{len(list(reader.finished())) + 1}")
+        disk.after_listing = lambda: finish_trials(session, f"t{len(list(reader.fold.finished())) + 1}")
         before = len(segment_paths(root))
         result = look()
         assert len(segment_paths(root)) > before + 1
@@ -381,15 +381,15 @@ def test_the_index_asks_for_one_key_without_reading_others(run):
     third = begin_session(run)
     third.commit(TrialRecord(trial="t1", attempt=2, status=Status.FAILED))
     third.reader.refresh()
-    rows = list(third.reader.index.rows("trial", "t1"))
-    assert [row.ident.session for row in rows] == [1, 3]
+    placed = third.reader.lines_of(third.reader.fold.find("t1"), "trial")
+    assert [item.ident.session for item in placed] == [1, 3]
     third.abandon()
 
 
 def test_rows_that_nobody_reads_on_end_quietly_after_their_index(run):
     """A signal may leave a reader half-way; what is collected after the index was closed has nothing to say."""
     reader = RunReader(run)
-    rows = reader.index.rows("trial")
+    rows = reader.fold.trials()
     next(rows)
     reader.close()
     rows.close()
@@ -401,11 +401,11 @@ def test_a_segment_whose_bytes_cannot_be_read_is_damage_and_is_read_again_when_t
     reader = RunReader(root, FailingReads())
     reader.fs.failing = True
     reader.refresh()
-    assert list(reader.finished()) == []
+    assert list(reader.fold.finished()) == []
     assert [item for item in reader.damage() if item.is_loss]
     reader.fs.failing = False
     reader.refresh()
-    assert list(reader.finished()) == ["t1", "t2"]
+    assert list(reader.fold.finished()) == ["t1", "t2"]
     assert reader.damage() == []
     reader.close()
 
@@ -448,11 +448,11 @@ def test_two_readers_that_refresh_at_once_disturb_neither(run, monkeypatch):
     assert second.index._database.path not in (None, path)
     second.refresh()
     assert second.index.note == ""
-    assert list(second.finished()) == ["t1", "t2", "t3"]
+    assert list(second.fold.finished()) == ["t1", "t2", "t3"]
     first.index._database.connection.execute("COMMIT")
     assert path.stat().st_ino == file
     first.refresh()
-    assert list(first.finished()) == ["t1", "t2", "t3"]
+    assert list(first.fold.finished()) == ["t1", "t2", "t3"]
     assert first.index.note == ""
     private = second.index._database.path
     second.close()
@@ -468,17 +468,17 @@ def test_recovery_22_a_full_disk_for_the_index_costs_no_answer(run, tmp_path, mo
     reader = RunReader(run, index=tmp_path / "index.sqlite")
     third = begin_session(run)
     finish_trials(third, "t4")
-    real = type(reader.index._builder)._insert
+    real = type(reader.index._builder)._save_seen
 
-    def full(self, rows):
+    def full(self):
         if self._database.path is not None:
             raise sqlite3.OperationalError("database or disk is full")
-        real(self, rows)
+        real(self)
 
-    monkeypatch.setattr(type(reader.index._builder), "_insert", full)
+    monkeypatch.setattr(type(reader.index._builder), "_save_seen", full)
     reader.refresh()
     assert "disk is full" in reader.index.note
-    assert list(reader.finished()) == ["t1", "t2", "t3", "t4"]
+    assert list(reader.fold.finished()) == ["t1", "t2", "t3", "t4"]
     reader.close()
     third.abandon()
 
@@ -487,7 +487,7 @@ def test_rows_are_written_in_batches_with_the_same_answers(run, monkeypatch):
     """A batch of any size indexes every record."""
     before, _ = answers(run)
     for size in (1, 2, 7):
-        monkeypatch.setattr("holdfast.journal.index.builder._BATCH_ROWS", size)
+        monkeypatch.setattr("holdfast.run.fold.fold_writer._BATCH_TRIALS", size)
         own_index(run).unlink()
         (run / "index.sqlite").unlink(missing_ok=True)
         assert answers(run)[0] == before
@@ -497,21 +497,22 @@ def test_records_are_counted_by_the_session_that_wrote_them_first(run):
     """A copy counts for the session of its origin."""
     begin_session(run).abandon()
     reader = RunReader(run)
-    assert reader.index.counts_by_session("trial", 1) == {1: 2, 2: 1}
-    assert sorted(reader.index.open_keys()) == []
+    assert reader.fold.written("kept") == {1: 2, 2: 1}
     reader.close()
 
 
 def test_a_frame_that_cannot_be_read_any_more_gives_no_record(run):
     """An error of the disk, a place beyond the file, and a row that points to another frame."""
     reader = RunReader(run, FailingReads())
-    row = next(iter(reader.index.rows("trial")))
-    assert reader.read(row) is not None
-    assert reader.read(row._replace(offset=10**9)) is None
-    assert reader.read(row._replace(offset=3)) is None
-    assert reader.read(row._replace(ident=row.ident._replace(place=99))) is None
+    trial = next(reader.fold.trials())
+    segment, offset = trial.places[0]
+    assert reader.lines_of(trial)
+    for wrong in (10**9, 3):
+        assert reader.lines_of(trial._replace(placed=msgpack.encode([segment, wrong]))) == []
+    assert reader.lines_of(trial._replace(placed=msgpack.encode([99, offset]))) == []
+    reader.forget()
     reader.fs.failing = True
-    assert reader.read(row) is None
+    assert reader.lines_of(trial) == []
     reader.close()
 
 
@@ -537,7 +538,7 @@ def test_a_segment_that_shrinks_while_it_is_read_gives_what_is_left(run):
             return file
 
     reader = RunReader(run, Shrinking())
-    assert list(reader.finished()) == ["t1", "t2", "t3"]
+    assert list(reader.fold.finished()) == ["t1", "t2", "t3"]
     reader.close()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
+from folds import as_told
 from holdfast.errors import StorageFailure
 from holdfast.journal import DamageKind
 from holdfast.journal.index.builder import IndexBuilder
@@ -33,14 +34,13 @@ def own_index(root: Path) -> Path:
 def told(root: Path, index: Path | None = None) -> tuple:
     """What an index says is there."""
     with contextlib.closing(RunReader(root, index=index)) as reader:
-        rows = [row for kind in reader.index.counts() for row in reader.index.rows(kind)]
         return (
-            rows,
-            sorted(reader.index.open_keys()),
-            list(reader.finished()),
+            as_told(reader),
+            reader.sessions,
+            list(reader.fold.finished()),
             reader.index.states(),
             [item.frame for item in reader.index.doubtful()],
-            [reader.read(row) for row in rows],
+            [record for trial in reader.fold.trials() for record in reader.records_of(trial.key)],
         )
 
 
@@ -71,7 +71,12 @@ def test_recovery_5_a_changed_byte_in_an_index_is_noticed_also_without_its_sum(r
 @pytest.mark.parametrize("sum_", ["missing", "old", "cut"])
 @pytest.mark.parametrize(
     "change",
-    ["UPDATE records SET flag = 1 WHERE key = 't9'", "DELETE FROM records WHERE key = 't3'", "DELETE FROM open"],
+    [
+        "UPDATE trials SET standing = 1, counted = 1 WHERE key = 't9'",
+        "DELETE FROM trials WHERE key = 't3'",
+        "UPDATE standings SET trials = trials + 1",
+        "UPDATE slots SET value = 0",
+    ],
 )
 def test_recovery_5_an_index_that_contradicts_the_journal_is_not_believed(run, change, sum_):
     """Sound as a database, and wrong: no trial vanishes, and none is finished that is not."""
@@ -90,7 +95,7 @@ def test_the_index_of_a_killed_session_is_believed(tmp_path):
     """What it knew when the session began is not read again."""
     root = finished_run(tmp_path / "run", "t1")
     session = begin_session(root)
-    assert has_its_sum(root / "index.sqlite")
+    assert has_its_sum(root / ".index.sqlite")
     session.abandon()
     again = begin_session(root)
     assert again.reader.index.note == ""
@@ -107,12 +112,12 @@ def killed(self):
     self._db.execute("CREATE TABLE spill (text TEXT)")
     for _ in range(300):
         self._db.execute("INSERT INTO spill VALUES (?)", ("x" * 2000,))
-    self._db.execute("DELETE FROM records")
+    self._db.execute("DELETE FROM trials")
     os.kill(os.getpid(), signal.SIGKILL)
-IndexBuilder._know_open = killed
+IndexBuilder._save_seen = killed
 from pathlib import Path
-from holdfast.run.core.reader import RunReader
-RunReader(Path(sys.argv[1]), index=Path(sys.argv[1]) / "index.sqlite")
+from holdfast.run.fold.reader import RunReader
+RunReader(Path(sys.argv[1]), index=Path(sys.argv[1]) / ".index.sqlite")
 """
 
 
@@ -124,12 +129,12 @@ def test_recovery_5_what_would_undo_a_killed_change_is_not_applied_to_a_copy(run
         session.abandon()
     killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, run], check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert (run / "index.sqlite-journal").stat().st_size
+    assert (run / ".index.sqlite-journal").stat().st_size
     expected = told(run)
     session = begin_session(run)
     assert session.reader.index.note == ""
     session.abandon()
-    assert told(run, run / "index.sqlite")[2] == expected[2]
+    assert told(run, run / ".index.sqlite")[2] == expected[2]
 
 
 def test_an_index_that_another_has_put_in_place_is_left_to_it(run):
@@ -143,7 +148,7 @@ def test_an_index_that_another_has_put_in_place_is_left_to_it(run):
     finish_trials(third, "t4")
     for reader in (first, second):
         reader.refresh()
-        assert list(reader.finished()) == ["t1", "t2", "t3", "t4"]
+        assert list(reader.fold.finished()) == ["t1", "t2", "t3", "t4"]
     third.abandon()
     assert (path.stat().st_ino, second.index.note) == (file, "")
     first.close()
@@ -202,10 +207,9 @@ def test_recovery_27_frames_that_were_lost_before_the_seal_are_counted_after_it(
 def test_recovery_27_a_row_gives_no_record_of_another_frame(run):
     """A segment that was replaced since it was indexed: what stands in the place of a record is not taken for it."""
     with contextlib.closing(RunReader(run)) as reader:
-        row = next(row for row in reader.index.rows("trial") if row.key == "t1")
-        other = next(row for row in reader.index.rows("trial") if row.key == "t2")
-        assert reader.read(row._replace(offset=other.offset)) is None
-        assert reader.read(row).trial == "t1"
+        trial, other = reader.fold.find("t1"), reader.fold.find("t2")
+        assert reader.lines_of(trial._replace(placed=other.placed)) == []
+        assert {record.trial for record in reader.records_of("t1")} == {"t1"}
 
 
 def test_a_segment_that_is_exchanged_while_it_is_read_is_read_again(run, tmp_path, monkeypatch):
@@ -234,5 +238,5 @@ def test_an_index_that_breaks_between_two_questions_is_told_in_a_sentence(run):
         reader.index._database.connection.execute("PRAGMA cache_size = 0")
         path.write_bytes(path.read_bytes()[:8192] + b"\xff" * (path.stat().st_size - 8192))
         with pytest.raises(StorageFailure, match="broke while it was in use"):
-            list(reader.finished())
+            list(reader.fold.finished())
     assert told(run) == expected

@@ -1,12 +1,15 @@
-"""Which trials are open and which are finished, as the index says it: what follows from the records that are there."""
+"""How trials stand, as the index says it: what follows from the records that are there."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import pytest
 
 from durable import begin_run, begin_session, finish_trials, finished_run, segment_paths
+from folds import check_fold
+from holdfast.journal.index.database import remove_index
 from holdfast.run import RunReader
 from holdfast.run.core.records import CallRecord, Status, StepRecord, TrialRecord
 
@@ -14,20 +17,12 @@ SEED = 20261116
 ENDS = [Status.VALID, Status.FAILED, Status.UNFINISHED, Status.LIMITED, Status.BLOCKED]
 
 
-def by_the_records(reader) -> tuple[list, list]:
-    """The open and the finished keys, by definition."""
-    rows = [row for kind in reader.index.counts() for row in reader.index.rows(kind) if row.key]
-    finished = {row.key for row in rows if row.kind == "trial" and row.flag == 1}
-    return sorted({row.key for row in rows} - finished), sorted(finished)
-
-
 def check(root) -> None:
-    """The reader's own index, which grows with the run, and one that is built anew say the same."""
+    """The reader's own index, which grows with the run, and one that is built anew say the same, by definition."""
     for index in (None, root / "built-anew"):
-        reader = RunReader(root, index=index)
-        assert (sorted(reader.index.open_keys()), list(reader.finished())) == by_the_records(reader)
-        reader.close()
-    (root / "built-anew").unlink()
+        with contextlib.closing(RunReader(root, index=index)) as reader:
+            check_fold(reader)
+    remove_index(root / "built-anew")
 
 
 def write(session, noise) -> None:
@@ -41,23 +36,22 @@ def write(session, noise) -> None:
         session.append(CallRecord(trial=key, attempt=1, step="solve/1", model="small"))
 
 
-def test_open_keys_are_those_with_records_and_no_end_that_is_kept(tmp_path, monkeypatch):
+def test_the_fold_is_what_the_records_mean(tmp_path, monkeypatch):
     """Over many sessions, killed or ended in order, and however many records are taken in at once."""
     print(f"seed {SEED}")
     noise, root = random.Random(SEED), tmp_path / "run"
     session = begin_run(root)
-    for turn in range(12):
+    for _ in range(12):
         for _ in range(noise.randrange(15)):
             write(session, noise)
-        monkeypatch.setattr("holdfast.journal.index.builder._BATCH_ROWS", noise.choice([1, 3, 20_000]))
+        monkeypatch.setattr("holdfast.run.fold.fold_writer._BATCH_TRIALS", noise.choice([1, 3, 20_000]))
         if noise.random() < 0.5:
             session.close("interrupted")
         else:
             session.abandon()
         check(root)
         session = begin_session(root)
-        own = session.reader
-        assert (sorted(own.index.open_keys()), list(own.finished())) == by_the_records(own), turn
+        check_fold(session.reader)
     session.abandon()
 
 
@@ -81,23 +75,23 @@ def test_a_trial_whose_end_is_lost_is_open_again(tmp_path, loss):
             check(root)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 10])
-def test_finished_keys_come_in_pages_of_any_size(tmp_path, monkeypatch, size):
-    """Every key once and sorted, also one of several lines, and none at all."""
-    monkeypatch.setattr("holdfast.journal.index.index._PAGE_KEYS", size)
+def test_finished_keys_come_sorted_whatever_they_are(tmp_path):
+    """Every key once, also one of several lines, and one that only looks like a digest."""
     session = begin_run(tmp_path / "run")
-    keys = ["b", "a\nb", "", "a", "c\n", "\n", "aa", "\u00e4"]
+    keys = ["b", "a\nb", "a", "c\n", "\n", "aa", "\u00e4", "0" * 20, "ab" * 10, "AB" * 10]
     finish_trials(session, *keys)
     session.reader.refresh()
-    assert list(session.reader.finished()) == sorted(keys)
-    assert list(session.reader.index.keys("trial", 7)) == []
+    assert sorted(session.reader.fold.finished()) == sorted(keys)
+    assert [session.reader.fold.find(key).key for key in keys] == keys
     session.abandon()
 
 
 def test_bytes_that_were_looked_at_before_are_looked_at_again_by_default(tmp_path):
     """Only a session that has just read a segment under its lease may pass over it."""
     root = finished_run(tmp_path / "run", "t1")
-    reader = RunReader(root)
+    # In an index of its own, as a session has one: the run's own is used only while it is as the journal is.
+    reader = RunReader(root, index=tmp_path / "own.sqlite")
+    reader.refresh()
     path = segment_paths(root)[0]
     data = path.read_bytes()
     path.write_bytes(data[:150] + bytes([data[150] ^ 1]) + data[151:])

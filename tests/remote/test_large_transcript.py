@@ -30,7 +30,7 @@ text = {SENTENCE!r} * {COUNT}
 before = peak()
 session.append(StepRecord(trial={KEY!r}, attempt=1, step="generate:x#1", name="generate", result={{"text": text}}))
 session.commit(TrialRecord(trial={KEY!r}, attempt=1, status=Status.VALID, task="t", model="m", scores={{"s": 1.0}}))
-session.close("completed", finished=1, planned=1)
+session.close("completed")
 sys.stderr.write(str(peak() - before))
 """
 PROGRAM = f"""{PEAK}

@@ -1,4 +1,4 @@
-"""Clean: transcripts of finished trials go, in one step; scores, reports and everything that is still owed stay."""
+"""Clean: transcripts of finished trials go, in one step; scores, reports and everything that remains to do stay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 
 import msgspec
 import pytest
-from workspaces import begin_session_like, workspace_eval
+from workspaces import begin_session_like, close_with_count, workspace_eval
 
 from cli_calls import program
 from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, segment_paths, snapshot
@@ -70,7 +70,7 @@ def lived_run(root):
     third.commit(StepRecord(trial="t4", attempt=1, step="second", parent="first"))
     third._writer.queue.commit(b'{"type":"vision","trial":"t1","depth":3}')
     finish_trials(third, "t3")
-    third.close("interrupted", 130, finished=3)
+    third.close("interrupted", 130)
     return root
 
 
@@ -110,11 +110,11 @@ def test_a_cleaned_run_goes_on_like_any_other(tmp_path, told):
     session = begin_session(root, planned=4)
     assert session.number == 4
     finish_trials(session, "t4")
-    session.close("complete", finished=4)
+    session.close("complete")
     assert told("verify", root)[0] == 0
     assert told("clean", root, "--steps")[1]["trials"] == 1
     code, result = told("verify", root)
-    assert (code, result["trials"], "step" in result["by_type"]) == (0, 4, False)
+    assert (code, result["finished"], "step" in result["by_type"]) == (0, 4, False)
 
 
 def test_readers_that_knew_the_run_before_find_nothing_wrong(tmp_path, told):
@@ -154,11 +154,11 @@ def test_a_trial_that_a_new_scorer_has_yet_to_judge_keeps_its_transcript(tmp_pat
     text("run", eval_file, "--run-dir", root)
     reader = RunReader(root)
     plan = [msgspec.structs.replace(entry, scorers=["exact", "includes"]) for entry in reader.sessions[-1].plan]
-    key = min(reader.finished())
+    key = min(reader.fold.finished())
     reader.close()
     session = begin_session_like(root, plan=plan)
     session.commit(ScoreRecord(trial=key, attempt=1, scorer="includes", value=1.0, task="code", model="m"))
-    session.close("interrupted", 130, finished=3, planned=3)
+    session.close("interrupted", 130)
     _, result = told("clean", root, "--steps")
     assert result["trials"] == 1
     assert {record["trial"] for _, record in records_of(root) if record["type"] == "step"}.isdisjoint({key})
@@ -187,7 +187,7 @@ def test_a_damaged_run_is_not_cleaned(tmp_path, told, damage):
     elif damage == "a blob":
         min((root / "blobs").iterdir()).unlink()
     else:
-        begin_session(root, planned=4).close("complete", finished=9)
+        close_with_count(begin_session(root, planned=4), 9)
     before = snapshot(root / "journal")
     code, result = told("clean", root, "--steps")
     assert (code, result["kind"]) == (1, "damaged")
@@ -203,7 +203,7 @@ def test_what_a_crash_left_torn_is_no_damage_and_not_carried_over(tmp_path, told
     told("clean", root, "--steps")
     assert records_of(root) == without_transcripts(before, {"t1"})
     code, result = told("verify", root)
-    assert (code, result["torn_bytes"], result["trials"]) == (0, 0, 1)
+    assert (code, result["torn_bytes"], result["finished"]) == (0, 0, 1)
 
 
 @pytest.mark.parametrize("words", [["--spool"], ["--spool", "--steps"], []])
@@ -376,8 +376,8 @@ def test_segments_that_were_lost_with_their_machine_stay_noted(tmp_path, told):
 
     second = open_session(root, make)
     finish_trials(second, "t3")
-    kept = {*second.reader.finished(), "t3"}
-    second.close("interrupted", 130, finished=len(kept))
+    kept = {*second.reader.fold.finished(), "t3"}
+    second.close("interrupted", 130)
     assert told("verify", root)[0] == 0
     before = records_of(root)
     assert told("clean", root, "--steps")[0] == 0

@@ -22,6 +22,7 @@ from workspaces import (
 from durable import begin_session, data_pieces, segment_paths, snapshot
 from holdfast.engine.opening.repair_planner import RepairPlanner
 from holdfast.errors import RunHeld, StorageFailure
+from holdfast.journal.index.database import remove_index
 from holdfast.run.core import result_file
 from holdfast.run.core.records import Failure, Status
 from holdfast.run.repair.repair import repair_run
@@ -93,7 +94,7 @@ def test_recovery_13_records_from_files_say_that_they_are(small, told):
     plain = [msgspec.structs.replace(trial, source="", artifacts={}) for trial in recorded]
     assert sorted(plain, key=lambda trial: trial.trial) == sorted(ends, key=lambda trial: trial.trial)
     _, status = told("status", root)
-    assert [session["how"] for session in status["sessions"]] == ["repaired"]
+    assert [session["ended_as"] for session in status["sessions"]] == ["repaired"]
 
 
 def test_recovery_13_groups_are_told_by_axis_as_well(tmp_path, told):
@@ -107,7 +108,7 @@ def test_recovery_13_groups_are_told_by_axis_as_well(tmp_path, told):
     assert groups == {("task", "code"): 4, ("model", "m"): 4, ("axis prompt", "long"): 3, ("axis prompt", "short"): 1}
 
 
-def test_recovery_13_what_is_missing_is_owed_and_a_resume_does_only_that(tmp_path, told, text):
+def test_recovery_13_what_is_missing_remains_and_a_resume_does_only_that(tmp_path, told, text):
     """Results of some trials: those are kept, the others carried out."""
     eval_file, root = workspace_eval(tmp_path, {"code": 6}), tmp_path / "run"
     text("run", eval_file, "--run-dir", root)
@@ -148,7 +149,7 @@ def test_recovery_13_whatever_is_left_of_the_journal_is_put_aside(small, told, l
         journal.mkdir()
     if left == "garbage":
         (journal / "000001-0000-000001.jsonl.zst").write_bytes(b"\0" * 500)
-    (root / "index.sqlite").unlink()
+    remove_index(root / "index.sqlite")
     before = snapshot(root).get("journal/000001-0000-000001.jsonl.zst")
     code, result = told("repair", root)
     assert (code, result["after"]) == (0, 6)
@@ -241,7 +242,7 @@ def test_recovery_15_results_of_trials_that_are_not_planned_are_listed(small, tm
 
 
 def test_failed_and_unfinished_results_are_not_taken_for_finished(small, told):
-    """A failed attempt is recorded as that, once; an unfinished one is owed and recorded not at all."""
+    """A failed attempt is recorded as that, once; an unfinished one remains and is recorded not at all."""
     root, ends = small
     failed = msgspec.structs.replace(ends[0], status=Status.FAILED, scores={}, error=Failure("ValueError", "no"))
     unfinished = msgspec.structs.replace(ends[1], status=Status.UNFINISHED, scores={})
@@ -268,7 +269,7 @@ def test_recovery_16_a_result_that_contradicts_the_journal_is_a_conflict(small, 
     root, ends = small
     session = begin_session_like(root)
     session.commit(ends[0])
-    session.close("interrupted", 130, finished=1, planned=6)
+    session.close("interrupted", 130)
     leave_results(root, [msgspec.structs.replace(ends[0], **CONTRADICTIONS[what]), ends[1]])
     code, result = told("repair", root)
     assert (code, result["after"]) == (1, 2)
@@ -288,7 +289,7 @@ def test_recovery_16_a_failed_attempt_on_record_is_not_made_valid_by_a_file(smal
     session = begin_session_like(root)
     for end in ends[:2]:
         session.commit(msgspec.structs.replace(end, status=Status.FAILED, scores={}))
-    session.close("interrupted", 130, planned=6)
+    session.close("interrupted", 130)
     leave_results(root, [ends[0], msgspec.structs.replace(ends[1], attempt=2)])
     code, result = told("repair", root)
     assert (code, result["after"], len(result["conflicts"])) == (1, 1, 1)
@@ -301,7 +302,7 @@ def test_recovery_16_files_of_earlier_attempts_are_no_conflict(small, told):
     session = begin_session_like(root)
     session.commit(msgspec.structs.replace(ends[0], attempt=2))
     session.commit(msgspec.structs.replace(ends[1], status=Status.UNFINISHED, scores={}))
-    session.close("interrupted", 130, finished=1, planned=6)
+    session.close("interrupted", 130)
     leave_results(root, [msgspec.structs.replace(ends[0], status=Status.FAILED, scores={}), ends[1]])
     code, result = told("repair", root)
     assert (code, result["conflicts"], result["before"], result["after"]) == (0, [], 1, 2)
@@ -410,7 +411,7 @@ def test_a_run_that_another_session_worked_on_meanwhile_is_not_written_to(small,
     def meanwhile(reader):
         session = begin_session_like(root)
         session.commit(ends[0])
-        session.close("interrupted", 130, finished=1, planned=6)
+        session.close("interrupted", 130)
         return grid(reader)
 
     planner.grid = meanwhile

@@ -57,6 +57,7 @@ FIELDS = {
     "source": TEXT,
     "error": st.none() | st.builds(Failure, kind=TEXT, message=TEXT, traceback=TEXT),
     "artifacts": MAPS,
+    "will_retry": st.booleans(),
 }
 TRIALS = st.builds(TrialRecord, **FIELDS)
 SOUND = TrialRecord(

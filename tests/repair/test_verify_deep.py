@@ -9,7 +9,15 @@ from hashlib import blake2b
 
 import msgspec
 import pytest
-from workspaces import begin_session_like, ends_on_record, leave_results, planned_run, result_path, workspace_eval
+from workspaces import (
+    begin_session_like,
+    close_with_count,
+    ends_on_record,
+    leave_results,
+    planned_run,
+    result_path,
+    workspace_eval,
+)
 
 from durable import begin_run, finish_trials, segment_paths
 from holdfast.journal import BLOB_BYTES
@@ -35,11 +43,15 @@ def planned(tmp_path):
     return tmp_path / "run", ends
 
 
-def record(root, *records, finished=0):
+def record(root, *records, claimed=None):
+    """Records in a session of their own; `claimed` is how many trials are finished by its end, where that is untrue."""
     session = begin_session_like(root)
     for item in records:
         session.append(item)
-    session.close("interrupted", 130, finished=finished, planned=session.record.planned)
+    if claimed is None:
+        session.close("interrupted", 130)
+    else:
+        close_with_count(session, claimed)
 
 
 def whole(end: TrialRecord) -> list:
@@ -56,7 +68,7 @@ def test_recovery_20_a_run_that_was_carried_out_is_sound_to_the_bottom(ran, told
     """Nothing differs; the grid and the plan are counted against each other."""
     code, result = told("verify", ran, "--deep")
     assert (code, result["ok"], result["damage"]) == (0, True, [])
-    assert (result["trials"], result["planned"], result["grid"], result["results"]) == (6, 6, 6, 0)
+    assert (result["finished"], result["planned"], result["grid"], result["results"]) == (6, 6, 6, 0)
     assert "6 trials in the planned grid" in text("verify", ran, "--deep")[1]
 
 
@@ -66,7 +78,7 @@ def test_recovery_20_a_run_with_files_is_sound_to_the_bottom(tmp_path, planned, 
     path = write_result(RealFileSystem(), Layout(root), ends[0])
     digest = blake2b(path.read_bytes(), digest_size=16).hexdigest()
     cited = msgspec.structs.replace(ends[0], artifacts={"result.json": digest})
-    record(root, *whole(cited), finished=1)
+    record(root, *whole(cited))
     code, result = told("verify", root, "--deep")
     assert (code, result["artifacts"], result["results"]) == (0, 1, 1)
 
@@ -99,7 +111,7 @@ def test_recovery_21_a_valid_trial_without_an_answer_is_named(planned, told):
     """Except one that was taken from a result file, which holds none."""
     root, ends = planned
     artifact = msgspec.structs.replace(ends[1], source="artifact")
-    record(root, *whole(ends[0])[1:], *whole(artifact)[1:], finished=2)
+    record(root, *whole(ends[0])[1:], *whole(artifact)[1:])
     code, result = told("verify", root, "--deep")
     assert (code, details(result)) == (1, [("missing", "1 trials are valid and have no answer on record")])
     assert result["damage"][0]["keys"] == [ends[0].trial]
@@ -110,9 +122,9 @@ def test_recovery_21_a_valid_trial_without_a_planned_score_is_named(planned, tol
     root, ends = planned
     answer, score, end = whole(ends[0])
     if lost == "the score":
-        record(root, answer, end, finished=1)
+        record(root, answer, end)
     else:
-        record(root, answer, score, msgspec.structs.replace(end, scores={}), finished=1)
+        record(root, answer, score, msgspec.structs.replace(end, scores={}))
     code, result = told("verify", root, "--deep")
     assert (code, details(result)) == (1, [("missing", "1 trials are valid and lack a score that was planned")])
 
@@ -122,14 +134,14 @@ def test_recovery_21_limited_and_blocked_trials_need_neither(planned, told):
     root, ends = planned
     limited = msgspec.structs.replace(ends[0], status=Status.LIMITED, scores={}, limit="time")
     blocked = msgspec.structs.replace(ends[1], status=Status.BLOCKED, scores={})
-    record(root, limited, blocked, finished=2)
+    record(root, limited, blocked)
     assert told("verify", root, "--deep")[0] == 0
 
 
 def test_recovery_21_a_score_that_the_scorer_did_not_give_is_named(planned, told):
     root, ends = planned
     answer, score, end = whole(ends[0])
-    record(root, answer, msgspec.structs.replace(score, value=0.25), end, finished=1)
+    record(root, answer, msgspec.structs.replace(score, value=0.25), end)
     code, result = told("verify", root, "--deep")
     assert (code, details(result)) == (1, [("conflict", "1 trials have another score than the scorer gave")])
 
@@ -142,7 +154,6 @@ def test_recovery_21_a_score_of_a_scorer_that_is_not_planned_is_named(planned, t
         *whole(ends[0]),
         stranger,
         ScoreRecord(trial=ends[1].trial, attempt=1, scorer="exact", value=1.0),
-        finished=1,
     )
     code, result = told("verify", root, "--deep")
     assert (code, len(result["damage"])) == (1, 1)
@@ -152,7 +163,7 @@ def test_recovery_21_a_score_of_a_scorer_that_is_not_planned_is_named(planned, t
 def test_recovery_21_a_trial_outside_of_the_grid_is_named(planned, told):
     """A finished trial that nobody planned does not make a run complete unnoticed."""
     root, ends = planned
-    record(root, *whole(msgspec.structs.replace(ends[0], trial="f" * 20)), *whole(ends[1]), finished=2)
+    record(root, *whole(msgspec.structs.replace(ends[0], trial="f" * 20)), *whole(ends[1]))
     code, result = told("verify", root, "--deep")
     assert (code, details(result)) == (1, [("count", "1 trials are on record and not part of the planned grid")])
     assert result["damage"][0]["keys"] == ["f" * 20]
@@ -161,7 +172,7 @@ def test_recovery_21_a_trial_outside_of_the_grid_is_named(planned, told):
 def test_recovery_21_a_group_with_more_trials_than_planned_is_named(planned, told):
     """Also where the total is not exceeded."""
     root, ends = planned
-    record(root, *whole(msgspec.structs.replace(ends[0], task="essays")), finished=1)
+    record(root, *whole(msgspec.structs.replace(ends[0], task="essays")))
     _, result = told("verify", root, "--deep")
     assert ("count", "1 trials of 'essays' with 'm' are finished, 0 are planned") in details(result)
 
@@ -169,7 +180,7 @@ def test_recovery_21_a_group_with_more_trials_than_planned_is_named(planned, tol
 def test_recovery_21_a_plan_that_does_not_add_up_is_named(planned, told):
     root, _ = planned
     session = begin_session_like(root, planned=5)
-    session.close("interrupted", 130, planned=5)
+    session.close("interrupted", 130)
     code, result = told("verify", root, "--deep")
     assert code == 1
     assert details(result) == [
@@ -181,7 +192,7 @@ def test_recovery_21_a_plan_that_does_not_add_up_is_named(planned, told):
 def test_recovery_21_inputs_that_do_not_allow_the_grid_are_said(planned, told):
     """What cannot be compared is told, and named as damage only for what it is."""
     root, ends = planned
-    record(root, *whole(ends[0]), finished=1)
+    record(root, *whole(ends[0]))
     (copy,) = (root / "inputs").iterdir()
     copy.unlink()
     code, result = told("verify", root, "--deep")
@@ -195,7 +206,7 @@ def test_recovery_21_an_artifact_with_other_content_is_named(planned, told):
     directory.mkdir()
     (directory / "diff").write_text("+1")
     digest = blake2b(b"+1", digest_size=16).hexdigest()
-    record(root, *whole(msgspec.structs.replace(ends[0], artifacts={"diff": digest})), finished=1)
+    record(root, *whole(msgspec.structs.replace(ends[0], artifacts={"diff": digest})))
     assert told("verify", root, "--deep")[0] == 0
     (directory / "diff").write_text("+2")
     code, result = told("verify", root, "--deep")
@@ -206,7 +217,7 @@ def test_recovery_21_an_artifact_with_other_content_is_named(planned, told):
 def test_recovery_21_result_files_are_held_against_the_journal(planned, told):
     """A defective one, one that contradicts, and one that the journal lacks."""
     root, ends = planned
-    record(root, *whole(ends[0]), StepRecord(trial=ends[1].trial, attempt=1, step="a"), finished=1)
+    record(root, *whole(ends[0]), StepRecord(trial=ends[1].trial, attempt=1, step="a"))
     leave_results(root, [msgspec.structs.replace(ends[0], scores={"exact": 0.125}), ends[1]])
     _, result = told("verify", root, "--deep")
     assert {item["kind"]: item["keys"] for item in result["damage"]} == {
@@ -228,7 +239,7 @@ def test_recovery_21_several_differences_are_named_one_by_one(planned, told, tex
         end,
         *whole(ends[1])[1:],
         StepRecord(trial=ends[1].trial, attempt=1, step="b", parent="a"),
-        finished=1,
+        claimed=1,
     )
     code, result = told("verify", root, "--deep")
     assert (code, len(result["damage"])) == (1, 4)
@@ -236,7 +247,7 @@ def test_recovery_21_several_differences_are_named_one_by_one(planned, told, tex
     assert all(item["detail"] in said for item in result["damage"])
 
 
-def test_a_scorer_that_was_added_later_is_owed_and_no_damage(tmp_path, ran, told, text):
+def test_a_scorer_that_was_added_later_is_no_damage(tmp_path, ran, told, text):
     """Trials that ended before lack its score until a session has given it; neither state is damage."""
     eval_file = workspace_eval(tmp_path, {"code": 4, "docs": 2}, scorers=["exact", "includes"])
     session = begin_session_like(ran)
@@ -268,7 +279,7 @@ def long_run(tmp_path):
     cited = Envelope(type="step", trial="t1", blob=digest.hexdigest(), size=size)
     session._writer.queue.commit(msgspec.json.encode(cited), "t1")
     finish_trials(session, "t2")
-    session.close("interrupted", 130, finished=1)
+    session.close("interrupted", 130)
     return root, size
 
 
@@ -294,7 +305,7 @@ def test_recovery_25_a_transcript_of_200_mb_is_verified_and_printed_without_bein
     root, size = long_run
     short = begin_run(tmp_path / "short")
     finish_trials(short, "t2")
-    short.close("interrupted", 130, finished=1)
+    short.close("interrupted", 130)
     for words in (("verify",), ("verify", "--deep")):
         _, base = peak_bytes(words[0], tmp_path / "short", *words[1:])
         code, peak = peak_bytes(words[0], root, *words[1:])
@@ -319,7 +330,7 @@ def test_recovery_25_the_parent_of_a_step_in_a_blob_is_checked(tmp_path, told):
     session.append(AnswerRecord(trial="t1", attempt=1, text=long))
     session.append(ScoreRecord(trial="t1", attempt=1, scorer="exact", value=1.0, metadata={"why": long}))
     session.commit(TrialRecord(trial="t1", attempt=1, status=Status.VALID, scores={"exact": 1.0}))
-    session.close("interrupted", 130, finished=1)
+    session.close("interrupted", 130)
     _, result = told("verify", tmp_path / "run", "--deep")
     assert result["blobs"] == 3
     assert details(result) == [("missing", "1 trials have a step whose parent is not on record")]
@@ -329,7 +340,7 @@ def test_the_answer_of_an_earlier_attempt_serves_the_one_that_is_kept(planned, t
     root, ends = planned
     end = msgspec.structs.replace(ends[0], attempt=2)
     failed = msgspec.structs.replace(ends[0], status=Status.FAILED, scores={})
-    record(root, *whole(ends[0])[:2], failed, end, finished=1)
+    record(root, *whole(ends[0])[:2], failed, end)
     assert told("verify", root, "--deep")[0] == 0
     assert len(ends_on_record(root)) == 2
 

@@ -7,13 +7,15 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
+
 from evals import write_dataset, write_eval
 from holdfast.engine.opening.new_run import start_run
 from holdfast.engine.planning.plan import TrialSequence
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.run import RunReader, RunSession, SessionContents, open_session, session_record
-from holdfast.run.core.codec import decode
-from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.core.codec import decode, encode
+from holdfast.run.core.records import SessionEndRecord, Status, TrialRecord
 from holdfast.run.core.result_file import RESULT, encode_result
 from holdfast.spec import load_eval, resolve
 
@@ -56,7 +58,7 @@ def planned_run(
                 cost=0.25,
             )
             ends.append(end(trial) if end else trial)
-    started.session.close("interrupted", 130, planned=started.prepared.planned)
+    started.session.close("interrupted", 130)
     return ends
 
 
@@ -70,6 +72,13 @@ def begin_session_like(root: Path, **fields) -> RunSession:
         return session_record(reader.run.hex(), number, pins, contents)
 
     return open_session(root, make)
+
+
+def close_with_count(session: RunSession, finished: int) -> None:
+    """Ends a session whose end says that so many trials are finished, true or not."""
+    end = SessionEndRecord(number=session.number, how="interrupted", exit_code=130, finished=finished)
+    session._writer.close(lambda pins: encode(msgspec.structs.replace(end, pins=pins)))
+    session.abandon()
 
 
 def leave_results(root: Path, trials: Iterable[TrialRecord]) -> None:

@@ -54,7 +54,7 @@ def test_a_run_may_begin_with_records(tmp_path, count):
     ][3 - count :]
     disk = HeldDisk()
     session = create_run(tmp_path / "run", SessionContents(name="n", config={}), preload=iter(records), fs=disk)
-    found = [session.reader.read(row) for kind in ("step", "trial", "note") for row in session.reader.index.rows(kind)]
+    found = [*session.reader.records_of("t1"), *(note for _, note in session.reader.notes())]
     assert found == records
     session.abandon()
     ids = [ident for ident, _ in read_run(tmp_path / "run").records]

@@ -46,13 +46,12 @@ def check_once(root, trials):
     assert len(ids) == len(set(ids))
     assert now.finished == trials
     reader = RunReader(root)
-    rows = [row.ident for kind in ("step", "score", "trial", "session") for row in reader.index.rows(kind)]
+    rows = [item.ident for trial in reader.fold.trials() for item in reader.lines_of(trial)]
     assert len(rows) == len(set(rows))
-    assert all(reader.read(row) is not None for row in reader.index.rows("trial"))
-    counts = reader.index.counts()
+    counts = reader.fold.record_counts()
     reader.close()
     result = verified(root)
-    assert result.trials == len(trials)
+    assert result.counts.finished == len(trials)
     assert result.by_type == counts
     assert result.records == len(ids)
     return ids
@@ -64,7 +63,7 @@ def test_resume_51_a_doubtful_frame_that_vanishes_is_not_missed(tmp_path):
     old = segment_paths(root)[0]
     ids = [ident for ident, _ in read_run(root).records]
     second = begin_session(root)
-    assert list(second.reader.finished()) == ["t1", "t2"]
+    assert list(second.reader.fold.finished()) == ["t1", "t2"]
     second.abandon()
     with_frame = check_once(root, ["t1", "t2"])
     drop_last_frame(old)
@@ -76,9 +75,9 @@ def test_resume_51_only_the_last_frame_of_an_unsealed_segment_is_written_again(t
     """One copy for a killed session, none for one that ended."""
     root = crashed_run(tmp_path / "run", "t1")
     last = data_pieces(segment_paths(root)[0].read_bytes())[-1].seq
-    begin_session(root).close("complete", finished=1)
+    begin_session(root).close("complete")
     assert copies_in(segment_paths(root)[1]) == [(1, 0, last)]
-    begin_session(root).close("complete", finished=1)
+    begin_session(root).close("complete")
     assert [copies_in(path) for path in segment_paths(root)[3:]] == [[], []]
 
 
@@ -118,7 +117,7 @@ def test_resume_51_a_copy_may_be_in_doubt_itself(tmp_path, vanish):
         if vanish:
             drop_last_frame(whole(segment_paths(root)[-2]))
         check_once(root, ["t1"])
-    begin_session(root).close("complete", finished=1)
+    begin_session(root).close("complete")
     check_once(root, ["t1"])
 
 
@@ -160,7 +159,7 @@ def test_resume_51_many_killed_sessions_lose_and_double_nothing(tmp_path, seed):
             if earlier and ".open" in path.name and path.stat().st_size and chance.random() < 0.4:
                 drop_once(path)
         check_once(root, done)
-    session.close("complete", finished=len(done))
+    session.close("complete")
     check_once(root, done)
 
 
@@ -191,12 +190,12 @@ def test_a_frame_that_nobody_can_vouch_for_is_not_counted(tmp_path):
     root = crashed_run(tmp_path / "run", "t1", "t2")
     disk = FaultyFileSystem(RealFileSystem(), [InjectedFault("settle", 0, errno.EIO)])
     reader = RunReader(root, disk)
-    assert list(reader.finished()) == ["t1"]
+    assert list(reader.fold.finished()) == ["t1"]
     assert len(list(reader.stream([]))) == len(read_run(root).records) - 1
     assert [item for item in reader.damage() if item.is_loss] == []
     disk._faults.clear()
     reader.refresh()
-    assert list(reader.finished()) == ["t1", "t2"]
+    assert list(reader.fold.finished()) == ["t1", "t2"]
     reader.close()
 
 
@@ -209,5 +208,5 @@ def test_a_late_frame_of_a_replaced_session_doubles_nothing(tmp_path):
     second = begin_session(root)
     late._writer.queue.commit(b'{"type":"note","kind":"late","text":"after being replaced"}')
     late.abandon()
-    second.close("complete", finished=1)
+    second.close("complete")
     check_once(root, ["t1"])

@@ -63,10 +63,10 @@ def test_a_run_of_format_1_is_sound(stored):
     """Its counts are what they were; its finished trials are those with a kept end."""
     reader = RunReader(stored)
     result = verify_run(reader)
-    assert list(reader.finished()) == ["fr-1", "pe-1"]
+    assert list(reader.fold.finished()) == ["fr-1", "pe-1"]
     reader.close()
     assert result.ok
-    assert (result.segments, result.frames, result.sessions, result.planned) == (5, 15, 3, 2)
+    assert (result.segments, result.frames, result.sessions, result.counts.planned) == (5, 15, 3, 2)
     assert (result.blobs, result.inputs, result.artifacts, result.torn_bytes) == (2, 1, 1, 146)
     assert result.by_type == {
         "answer": 1,
@@ -86,7 +86,7 @@ def test_a_run_of_format_1_can_be_gone_on_with(stored):
     before = snapshot(stored / "journal")
     session = begin_session(stored, planned=2)
     assert session.number == 4
-    session.close("complete", finished=2)
+    session.close("complete")
     after = snapshot(stored / "journal")
     assert {name: after[name] for name in before} == before
     reader = RunReader(stored)

@@ -40,11 +40,11 @@ def test_a_reader_catches_up_at_every_refresh(tmp_path):
     for number in range(6):
         done.append(f"t{number}")
         finish_trials(session, done[-1])
-        assert list(reader.finished()) == done[:-1]
+        assert list(reader.fold.finished()) == done[:-1]
         reader.refresh()
-        assert list(reader.finished()) == done
+        assert list(reader.fold.finished()) == done
         assert [item for item in reader.damage() if item.is_loss] == []
-    session.close("complete", finished=6)
+    session.close("complete")
     reader.refresh()
     assert reader.damage() == []
     assert [end.finished for end in reader.ends] == [6]
@@ -62,13 +62,13 @@ def test_a_reader_sees_no_frame_that_is_written_and_not_synced(tmp_path):
         committed = pool.submit(session.commit, TrialRecord(trial="t2", attempt=1, status=Status.VALID))
         disk.wait_for_sync()
         reader = RunReader(tmp_path / "run", NoSync())
-        assert list(reader.finished()) == ["t1"]
+        assert list(reader.fold.finished()) == ["t1"]
         assert b"t2" not in b"".join(line for _, line in reader.stream([]))
         disk.let_through()
         committed.result(PATIENCE_SECONDS)
     session.commit(NoteRecord(kind="k", text="behind t2"))
     reader.refresh()
-    assert list(reader.finished()) == ["t1", "t2"]
+    assert list(reader.fold.finished()) == ["t1", "t2"]
     reader.close()
     session.abandon()
 
@@ -125,7 +125,7 @@ def test_readers_and_verify_beside_a_busy_writer_see_no_damage(tmp_path, segment
         seen = set()
         for _ in range(12):
             reader.refresh()
-            now = set(reader.finished())
+            now = set(reader.fold.finished())
             assert seen <= now
             seen = now
             assert [str(item) for item in reader.damage() if item.is_loss] == []
@@ -134,7 +134,7 @@ def test_readers_and_verify_beside_a_busy_writer_see_no_damage(tmp_path, segment
         stop.set()
         written = writing.result(PATIENCE_SECONDS)
     reader.refresh()
-    assert len(list(reader.finished())) == written
+    assert len(list(reader.fold.finished())) == written
     reader.close()
-    session.close("complete", finished=written)
+    session.close("complete")
     assert verified(tmp_path / "run").ok

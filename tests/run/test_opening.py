@@ -32,7 +32,7 @@ from holdfast.testing import FaultyFileSystem, InjectedFault
 def notes_of(root):
     reader = RunReader(root)
     try:
-        return describe_inconsistencies(reader), list(reader.finished())
+        return describe_inconsistencies(reader), list(reader.fold.finished())
     finally:
         reader.close()
 
@@ -51,12 +51,12 @@ def test_recovery_23_an_index_that_does_not_fit_is_put_right_and_said(tmp_path):
     session = begin_session(root, planned=2)
     (note,) = describe_inconsistencies(session.reader)
     assert "index was built anew from the journal" in note
-    assert list(session.reader.finished()) == ["t1", "t2"]
-    session.close("complete", finished=2)
+    assert list(session.reader.fold.finished()) == ["t1", "t2"]
+    session.close("complete")
     assert notes_of(root) == ([], ["t1", "t2"])
 
 
-def test_recovery_23_damage_is_said_and_the_work_is_owed(tmp_path):
+def test_recovery_23_damage_is_said_and_the_work_remains(tmp_path):
     """What was lost is counted by kind; its trials are not finished."""
     root = finished_run(tmp_path / "run", "t1", "t2")
     path = segment_paths(root)[0]
@@ -64,21 +64,21 @@ def test_recovery_23_damage_is_said_and_the_work_is_owed(tmp_path):
     data[data_pieces(bytes(data))[-1].end - 1] ^= 0xFF
     path.write_bytes(data)
     (note,), finished = notes_of(root)
-    assert "damaged (1 unreadable); what was lost is owed again" in note
+    assert "damaged (1 unreadable); what was lost remains to be done" in note
     assert finished == ["t1"]
 
 
 def test_recovery_23_damage_does_not_keep_a_session_from_going_on(tmp_path):
-    """The next session does the owed work again, and the trial is there once."""
+    """The next session does the lost work again, and the trial is there once."""
     root = finished_run(tmp_path / "run", "t1", "t2")
     path = segment_paths(root)[0]
     data = bytearray(path.read_bytes())
     data[data_pieces(bytes(data))[-1].end - 1] ^= 0xFF
     path.write_bytes(data)
     session = begin_session(root, planned=2)
-    assert list(session.reader.finished()) == ["t1"]
+    assert list(session.reader.fold.finished()) == ["t1"]
     finish_trials(session, "t2")
-    session.close("complete", finished=2)
+    session.close("complete")
     assert read_run(root).finished == ["t1", "t2"]
 
 
@@ -101,7 +101,7 @@ def test_recovery_23_artifacts_that_are_gone_are_said(tmp_path):
     for number in range(5):
         session.append(TrialRecord(trial=f"t{number}", attempt=1, status=Status.VALID, artifacts={"diff": "00"}))
     session.commit(TrialRecord(trial="t9", attempt=1, status=Status.VALID))
-    session.close("complete", finished=6)
+    session.close("complete")
     (tmp_path / "run" / "artifacts" / "t1").mkdir()
     notes, _ = notes_of(tmp_path / "run")
     assert notes == ["The artifacts of finished trials are gone (t0, t2, t3 and others); their records stand."]
@@ -114,7 +114,7 @@ def test_recovery_23_trials_beyond_the_plan_are_said(tmp_path):
     """More finished trials than are planned are kept, and told."""
     session = begin_run(tmp_path / "run", planned=1)
     finish_trials(session, "t1", "t2")
-    session.close("complete", finished=2)
+    session.close("complete")
     (note,), finished = notes_of(tmp_path / "run")
     assert "2 trials are finished, 1 are planned" in note
     assert finished == ["t1", "t2"]
@@ -128,10 +128,10 @@ def test_recovery_23_a_run_without_a_readable_session_record_still_opens(tmp_pat
     path.write_bytes(data[:95] + bytes(4) + data[99:])
     reader = RunReader(root)
     assert reader.sessions == []
-    assert list(reader.finished()) == ["t1"]
+    assert list(reader.fold.finished()) == ["t1"]
     assert len(describe_inconsistencies(reader)) == 1
     reader.close()
-    assert verified(root).planned == 0
+    assert verified(root).counts.planned == 0
 
 
 @pytest.mark.parametrize("what", ["nothing", "a directory", "a file", "an empty journal"])
@@ -157,7 +157,7 @@ def test_resume_43_a_run_that_is_being_executed_is_not_opened_again(tmp_path):
     with pytest.raises(RunHeld):
         begin_session(tmp_path / "run")
     assert read_run(tmp_path / "run").finished == ["t1"]
-    first.close("complete", finished=1)
+    first.close("complete")
     begin_session(tmp_path / "run").abandon()
 
 
@@ -179,7 +179,7 @@ def test_a_refused_session_leaves_the_journal_as_it_was(tmp_path):
 def test_sessions_are_numbered_on_although_segments_are_gone(tmp_path):
     """A number that any record or index has seen is not given again."""
     root = finished_run(tmp_path / "run", "t1")
-    begin_session(root).close("complete", finished=1)
+    begin_session(root).close("complete")
     third = begin_session(root)
     assert third.number == 3
     third.abandon()
@@ -188,7 +188,7 @@ def test_sessions_are_numbered_on_although_segments_are_gone(tmp_path):
             path.unlink()
     fourth = begin_session(root)
     assert fourth.number == 4
-    fourth.close("complete", finished=1)
+    fourth.close("complete")
     (root / "index.sqlite").unlink()
     for path in segment_paths(root):
         if path.name.startswith(("000002", "000003")):
@@ -223,7 +223,7 @@ def test_a_session_that_cannot_be_recorded_is_a_storage_failure(tmp_path, operat
     with pytest.raises(StorageFailure, match="No space left on device"):
         begin_session(root, fs=fs)
     session = begin_session(root)
-    assert list(session.reader.finished()) == ["t1"]
+    assert list(session.reader.fold.finished()) == ["t1"]
     session.abandon()
 
 
@@ -256,7 +256,7 @@ def test_a_blob_that_cannot_be_written_is_a_storage_failure_and_the_session_goes
     with pytest.raises(StorageFailure, match=r"blob .* could not be written: No space"):
         session.commit(StepRecord(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES))
     finish_trials(session, "t2")
-    session.close("complete", finished=1)
+    session.close("complete")
     assert read_run(tmp_path / "run").finished == ["t2"]
 
 
@@ -283,8 +283,8 @@ def test_resume_49_an_end_that_cannot_be_written_lets_go_of_the_run(tmp_path):
     with pytest.raises(StorageFailure):
         session.close("interrupted", 130)
     second = begin_session(tmp_path / "run")
-    assert list(second.reader.finished()) == ["t1"]
-    second.close("complete", finished=1)
+    assert list(second.reader.fold.finished()) == ["t1"]
+    second.close("complete")
     assert verified(tmp_path / "run").ok
 
 
@@ -294,7 +294,7 @@ def test_recovery_22_an_index_that_cannot_follow_the_end_costs_nothing(tmp_path)
     session = begin_run(tmp_path / "run", fs=fs)
     finish_trials(session, "t1")
     fs._faults.append(InjectedFault("list", 0, errno.EIO))
-    session.close("complete", finished=1)
+    session.close("complete")
     assert verified(tmp_path / "run").ok
 
 

@@ -17,10 +17,8 @@ from durable import begin_run, read_run
 from holdfast.errors import UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore, SegmentPin
 from holdfast.run.core import codec
-from holdfast.run.core.codec import citation, cited_blob, classify, decode, encode, head_of, outsource
+from holdfast.run.core.codec import citation, cited_blob, decode, encode, head_of, outsource
 from holdfast.run.core.records import (
-    KEPT,
-    NOT_KEPT,
     RECORD_TYPES,
     AnswerRecord,
     NoteRecord,
@@ -30,8 +28,8 @@ from holdfast.run.core.records import (
     Status,
     StepRecord,
     TrialRecord,
-    decode_summary,
 )
+from holdfast.run.fold.entries import entry_of_line, entry_of_record
 from holdfast.storage import RealFileSystem
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -87,7 +85,10 @@ def test_resume_33_every_field_of_every_record_survives_the_journal(length, reco
         assert b"\n" not in line
         read = decode(line)
         assert type(read) is record_type
-        assert head_of(line) == classify(line)[:2]
+        entry = entry_of_line(line)
+        assert head_of(line) == (entry.__struct_config__.tag, entry.trial)
+        taken = entry_of_record(record, line)
+        assert all(getattr(taken, name) == getattr(entry, name) for name in entry.__struct_fields__ if name != "blob")
         for name in fields_of(record_type):
             assert same(getattr(read, name), getattr(record, name)), name
 
@@ -184,10 +185,11 @@ def test_resume_33_a_record_that_could_not_be_read_back_is_refused_to_its_maker(
 
 
 def test_unknown_types_and_layouts_are_passed_over():
-    """A line of a newer version decodes to nothing, and is indexed by its type and trial."""
+    """A line of a newer version decodes to nothing, and no state follows from it."""
     line = b'{"type":"vision","trial":"t1","depth":3}'
     assert decode(line) is None
-    assert classify(line)[:3] == ("vision", "t1", 0)
+    assert entry_of_line(line) is None
+    assert head_of(line) == ("vision", "t1")
     assert decode(b'{"type":"answer","trial":["new layout"],"attempt":1}') is None
 
 
@@ -201,18 +203,9 @@ def test_unknown_fields_of_a_known_type_are_passed_over():
 def test_a_line_that_is_no_record_is_nothing(line):
     """Decoding never raises on bytes, however deep."""
     assert decode(line) is None
-    assert classify(line) is None
+    assert entry_of_line(line) is None
+    assert head_of(line) == ("", "")
     assert cited_blob(b'{"blob":"' + line) is None
-
-
-@pytest.mark.parametrize("status", list(Status))
-def test_the_index_knows_which_trials_are_kept(status):
-    """Valid, limited and blocked ends are kept; failed and unfinished ones are not."""
-    entry = classify(encode(TrialRecord(trial="t1", attempt=1, status=status, cost=0.5)))
-    kept = status in {Status.VALID, Status.LIMITED, Status.BLOCKED}
-    assert (entry.kind, entry.key, entry.flag) == ("trial", "t1", KEPT if kept else NOT_KEPT)
-    summary = decode_summary(entry.data)
-    assert (summary.status, summary.cost) == (status.value, 0.5)
 
 
 def test_resume_33_a_record_over_8_mib_goes_to_a_blob_and_comes_back(tmp_path):
@@ -223,8 +216,7 @@ def test_resume_33_a_record_over_8_mib_goes_to_a_blob_and_comes_back(tmp_path):
     session.commit(large)
     session.commit(StepRecord(trial="t1", attempt=1, step="s2", result="small"))
     session.reader.refresh()
-    rows = list(session.reader.index.rows("step", "t1"))
-    assert session.reader.read(rows[0]) == large
+    assert session.reader.records_of("t1", "step")[0] == large
     session.close("complete")
     (blob,) = (root / "blobs").iterdir()
     assert blob.read_bytes() == encode(large)

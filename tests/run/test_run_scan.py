@@ -27,14 +27,14 @@ def lived_run(root):
     first.abandon()
     second = begin_session(root, planned=6, segment_bytes=400)
     finish_trials(second, "t3", "t5")
-    second.close("interrupted", 130, finished=4)
+    second.close("interrupted", 130)
     return root
 
 
 def scanned(root):
     with closing(RunScan(Layout(root), find_run_id(RealFileSystem(), Layout(root)))) as scan:
         scan.scan_rest()
-        return scan.finished_count(), scan.planned(), scan.losses()
+        return scan.fold.counts.finished, scan.fold.counts.planned, scan.losses()
 
 
 def read(root):
@@ -42,7 +42,7 @@ def read(root):
     try:
         planned = reader.sessions[-1].planned if reader.sessions else 0
         losses = [str(damage) for damage in reader.damage() if damage.is_loss]
-        return reader.finished_count, planned, losses
+        return reader.fold.counts.finished, planned, losses
     finally:
         reader.close()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from holdfast.analysis.metrics import Metric
-from holdfast.analysis.report import Coverage, GroupReport, Report
+from holdfast.analysis.report import GroupReport, Report
+from holdfast.run.fold.states import StateCounts
 
 
 def report_text(report: Report) -> str:
@@ -14,17 +15,21 @@ def report_text(report: Report) -> str:
         for model, group in models.items():
             lines.append(f"  {task} · {model}: {coverage_text(group.coverage)}")
             lines += [f"    {line}" for line in _metric_lines(group)]
+    if report.transcripts_lost:
+        lines.append(f"  transcript lost: {report.transcripts_lost} trials; their scores stand")
     lines.append(
         f"  tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out{cost_text(report.cost)}"
     )
     return "\n".join(lines)
 
 
-def coverage_text(coverage: Coverage) -> str:
+def coverage_text(coverage: StateCounts) -> str:
     """The denominator, and what is not in it."""
     parts = [f"{coverage.valid} of {coverage.planned} trials valid"]
-    rest = {"limited": coverage.limited, "blocked": coverage.blocked, "failed": coverage.failed, "owed": coverage.owed}
-    return ", ".join(parts + [f"{count} {name}" for name, count in rest.items() if count])
+    parts += [
+        f"{count} {name}" for name, count in (("limited", coverage.limited), ("blocked", coverage.blocked)) if count
+    ]
+    return ", ".join(parts + ([coverage.remaining_text()] if coverage.remaining else []))
 
 
 def _metric_lines(group: GroupReport) -> list[str]:
@@ -50,6 +55,6 @@ def metric_text(metric: Metric) -> str:
     return f"{metric.value:.3f}{spread} (n={metric.n})"
 
 
-def cost_text(cost: float) -> str:
+def cost_text(cost: float | None) -> str:
     """What it cost, as the end of a line; nothing where no model has a price."""
-    return f"; cost {cost:.4f}" if cost else ""
+    return f"; cost {cost:.4f}" if cost is not None else ""

@@ -1,24 +1,25 @@
 """The status of a run: how far it is, what it cost, and what every session did.
 
-`state` is `running` while a session holds the run, `complete` when every planned trial has a valid final record, else
+`state` is `complete` when nothing of the plan remains, else `running` while a session holds the run, else
 `incomplete`. The ledger counts, for every session, the calls it sent whose replies it did not live to record: those,
 and only those, may be paid a second time.
 """
 
 from __future__ import annotations
 
-import math
-from array import array
 from typing import Any
 
 import msgspec
 
+from holdfast.analysis.spending import run_spending
 from holdfast.errors import HoldfastError
+from holdfast.journal import Damage
 from holdfast.models.message import Usage
-from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import BY_MODEL, FAILURE, FAILURES, KEPT, Change, NoteRecord, Status, decode_summary
+from holdfast.run.core.records import FAILURE, FAILURES, Change
+from holdfast.run.fold.fold_writer import KEPT, REPLY
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
-from holdfast.run.fold.remaining_trials import count_remaining, remaining_reasons, trials_missing_scores
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.states import StateCounts
 from holdfast.run.remote.spool import spool_root
 from holdfast.run.remote.upload_lag import UploadLag, read_lag
 from holdfast.storage.leases.holder import LeaseHolder
@@ -31,15 +32,15 @@ from holdfast.storage.tolerated_failures import ToleratedFailure
 class SessionStatus(msgspec.Struct, frozen=True):
     """One session: when, how it ended, and its calls."""
 
-    session: int
+    number: int
     started_at: str
-    ended_at: str = ""
-    how: str = ""
+    ended_at: str | None = None
+    ended_as: str = ""
     exit_code: int | None = None
     calls: int = 0
     replies: int = 0
     """Calls whose end is on record: a reply, or why there is none."""
-    in_flight_at_death: int = 0
+    in_flight_at_kill: int = 0
     finished: int = 0
     """Trials that it finished."""
     changes: list[Change] = []
@@ -53,7 +54,7 @@ class CallTotals(msgspec.Struct, frozen=True):
 
     made: int
     replayed: int
-    in_flight_at_death: int
+    in_flight_at_kill: int
 
 
 class RemoteStatus(msgspec.Struct, frozen=True):
@@ -72,22 +73,19 @@ class RunStatus(msgspec.Struct, frozen=True):
     run: str
     name: str
     state: str
-    planned: int
-    finished: int
-    failed: int
-    owed: int
-    started_at: str
-    last_updated_at: str
+    counts: StateCounts
+    started_at: str | None
+    last_updated_at: str | None
     sessions: list[SessionStatus]
     calls: CallTotals
     usage: Usage
-    cost: float
-    stalled: list[dict[str, Any]]
-    held_by: str
+    cost: float | None
+    """None where no model has a price."""
+    held_by: str | None
+    transcripts_lost: int
+    damage: list[Damage]
     notes: list[str]
     remote: RemoteStatus | None = None
-    why: dict[str, int] = {}
-    """Why trials are owed, and how many for each reason; nothing while a session is at work."""
 
 
 def run_status(reader: RunReader) -> RunStatus:
@@ -95,28 +93,25 @@ def run_status(reader: RunReader) -> RunStatus:
     remote = _remote_status(reader)
     holder = _current_holder(reader, remote)
     sessions = _session_statuses(reader, holder)
-    usage, cost, kept, failed = _usage_and_counts(reader)
-    kept -= len(trials_missing_scores(reader))
-    planned = reader.sessions[-1].planned if reader.sessions else 0
+    last = reader.fold.session
+    counts = reader.fold.counts_while_held(last.number) if holder and last else reader.fold.counts
+    spending = run_spending(reader.fold)
     return RunStatus(
         run=reader.place,
-        name=reader.sessions[-1].name if reader.sessions else "",
-        state=_run_state(holder, kept, planned),
-        planned=planned,
-        finished=kept,
-        failed=failed,
-        owed=max(planned - kept, 0),
-        started_at=reader.sessions[0].at if reader.sessions else "",
-        last_updated_at=reader.last_written_at(),
+        name=last.name if last else "",
+        state=_run_state(holder, counts),
+        counts=counts,
+        started_at=reader.sessions[0].at if last else None,
+        last_updated_at=reader.last_written_at() or None,
         sessions=sessions,
         calls=_call_totals(reader, sessions),
-        usage=usage,
-        cost=cost,
-        stalled=[],
-        held_by=str(holder) if holder else "",
+        usage=spending.usage,
+        cost=spending.cost,
+        held_by=str(holder) if holder else None,
+        transcripts_lost=reader.transcripts_lost(),
+        damage=[item for item in reader.damage() if item.is_loss],
         notes=describe_inconsistencies(reader),
         remote=remote,
-        why={} if holder else remaining_reasons(count_remaining(reader, planned)),
     )
 
 
@@ -140,34 +135,14 @@ def _current_holder(reader: RunReader, remote: RemoteStatus | None) -> LeaseHold
     return holder
 
 
-def _run_state(holder: LeaseHolder | None, kept: int, planned: int) -> str:
-    if planned and kept >= planned:
+def _run_state(holder: LeaseHolder | None, counts: StateCounts) -> str:
+    if counts.is_complete:
         return "complete"
     return "running" if holder else "incomplete"
 
 
-def _usage_and_counts(reader: RunReader) -> tuple[Usage, float, int, int]:
-    """Usage and cost of every attempt that ended, and how many trials are kept and failed."""
-    usage, costs, kept, failed = Usage(), array("d"), 0, 0
-    last, last_kept = "", False
-    for row in reader.index.rows("trial"):
-        if row.key != last:
-            failed += bool(last) and not last_kept
-            last, last_kept = row.key, False
-        summary = decode_summary(row.data or b"")
-        if summary.status == Status.UNFINISHED.value or (row.flag == KEPT and last_kept):
-            continue
-        last_kept = last_kept or row.flag == KEPT
-        kept += row.flag == KEPT
-        usage = usage + summary.usage if summary.usage else usage
-        costs.append(summary.cost)
-    return usage, math.fsum(costs), kept, failed + (bool(last) and not last_kept)
-
-
 def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[SessionStatus]:
-    calls = reader.index.counts_by_session("call", 0)
-    replies = reader.index.counts_by_session("step", BY_MODEL)
-    finished = reader.index.counts_by_session("trial", KEPT)
+    calls, replies, finished = (reader.fold.written(kind) for kind in ("call", REPLY, KEPT))
     ends = {end.number: end for end in reader.ends}
     failures = _failures_by_session(reader)
     found = []
@@ -179,17 +154,17 @@ def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[Ses
         open_calls = max(calls.get(number, 0) - replies.get(number, 0), 0)
         found.append(
             SessionStatus(
-                session=number,
+                number=number,
                 started_at=session.at,
-                ended_at=end.at if end else "",
-                how=how,
+                ended_at=end.at if end else None,
+                ended_as=how,
                 exit_code=end.exit_code if end else None,
                 calls=calls.get(number, 0),
                 replies=replies.get(number, 0),
                 finished=finished.get(number, 0),
                 changes=session.changes,
                 failures=failures.get(number, []),
-                in_flight_at_death=0 if how in {"running", "completed"} else open_calls,
+                in_flight_at_kill=0 if how in {"running", "completed"} else open_calls,
             )
         )
     return found
@@ -198,10 +173,9 @@ def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[Ses
 def _failures_by_session(reader: RunReader) -> dict[int, list[ToleratedFailure]]:
     """As each session counted them at its end; of one that was killed, as each was noted when it first happened."""
     found: dict[int, list[ToleratedFailure]] = {}
-    for row in reader.index.rows("note", ""):
-        note = reader.read(row)
-        if isinstance(note, NoteRecord) and note.kind == FAILURE:
-            found.setdefault(row.ident.session, []).extend(_decoded_failures([note.data]))
+    for session, note in reader.notes():
+        if note.kind == FAILURE:
+            found.setdefault(session, []).extend(_decoded_failures([note.data]))
     for end in reader.ends:
         if counted := _decoded_failures(end.ledger.get(FAILURES)):
             found[end.number] = counted
@@ -220,5 +194,5 @@ def _call_totals(reader: RunReader, sessions: list[SessionStatus]) -> CallTotals
     return CallTotals(
         made=sum(session.calls for session in sessions),
         replayed=sum(int(end.ledger.get("replayed", 0)) for end in reader.ends),
-        in_flight_at_death=sum(session.in_flight_at_death for session in sessions),
+        in_flight_at_kill=sum(session.in_flight_at_kill for session in sessions),
     )

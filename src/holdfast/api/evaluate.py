@@ -6,17 +6,18 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from holdfast.api.execute import ending_commands, execute_session
 from holdfast.api.run import Run
-from holdfast.engine.execution import Execution, SessionOutcome
-from holdfast.engine.opening.complete_run import find_complete_run
-from holdfast.engine.opening.new_run import start_run
-from holdfast.engine.opening.resume import resume_run
+from holdfast.api.start import RunRequest, start_session
+from holdfast.engine.execution import SessionOutcome
+from holdfast.engine.opening.complete_run import CompleteRun
+from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
-from holdfast.errors import ResumeAborted, StorageFailure, UsageError
-from holdfast.run.core.layout import Layout
+from holdfast.errors import ResumeAborted, RunHeld, StorageFailure, UsageError
 from holdfast.spec import EvalSpec, resolve, typed_eval
 from holdfast.tasks import Task, TaskFactory
 
@@ -31,18 +32,20 @@ def evaluate(
 ) -> Run:
     """Runs tasks on models and returns the run.
 
-    `run` is its directory: a new run is created there, and one that exists is resumed, through the gate. `settings` are
-    further keys of an eval file, such as `seed` or `concurrency_limit`. Works inside a running event loop too, as in a
-    notebook. Failed and remaining trials are not raised: see `Run.ended` and the report.
+    `run` is its directory, or its URL in an object store: a new run is created there, and one that exists is resumed,
+    through the gate. `settings` are further keys of an eval file, such as `seed` or `concurrency_limit`; beside them,
+    `reuse` names runs whose replies to identical requests are used again. Works inside a running event loop too, as in
+    a notebook. Failed and remaining trials are not raised: see `Run.ended` and the report.
 
     Raises:
-        ConfigurationError: a task, model or setting is wrong.
+        UsageError: `run` holds something else, or is a URL of an unknown kind.
+        ConfigurationError: a task, model or setting is wrong, or a run to reuse does not exist.
         ResumeAborted: the run at `run` cannot resume with this.
         RunHeld: another session is executing it.
-        StorageFailure: the disk failed; what was acknowledged is intact.
+        StorageFailure: the disk or the store failed; what was acknowledged is intact.
         KeyboardInterrupt: Ctrl-C; what is finished is kept, the same call resumes.
     """
-    coroutine = evaluate_async(tasks, models, run=run, name=name, **settings)
+    coroutine = _interruptible(evaluate_async(tasks, models, run=run, name=name, **settings))
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -62,27 +65,41 @@ async def evaluate_async(
     """As `evaluate`, for a coroutine.
 
     Raises:
-        ConfigurationError: a task, model or setting is wrong.
+        UsageError: `run` holds something else, or is a URL of an unknown kind.
+        ConfigurationError: a task, model or setting is wrong, or a run to reuse does not exist.
         ResumeAborted: the run at `run` cannot resume with this.
         RunHeld: another session is executing it.
-        StorageFailure: the disk failed; what was acknowledged is intact.
+        StorageFailure: the disk or the store failed; what was acknowledged is intact.
     """
     made = _tasks_by_name(tasks)
+    # Not a parameter of its own: code that was compared before it came would count as changed.
+    reuse = settings.pop("reuse", ())
+    reused = [str(other) for other in ([reuse] if isinstance(reuse, str | Path) else reuse)]
     spec = _eval_from_arguments(made, models, name, settings)
-    root = Path(run) if run is not None else None
-    if root is None or not Layout(root).journal.is_dir():
-        started = start_run(spec, root, tasks=made, source="Python")
-    elif (complete := find_complete_run(root, spec, made)) is not None:
-        ended = SessionOutcome("completed", int(complete.blocked > 0), complete.planned, complete.planned, 0)
-        return Run.open(root, ended=ended)
-    else:
-        started = resume_run(root, offered=spec, tasks=made)
-    ended = await Execution(started.session, started.prepared).run(signals=False)
-    if ended.exit_code == StorageFailure.exit_code:
-        raise StorageFailure(ended.warning)
-    if ended.exit_code == ResumeAborted.exit_code:
-        raise ResumeAborted(ended.warning)
-    return Run.open(started.root, ended=ended)
+    place = str(run) if run is not None else None
+    started = start_session(RunRequest(spec, place, or_resume=True, tasks=made, reuse=reused, source="Python"))
+    ended = _no_session(started) if isinstance(started, CompleteRun) else await _session_outcome(started)
+    return Run.open(started.place, ended=ended)
+
+
+def _no_session(complete: CompleteRun) -> SessionOutcome:
+    return SessionOutcome("completed", complete.exit_code, complete.counts)
+
+
+async def _session_outcome(started: StartedSession) -> SessionOutcome:
+    """Executes the session; what ended it early is raised, and what is amiss with the store is its warning."""
+    ended = await execute_session(started)
+    for error in (StorageFailure, ResumeAborted, RunHeld):
+        if ended.exit_code == error.exit_code:
+            raise error(ended.warning)
+    warnings = (ended.warning, *started.warnings, started.not_uploaded_text())
+    return replace(ended, warning=" ".join(filter(None, warnings)))
+
+
+async def _interruptible(coroutine: Coroutine[Any, Any, Run]) -> Run:
+    """Ctrl-C, which cancels it, also ends the commands of its tasks."""
+    with ending_commands():
+        return await coroutine
 
 
 class _EvaluationThread:

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.cli.ui.standard_streams import say, write_output
 from holdfast.journal import Damage, RecordId
-from holdfast.run.core.reader import RunReader
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 
 

@@ -13,8 +13,8 @@ from holdfast.engine.opening.resume_plan import ResumeComparison
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import change_text
-from holdfast.run.core.reader import RunReader
 from holdfast.run.drift.gate import Decision
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from pathlib import Path
 
 import click
 
-from holdfast.cli.session.offered_eval import eval_in_run, offered_eval
+from holdfast.cli.session.offered_eval import offer_eval
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.opening.fork import ForkSummary, fork_run
 from holdfast.engine.opening.new_run import default_root
+from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
+from holdfast.spec import EvalSpec
 
 
 @click.command("fork")
@@ -28,10 +32,9 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
     resume` goes on with the new run.
     """
     root = find_run(run)
-    spec = offered_eval(root, settings, eval_file) or eval_in_run(root)
+    spec = _forked_eval(root, settings, eval_file)
     started, forked = fork_run(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
-    finished = sum(1 for _ in started.session.reader.finished())
-    started.session.close("forked", finished=finished, planned=forked.planned)
+    started.session.close("forked")
     if as_json:
         print_json(forked)
     else:
@@ -39,12 +42,19 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
     return 0
 
 
+def _forked_eval(root: Path, settings: tuple[str, ...], eval_file: Path | None) -> EvalSpec:
+    with contextlib.closing(RunReader(root)) as reader:
+        saved = saved_eval(last_session(reader))
+    offer = offer_eval(settings, eval_file)
+    return saved if offer is None else offer(saved)
+
+
 def _print_fork(forked: ForkSummary) -> None:
-    click.echo(f"{forked.run}: {quantity(forked.planned, 'trial')} planned, {forked.taken} taken over.")
+    click.echo(f"{forked.run}: {quantity(forked.planned, 'trial')} planned, {forked.taken} kept.")
     if forked.rescored:
-        click.echo(f"  {forked.rescored} taken over with their answers, to be scored again")
-    for why, count in sorted(forked.owed.items()):
-        click.echo(f"  {count} owed: {why}")
+        click.echo(f"  {forked.rescored} kept with their answers, to be scored again")
+    for why, count in sorted(forked.remaining_by_reason.items()):
+        click.echo(f"  {count} remaining: {why}")
     if forked.cost:
-        click.echo(f"  what is owed will cost about {forked.cost:.4f}, by what trials have cost so far")
-    click.echo(f"Go on with: holdfast resume {shlex.quote(forked.run)}")
+        click.echo(f"  the remaining trials will cost about {forked.cost:.4f}, by what trials have cost so far")
+    click.echo(f"Resume with: holdfast resume {shlex.quote(forked.run)}")

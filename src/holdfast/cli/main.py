@@ -19,7 +19,7 @@ _STORAGE_HINT = "Check that it can be read and written here, then try again."
 VERBS = {
     "init": "Write an eval file, a task and a dataset to start from.",
     "run": "Begin a run of an eval file or a Python task.",
-    "resume": "Go on with a run, from the run alone.",
+    "resume": "Resume a run; no other arguments needed.",
     "diff": "Show what a resume with an edited eval would change.",
     "fork": "Begin a run with another eval, and keep what it does not touch.",
     "status": "Show how far runs are, and what their sessions did.",

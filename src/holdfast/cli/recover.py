@@ -49,7 +49,7 @@ def _print_recovered(recovered: Recovered) -> None:
         click.echo("Everything was there already; nothing was written.")
     click.echo(printable(str(recovered)))
     if recovered.finished < recovered.planned:
-        click.echo(f"Go on with: holdfast resume {shlex.quote(recovered.run)}")
+        click.echo(f"Resume with: holdfast resume {shlex.quote(recovered.run)}")
 
 
 def _print_recoverable(found: list[Recoverable], *, as_json: bool) -> None:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from holdfast.cli.session.execute import execute_session
-from holdfast.cli.session.resume_run import resume_if_incomplete
+from holdfast.api.start import RunRequest, refuse_unknown_scheme, start_session
+from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.terminal_text import quantity
-from holdfast.engine.opening.new_run import StartedSession, default_root, plan_entries, start_run
-from holdfast.engine.opening.remote_run import remote_exists, start_remote_run
+from holdfast.engine.opening.new_run import plan_entries
 from holdfast.engine.planning.cost import CostBound, cost_bounds
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
-from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import UsageError
-from holdfast.run.core.layout import Layout
-from holdfast.run.locate import find_run
 from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_arguments, resolve
 from holdfast.spec.override import override
-from holdfast.storage.object_store import SCHEMES, is_url
+from holdfast.storage.object_store import is_url
 from holdfast.tasks.task_reference import task_names
 
 
@@ -53,39 +48,12 @@ def command(
 ) -> int:
     """Begin a run of EVAL: an eval file (.yaml), or a Python file with tasks (file.py or file.py:name)."""
     spec = _eval_from_options(eval_file, **flags)
-    _refuse_unknown_scheme(run_dir)
     if or_resume and run_dir is None:
         raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
     if dry_run:
-        return _dry_run(spec, None if or_resume else run_dir, as_json=as_json)
-    replies = ReusableReplies([find_run(run) for run in reuse]) if reuse else None
-    if or_resume and run_dir is not None and _run_exists(run_dir):
-        return resume_if_incomplete(run_dir, spec, as_json=as_json, reuse=replies)
-    try:
-        started = _start_session(spec, run_dir, eval_file)
-    except UsageError:
-        if not (or_resume and run_dir is not None and _run_exists(run_dir)):
-            raise
-        # The same command, started elsewhere, has created the run meanwhile.
-        return resume_if_incomplete(run_dir, spec, as_json=as_json, reuse=replies)
-    return execute_session(replace(started, reuse=replies), as_json=as_json, resumed=False)
-
-
-def _refuse_unknown_scheme(run_dir: str | None) -> None:
-    """A URL of an unknown scheme would otherwise become the name of a directory."""
-    if run_dir is not None and "://" in run_dir and not is_url(run_dir):
-        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise UsageError(f"{run_dir} is a URL, and of no object store that is known.", hint=f"There are {known}.")
-
-
-def _start_session(spec: EvalSpec, run_dir: str | None, source: str) -> StartedSession:
-    if run_dir is not None and is_url(run_dir):
-        return start_remote_run(spec, run_dir, source=source)
-    return start_run(spec, Path(run_dir) if run_dir else default_root(spec), source=source)
-
-
-def _run_exists(run_dir: str) -> bool:
-    return remote_exists(run_dir) if is_url(run_dir) else Layout(Path(run_dir)).journal.is_dir()
+        return _dry_run(spec, run_dir, or_resume=or_resume, as_json=as_json)
+    request = RunRequest(spec, run_dir or None, or_resume, reuse=reuse, source=eval_file)
+    return run_in_foreground(start_session(request), as_json=as_json)
 
 
 def _eval_from_options(
@@ -117,8 +85,9 @@ def _is_python(eval_file: str) -> bool:
     return eval_file.partition(":")[0].endswith(".py") or (":" in eval_file and not Path(eval_file).exists())
 
 
-def _dry_run(spec: EvalSpec, run_dir: str | None, *, as_json: bool) -> int:
-    if run_dir is not None and not is_url(run_dir):
+def _dry_run(spec: EvalSpec, run_dir: str | None, *, or_resume: bool, as_json: bool) -> int:
+    refuse_unknown_scheme(run_dir)
+    if run_dir is not None and not or_resume and not is_url(run_dir):
         refuse_existing(Path(run_dir).absolute())
     inputs = FreshInputs()
     try:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from itertools import islice
 from typing import Any
 
 import click
 import msgspec
 
 from holdfast.api.run import Run
+from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
 from holdfast.cli.ui.terminal_text import printable, quantity
-from holdfast.engine.failure_text import failure_line
 from holdfast.errors import UsageError
-from holdfast.run.core.reader import LargeRecord
-from holdfast.run.core.records import AnswerRecord, ScoreRecord, StepRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, Failure, ScoreRecord, StepRecord, TrialRecord
+from holdfast.run.fold.reader import LargeRecord
 
 _SHOWN_CHARACTERS = 20_000
 _CANDIDATES = 8
@@ -24,48 +25,65 @@ _CANDIDATES = 8
 @click.command("show")
 @click.argument("run")
 @click.argument("trial", required=False)
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many trials.")
+@click.option("--where", metavar="EXPR", help="Only these trials, as in: status=failed and task=math")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most N trials.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(run: str, trial: str | None, *, limit: int, as_json: bool) -> int:
+def command(run: str, trial: str | None, *, where: str | None, limit: int, as_json: bool) -> int:
     """List the trials of RUN, or show the transcript of TRIAL: its key, the beginning of it, or a sample's id."""
+    if trial is not None and where is not None:
+        raise UsageError("--where selects among trials; it cannot be used with one TRIAL.")
     with Run.open(run) as opened:
-        if trial is None:
-            _print_trials(opened, limit, as_json=as_json)
-        else:
+        if trial is not None:
             _print_transcript(opened, trial, as_json=as_json)
+        else:
+            _print_trials(opened, where, limit, as_json=as_json)
     return 0
 
 
-def _print_trials(run: Run, limit: int, *, as_json: bool) -> None:
-    shown: list[TrialRecord] = []
-    total = 0
-    for record in run.trials():
-        total += 1
-        if len(shown) < limit:
-            shown.append(record)
+def _print_trials(run: Run, where: str | None, limit: int, *, as_json: bool) -> None:
+    found = run.select(where)
+    shown = [run.result(trial, with_sample=as_json) for trial in islice(found, limit)]
+    # Without an expression nobody has to look at the others to know how many there are.
+    total = run.on_record if where is None else len(shown) + sum(1 for _ in found)
+    if where is not None and not total:
+        raise UsageError(_no_match(run, where))
     if as_json:
-        print_json({"run": str(run.path), "total": total, "trials": shown})
+        rows = [row.as_dict() for row in shown]
+        print_json({"run": run.place, "counts": run.counts, "matching": total, "trials": rows, "notes": run.notes})
         return
-    for record in shown:
-        click.echo(printable(_trial_line(record)))
+    for row in shown:
+        click.echo(printable(_trial_line(row)))
     if total > len(shown):
         click.echo(f"… and {total - len(shown)} more; --limit shows more")
-    if not total:
-        click.echo("No trial has ended yet.")
+    counts = run.counts
+    click.echo(f"{counts.finished_text()}, {counts.remaining_text()}.")
 
 
-def _trial_line(record: TrialRecord) -> str:
-    scores = " ".join(f"{name}={value:g}" for name, value in record.scores.items())
-    error = f" {failure_line(record.error)}" if record.error else ""
-    attempt = f" (attempt {record.attempt})" if record.attempt > 1 else ""
-    return " ".join(f"{record.trial} {record.status.value}{attempt} {_coordinates(record)} {scores}{error}".split())[
-        :300
-    ]
+def _no_match(run: Run, where: str) -> str:
+    hidden = run.counts.not_started
+    beside = (
+        f" {quantity(hidden, 'trial')} not started yet {'has' if hidden == 1 else 'have'} no record." if hidden else ""
+    )
+    return f"No trial on record in {run.place} matches {where!r}.{beside}"
 
 
-def _coordinates(record: TrialRecord) -> str:
-    axes = "".join(f" {name}={value}" for name, value in record.axes.items())
-    return f"{record.task} {record.model} {record.sample}#{record.epoch}{axes}"
+def _trial_line(row: TrialResult) -> str:
+    scores = " ".join(f"{name}={value:g}" for name, value in row.scores.items())
+    error = f" {_failure_text(row.error)}" if row.error else ""
+    attempt = f" (attempt {row.attempt})" if row.attempt > 1 else ""
+    reason = f" ({row.reason})" if row.reason else ""
+    return " ".join(f"{row.trial} {row.state.value}{reason}{attempt} {_coordinates(row)} {scores}{error}".split())[:300]
+
+
+def _failure_text(error: Failure) -> str:
+    from holdfast.engine.failure_text import failure_line  # noqa: PLC0415 - needed for failed trials only
+
+    return failure_line(error)
+
+
+def _coordinates(row: TrialResult | TrialRecord) -> str:
+    axes = "".join(f" {name}={value}" for name, value in row.axes.items())
+    return f"{row.task} {row.model} {row.sample}#{row.epoch}{axes}"
 
 
 def _print_transcript(run: Run, text: str, *, as_json: bool) -> None:
@@ -92,7 +110,7 @@ def _print_record(record: Any) -> None:
 def _find_trial_key(run: Run, text: str) -> str:
     keys = {key for key in run.trial_keys() if key.startswith(text)}
     if text not in keys and len(keys) != 1:
-        keys |= {record.trial for record in run.trials() if record.sample == text}
+        keys |= run.trials_of_sample(text)
     if text in keys:
         return text
     if len(keys) == 1:
@@ -100,7 +118,7 @@ def _find_trial_key(run: Run, text: str) -> str:
     if keys:
         named = ", ".join(_key_with_coordinates(run, key) for key in sorted(keys)[:_CANDIDATES])
         more = f" and {len(keys) - _CANDIDATES} more" if len(keys) > _CANDIDATES else ""
-        raise UsageError(f"{text!r} fits {len(keys)} trials: {named}{more}.", hint="Give more of the key.")
+        raise UsageError(f"{text!r} matches {len(keys)} trials: {named}{more}.", hint="Give more of the key.")
     raise UsageError(
         f"There is no trial {text!r} in {run.path}.", hint=f"`holdfast show {shlex.quote(str(run.path))}` lists them."
     )

@@ -1,4 +1,4 @@
-"""`holdfast status`: progress, sessions, what is owed and why."""
+"""`holdfast status`: progress, sessions, what remains and why."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import click
 
 from holdfast.analysis.report_text import cost_text
 from holdfast.analysis.status import RunStatus, SessionStatus, run_status
-from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.errors import HoldfastError
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.layout import all_runs
-from holdfast.run.core.reader import RunReader
-from holdfast.run.fold.remaining_trials import reasons_text
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 
 
@@ -50,39 +49,44 @@ def _print_all_runs(*, as_json: bool) -> int:
         except HoldfastError as error:
             say(printable(f"{path}: {error}"))
     if as_json:
-        print_json({"runs": found})
+        print_json({"runs": [as_object(status) for status in found]})
         return 0
     for status in found:
-        click.echo(printable(f"{status.state:<10} {status.finished:>7}/{status.planned:<7} {status.run}"))
+        counts = status.counts
+        click.echo(printable(f"{status.state:<10} {counts.finished:>7}/{counts.planned:<7} {status.run}"))
     if not found:
-        click.echo("There are no runs below runs/. Begin one with: holdfast run EVAL")
+        click.echo("There are no runs below runs/. Start one with: holdfast run EVAL")
     return 0
 
 
 def _print_status(status: RunStatus) -> None:
     lines = [
         f"{status.run}: {status.state}{', held by ' + status.held_by if status.held_by else ''}",
-        f"  {status.finished} of {status.planned} trials finished, {status.owed} owed{reasons_text(status.why)}",
-        f"  begun {status.started_at}, last written {status.last_updated_at}",
+        f"  {status.counts.finished_text()}, {status.counts.remaining_text()}",
+        f"  started {status.started_at or '(not known)'}, last written {status.last_updated_at}",
         f"  calls: {_calls_text(status)}",
         f"  tokens: {status.usage.input_tokens:,} in, {status.usage.output_tokens:,} out{cost_text(status.cost)}",
     ]
     if status.remote is not None and (lag := str(status.remote.lag)):
         lines.append(f"  {lag}")
+    if status.transcripts_lost:
+        lines.append(f"  transcript lost: {quantity(status.transcripts_lost, 'trial')}; their scores stand")
     for session in status.sessions:
         lines += _session_lines(session)
     lines += [f"  note: {note}" for note in status.notes]
-    if status.state == "incomplete":
-        lines.append(f"  go on with: holdfast resume {shlex.quote(status.run)}")
+    if not status.sessions:
+        lines.append(f"  no session record can be read; rebuild it with: holdfast repair {shlex.quote(status.run)}")
+    elif status.state == "incomplete":
+        lines.append(f"  resume with: holdfast resume {shlex.quote(status.run)}")
     click.echo(printable("\n".join(lines)))
 
 
 def _session_lines(session: SessionStatus) -> list[str]:
     ended = f", ended {session.ended_at}" if session.ended_at else ""
     work = f"{quantity(session.finished, 'trial')}, {quantity(session.calls, 'call')}"
-    work += f", {session.in_flight_at_death} perhaps paid twice"
+    work += f", up to {quantity(session.in_flight_at_kill, 'call')} may have been billed twice"
     return [
-        f"  session {session.session}: {session.how}, began {session.started_at}{ended}: {work}",
+        f"  session {session.number}: {session.ended_as}, started {session.started_at}{ended}: {work}",
         *(f"    {change.path}: {change_text(change.old, change.new)}" for change in session.changes),
         *(f"    {failure}" for failure in session.failures),
     ]
@@ -90,4 +94,6 @@ def _session_lines(session: SessionStatus) -> list[str]:
 
 def _calls_text(status: RunStatus) -> str:
     calls = status.calls
-    return f"{calls.made} made, {calls.replayed} replayed, {calls.in_flight_at_death} in flight when a session died"
+    return (
+        f"{calls.made} made, {calls.replayed} replayed, {calls.in_flight_at_kill} in flight when the process was killed"
+    )

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.terminal_text import quantity
 from holdfast.errors import HoldfastError
-from holdfast.run.core.reader import RunReader
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 from holdfast.run.verify.cross_check_records import RecordCrossCheck
 from holdfast.run.verify.verify import Verification, verify_run
@@ -52,16 +52,17 @@ def _verify_deep(reader: RunReader) -> Verification:
 
 
 def _print_verification(result: Verification) -> None:
-    click.echo(f"{result.run}: {'sound' if result.ok else 'DAMAGED'}")
+    click.echo(f"{result.run}: {'OK' if result.ok else 'DAMAGED'}")
     counts = {"segment": result.segments, "frame": result.frames, "record": result.records, "session": result.sessions}
     click.echo(f"  {_counts_text(counts)}")
-    planned = f" of {result.planned} planned" if result.planned else ""
-    click.echo(f"  {result.trials}{planned} trials finished")
+    click.echo(f"  {result.counts.finished_text()}, {result.counts.remaining_text()}")
+    if result.transcripts_lost:
+        click.echo(f"  transcript lost: {quantity(result.transcripts_lost, 'trial')}; their scores stand")
     click.echo(f"  {_counts_text({'blob': result.blobs, 'input': result.inputs, 'artifact': result.artifacts})}")
     if result.grid or result.results:
         click.echo(f"  {result.grid} trials in the planned grid, {result.results} result files")
     if result.torn_bytes:
-        click.echo(f"  {result.torn_bytes} bytes of unacknowledged frames, left by a crash: nothing is lost with them")
+        click.echo(f"  {result.torn_bytes} bytes of an incomplete final write after a crash; no data lost")
     for note in result.notes:
         click.echo(f"  note: {note}")
     for damage in result.damage:

@@ -1,7 +1,6 @@
 """Executing a run: from an open session to its end, with the exit code that tells the truth.
 
-0 complete, every trial valid · 1 finished, but trials failed, were blocked or remain · 5 storage failure · 130/143
-interrupted
+0 complete · 1 finished, but trials failed, were blocked or remain · 5 storage failure · 130/143 interrupted
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.model_calls.open_model import OpenModel, open_models
 from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
+from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.progress import Progress
 from holdfast.engine.scheduling.activity import TrialActivity
@@ -25,36 +25,26 @@ from holdfast.engine.scheduling.clock import Clock, RealClock
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits
 from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
 from holdfast.engine.trials.error_boundary import guard
-from holdfast.engine.trials.history import TrialHistory, blocked_trials
+from holdfast.engine.trials.history import TrialHistory
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.runner import TrialRunner
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
-from holdfast.run.fold.remaining_trials import trials_missing_scores
+from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
+from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
 from holdfast.storage.tolerated_failures import ToleratedFailure
 
 
 @dataclass(frozen=True)
 class SessionOutcome:
-    """How a session ended."""
+    """How a session ended, and how the trials of the run stand then."""
 
     how: str
     exit_code: int
-    planned: int
-    finished: int
-    failed: int
-    """Trials whose task failed at every attempt that it had."""
+    counts: StateCounts
     warning: str = ""
-    unfinished: int = 0
-    """Trials that got no reply, or were stopped by an error outside their control; they remain to be done."""
     failures: Sequence[ToleratedFailure] = ()
     """What failed meanwhile and stopped nothing."""
-
-    @property
-    def owed(self) -> int:
-        """The trials that remain."""
-        return self.planned - self.finished
 
 
 _FLUSH_SECONDS = 5.0
@@ -71,10 +61,14 @@ class Execution:
         clock: Clock | None = None,
         rng: random.Random | None = None,
         reuse: ReusableReplies | None = None,
+        selection: TrialSelection = EVERYTHING,
     ) -> None:
+        self._selection = selection
         self._session, self._prepared, self._clock = session, prepared, clock or RealClock()
-        self._finished = KeySet(session.reader.finished())
-        self._missing_scores = KeySet(trials_missing_scores(session.reader))
+        fold = session.reader.fold
+        self._missing_scores = KeySet(fold.missing_scores())
+        # What only lacks scores is not run again either.
+        self._finished = KeySet(fold.keys_with_end())
         self._counts = CallCounts()
         lag = session.uploader.lag_text if session.uploader is not None else str
         self.progress = Progress(self._clock, prepared.planned, self._finished_before(), self._counts, lag=lag)
@@ -90,8 +84,7 @@ class Execution:
         """Why the run may not continue as it was resumed, if that came out only now."""
 
     def _finished_before(self) -> int:
-        """As far as it is known before the whole plan has been read: some may no longer be part of it."""
-        return min(len(self._finished), self._prepared.planned) - len(self._missing_scores)
+        return self._session.reader.fold.counts.finished
 
     def _make_runner(self, rng: random.Random, reuse: ReusableReplies | None) -> TrialRunner:
         environment = TrialEnvironment(
@@ -117,7 +110,9 @@ class Execution:
 
     def _remaining_trials(self) -> list[TrialSequence]:
         return [
-            TrialSequence(task, model, self._finished, self._missing_scores, task.dataset.rows.cache)
+            TrialSequence(
+                task, model, self._finished, self._missing_scores, task.dataset.rows.cache, self._selection.redo
+            )
             for task in self._prepared.tasks
             for model in task.models
         ]
@@ -125,7 +120,8 @@ class Execution:
     def _queue(self, sequence: TrialSequence) -> TrialSequence:
         model, limits = sequence.model, self._limits
         needed = limits.solve(sequence.task.name, self._models[model].limit)
-        self._scheduler.add(TrialQueue(sequence.trials(), needed, limits.active(), model))
+        trials = filter(self._selection.takes, sequence.trials())
+        self._scheduler.add(TrialQueue(trials, needed, limits.active(), model))
         return sequence
 
     async def run(
@@ -141,7 +137,7 @@ class Execution:
         the number of a signal that came before this session listened, or 0.
         """
         if signals:
-            stuck = None if on_stuck is None else lambda: on_stuck(self._interrupted())
+            stuck = None if on_stuck is None else lambda: on_stuck(self._stuck())
             self._interrupt.install(missed_signal, stuck)
         try:
             failure = await self._work()
@@ -228,50 +224,64 @@ class Execution:
 
     # The end.
 
-    def _interrupted(self) -> SessionOutcome:
-        progress = self.progress
-        return SessionOutcome(
-            "interrupted",
-            self._interrupt.exit_code,
-            progress.planned,
-            progress.done,
-            progress.failed,
-            unfinished=progress.unfinished,
-        )
+    def _stuck(self) -> SessionOutcome:
+        """How it stands while a task's code holds the session up; asked from another thread."""
+        return SessionOutcome("interrupted", self._interrupt.exit_code, self._acknowledged())
+
+    def _acknowledged(self) -> StateCounts:
+        try:
+            return self._session.acknowledged_counts()
+        except HoldfastError:
+            # The storage has failed: what this session knows by itself is all there is to say.
+            return self.progress.state_counts()
 
     def _end(self, failure: StorageFailure | RunHeld | None) -> SessionOutcome:
-        progress = self.progress
-        if self._scheduler.is_exhausted:
-            progress.finished_before = sum(sequence.skipped for sequence in self._sequences)
-        how, code = self._how_and_exit_code(failure)
-        ended = replace(self._interrupted(), how=how, exit_code=code, warning=self._refusal)
         if failure is not None:
             self._session.abandon()
-            return replace(ended, warning=str(failure))
+            how = "storage" if isinstance(failure, StorageFailure) else "held by another"
+            return SessionOutcome(how, failure.exit_code, self._acknowledged(), str(failure))
         try:
-            self._session.close(
-                how,
-                code,
-                finished=len(self._finished) + self._runner.recorded,
-                failed=progress.failed,
-                planned=progress.planned,
-                ledger=asdict(self._counts),
-            )
+            counts = self._session.counts()
+        except StorageFailure:
+            counts = self.progress.state_counts()
+        how, code = self._how_and_exit_code(counts)
+        ended = SessionOutcome(how, code, counts, self._refusal or self._redo_text())
+        try:
+            last = self._session.close(how, code, ledger=asdict(self._counts))
+            return replace(ended, counts=last or counts)
         except StorageFailure as error:
             # The end of a session is only information; what was acknowledged does not depend on it.
             warning = f"The end of the session could not be recorded. {error}"
             code = code if self._interrupt.has_arrived else error.exit_code
             return replace(ended, exit_code=code, warning=warning)
-        return ended
 
-    def _how_and_exit_code(self, failure: StorageFailure | RunHeld | None) -> tuple[str, int]:
-        progress = self.progress
-        if failure is not None:
-            return "storage" if isinstance(failure, StorageFailure) else "held by another", failure.exit_code
+    def _redo_text(self) -> str:
+        failed, left = self.progress.redo_failed, self._redo_left()
+        parts = [f"{failed} failed again"] if failed else []
+        parts += [f"{left} not attempted"] if left else []
+        return f"Of the trials to run once more: {', '.join(parts)}; their earlier results stand." if parts else ""
+
+    def _how_and_exit_code(self, counts: StateCounts) -> tuple[str, int]:
         if self._refusal:
             return "refused", ResumeAborted.exit_code
-        if self._interrupt.has_arrived and progress.done < progress.planned:
+        if self._interrupt.has_arrived and (counts.remaining or self._redo_left()):
             return "interrupted", self._interrupt.exit_code
-        if progress.done < progress.planned or progress.blocked or blocked_trials(self._session.reader):
+        if self.progress.redo_failed:
+            return "finished with failures", 1
+        if self._selection.remaining is not None:
+            return self._end_of_selection(self._selection.remaining)
+        if counts.remaining or counts.blocked:
             return "finished with failures", 1
         return "completed", 0
+
+    def _redo_left(self) -> int:
+        """Finished trials that were to be attempted once more, and were not."""
+        return self._selection.again - self.progress.redone - self.progress.redo_failed
+
+    def _end_of_selection(self, selected: KeySet) -> tuple[str, int]:
+        """Where only some trials were selected, they decide."""
+        progress = self.progress
+        is_done = progress.finished - progress.blocked >= len(selected)
+        if is_done and not self._selection.blocked:
+            return "selected trials completed", 0
+        return "finished with failures", 1

@@ -15,6 +15,8 @@ from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.models.message import Usage
 from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.fold.states import State, StateCounts
+from holdfast.run.fold.trial_row import INTERRUPTED, NO_REPLY, POLICY, TASK_ERROR
 
 _RECENT_SECONDS = 60.0
 
@@ -32,7 +34,14 @@ class Progress:
     unfinished: int = 0
     blocked: int = 0
     active: int = 0
+    started: int = 0
+    ended: int = 0
+    """Trials that were started, and that have ended, in this session."""
     retried: int = 0
+    redone: int = 0
+    """Trials that were finished before and have been attempted once more with success."""
+    redo_failed: int = 0
+    """Those whose further attempt came to nothing; what they had before still counts."""
     cost: float = 0.0
     usage: Usage = field(default_factory=Usage)
     lag: Callable[[], str] = str
@@ -56,6 +65,7 @@ class Progress:
 
     def trial_started(self, planned: PlannedTrial) -> None:  # noqa: ARG002 - the observer's signature
         self.active += 1
+        self.started += 1
 
     def trial_left(self, planned: PlannedTrial) -> None:  # noqa: ARG002 - the observer's signature
         self.active -= 1
@@ -68,8 +78,14 @@ class Progress:
         if will_retry:
             self.retried += 1
             return
-        if end.status.is_kept:
+        self.ended += 1
+        if end.status.is_kept and planned.again:
+            self.redone += 1
+        elif end.status.is_kept:
             self._finish(planned, end)
+        elif planned.again:
+            # What it had before still counts.
+            self.redo_failed += 1
         elif end.status is Status.FAILED:
             self.failed += 1
         else:
@@ -85,6 +101,17 @@ class Progress:
             group = self.by_group.setdefault((planned.task.name, planned.model), [0, 0.0])
             group[0] += 1
             group[1] += next(iter(end.scores.values()))
+
+    def state_counts(self) -> StateCounts:
+        """The counts as far as this session knows them by itself."""
+        ended = {
+            (State.VALID, ""): self.done - self.blocked,
+            (State.BLOCKED, POLICY): self.blocked,
+            (State.FAILED, TASK_ERROR): self.failed,
+            (State.UNFINISHED, NO_REPLY): self.unfinished,
+            (State.UNFINISHED, INTERRUPTED): self.started - self.ended,
+        }
+        return StateCounts.of(self.planned, ended)
 
     def rate(self) -> float:
         """Finished trials a second, over the last minute."""

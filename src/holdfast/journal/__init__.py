@@ -2,30 +2,33 @@
 language models.
 """
 
-from holdfast.journal.blobs import BLOB_BYTES, BlobStore
-from holdfast.journal.damage import Damage, DamageKind
-from holdfast.journal.frame import FORMAT, RecordId
-from holdfast.journal.index.builder import IndexEntry
-from holdfast.journal.index.database import ClosingRule
-from holdfast.journal.index.index import Index, IndexRow
-from holdfast.journal.reader import Journal, SegmentFile
-from holdfast.journal.segment import SegmentId, SegmentPin
-from holdfast.journal.segment_state import SegmentState, cross_check, scanned_state
-from holdfast.journal.writer import JournalWriter
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_names import load_lazily
+
+if TYPE_CHECKING:
+    from holdfast.journal.blobs import BLOB_BYTES, BlobStore
+    from holdfast.journal.damage import Damage, DamageKind
+    from holdfast.journal.frame import FORMAT, RecordId
+    from holdfast.journal.index.builder import Fold, RecordPlace
+    from holdfast.journal.index.index import Index
+    from holdfast.journal.reader import Journal, SegmentFile
+    from holdfast.journal.segment import SegmentId, SegmentPin
+    from holdfast.journal.segment_state import SegmentState, cross_check, scanned_state
+    from holdfast.journal.writer import JournalWriter
 
 __all__ = [
     "BLOB_BYTES",
     "FORMAT",
     "BlobStore",
-    "ClosingRule",
     "Damage",
     "DamageKind",
+    "Fold",
     "Index",
-    "IndexEntry",
-    "IndexRow",
     "Journal",
     "JournalWriter",
     "RecordId",
+    "RecordPlace",
     "SegmentFile",
     "SegmentId",
     "SegmentPin",
@@ -33,3 +36,16 @@ __all__ = [
     "cross_check",
     "scanned_state",
 ]
+
+_HOMES = {
+    "holdfast.journal.blobs": ("BLOB_BYTES", "BlobStore"),
+    "holdfast.journal.damage": ("Damage", "DamageKind"),
+    "holdfast.journal.frame": ("FORMAT", "RecordId"),
+    "holdfast.journal.index.builder": ("Fold", "RecordPlace"),
+    "holdfast.journal.index.index": ("Index",),
+    "holdfast.journal.reader": ("Journal", "SegmentFile"),
+    "holdfast.journal.segment": ("SegmentId", "SegmentPin"),
+    "holdfast.journal.segment_state": ("SegmentState", "cross_check", "scanned_state"),
+    "holdfast.journal.writer": ("JournalWriter",),
+}
+__getattr__ = load_lazily(__name__, _HOMES)

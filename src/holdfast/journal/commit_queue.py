@@ -35,6 +35,8 @@ class QueuedRecord(NamedTuple):
     line: bytes
     key: str
     waiter: Waiter
+    record: object = None
+    """What the line was made of, for whoever takes in what was written."""
 
 
 class _UncancellableFuture(asyncio.Future[RecordId]):
@@ -62,7 +64,7 @@ class CommitQueue:
 
     # For producers.
 
-    def append(self, line: bytes, key: str = "") -> None:
+    def append(self, line: bytes, key: str = "", record: object = None) -> None:
         """Queues a record without waiting for it; it precedes everything handed in later.
 
         Waits only for room in the queue. Not for an event loop's own thread when the queue may be full: there,
@@ -72,10 +74,10 @@ class CommitQueue:
             StorageFailure: the queue has failed or is closed.
         """
         with self._lock:
-            while not self._try_put(QueuedRecord(line, key, None)):
+            while not self._try_put(QueuedRecord(line, key, None, record)):
                 self._room.wait()
 
-    def commit(self, line: bytes, key: str = "") -> RecordId:
+    def commit(self, line: bytes, key: str = "", record: object = None) -> RecordId:
         """Queues a record and returns once it is durable.
 
         Raises:
@@ -83,11 +85,11 @@ class CommitQueue:
         """
         waiter: Future[RecordId] = Future()
         with self._lock:
-            while not self._try_put(QueuedRecord(line, key, waiter)):
+            while not self._try_put(QueuedRecord(line, key, waiter, record)):
                 self._room.wait()
         return waiter.result()
 
-    def put(self, line: bytes, key: str = "") -> None:
+    def put(self, line: bytes, key: str = "", record: object = None) -> None:
         """Queues a record at once, room or not, and does not wait for it; it precedes everything handed in later.
 
         For a producer that hands in little before it waits for a record of its own.
@@ -96,9 +98,9 @@ class CommitQueue:
             StorageFailure: the queue has failed or is closed.
         """
         with self._lock:
-            self._try_put(QueuedRecord(line, key, None), always=True)
+            self._try_put(QueuedRecord(line, key, None, record), always=True)
 
-    async def keep(self, line: bytes, key: str = "") -> RecordId:
+    async def keep(self, line: bytes, key: str = "", record: object = None) -> RecordId:
         """Queues a record at once, room or not, and returns once it is durable: for what cannot be had again.
 
         Whoever is cancelled meanwhile gets the cancellation when the record is durable, not before.
@@ -108,7 +110,7 @@ class CommitQueue:
         """
         waiter = _UncancellableFuture(loop=asyncio.get_running_loop())
         with self._lock:
-            self._try_put(QueuedRecord(line, key, waiter), always=True)
+            self._try_put(QueuedRecord(line, key, waiter, record), always=True)
         try:
             return await waiter
         except asyncio.CancelledError:

@@ -7,7 +7,8 @@ was written again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -35,22 +36,65 @@ class SegmentFile(NamedTuple):
         return segment_location(self.path)
 
 
+class _SeenNumbers:
+    """Sequence numbers of one writer, as ranges in order: a few, however many numbers."""
+
+    def __init__(self) -> None:
+        self.firsts: list[int] = []
+        self.lasts: list[int] = []
+
+    def add(self, number: int) -> bool:
+        """Whether the number is a new one."""
+        firsts, lasts = self.firsts, self.lasts
+        place = bisect_right(firsts, number)
+        if place and number <= lasts[place - 1]:
+            return False
+        if place and lasts[place - 1] + 1 == number:
+            lasts[place - 1] = number
+            self._join(place)
+        elif place < len(firsts) and firsts[place] == number + 1:
+            firsts[place] = number
+        else:
+            firsts.insert(place, number)
+            lasts.insert(place, number)
+        return True
+
+    def _join(self, place: int) -> None:
+        """Makes one of two ranges that have come to touch."""
+        if place < len(self.firsts) and self.lasts[place - 1] + 1 == self.firsts[place]:
+            self.lasts[place - 1] = self.lasts.pop(place)
+            self.firsts.pop(place)
+
+
 class SeenFrames:
     """Frames that were met, as ranges of sequence numbers: a few numbers for each writer of a session."""
 
-    def __init__(self) -> None:
-        self._ranges: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    def __init__(self, ranges: Iterable[tuple[int, int, int, int]] = ()) -> None:
+        self._numbers: dict[tuple[int, int], _SeenNumbers] = {}
+        for session, writer, first, last in sorted(ranges):
+            seen = self._numbers.setdefault((session, writer), _SeenNumbers())
+            seen.firsts.append(first)
+            seen.lasts.append(last)
 
     def add(self, origin: Origin) -> bool:
         """Whether the frame is met for the first time."""
-        ranges = self._ranges.setdefault(origin[:2], [])
-        if any(first <= origin.seq <= last for first, last in ranges):
-            return False
-        if ranges and ranges[-1][1] + 1 == origin.seq:
-            ranges[-1] = (ranges[-1][0], origin.seq)
-        else:
-            ranges.append((origin.seq, origin.seq))
-        return True
+        if (seen := self._numbers.get(origin[:2])) is None:
+            seen = self._numbers[origin[:2]] = _SeenNumbers()
+        return seen.add(origin.seq)
+
+    def __contains__(self, origin: tuple[int, ...]) -> bool:
+        session, writer, seq = origin
+        seen = self._numbers.get((session, writer))
+        place = bisect_right(seen.firsts, seq) if seen is not None else 0
+        return seen is not None and place > 0 and seq <= seen.lasts[place - 1]
+
+    def ranges(self) -> set[tuple[int, int, int, int]]:
+        """What was met, for another object of this class."""
+        return {
+            (*writer, first, last)
+            for writer, seen in self._numbers.items()
+            for first, last in zip(seen.firsts, seen.lasts, strict=True)
+        }
 
 
 class SegmentWalk:

@@ -44,6 +44,8 @@ class JournalWriter:
         self._fs, self._directory, self._run = fs, directory, run
         self._segment_bytes = segment_bytes
         self._on_sealed = on_sealed
+        self.on_written: Callable[[Origin, list[QueuedRecord]], None] | None = None
+        """Called, in the journal's thread, with every frame that has become durable."""
         self._pins: list[SegmentPin] = []
         self._segment = self._open_first()
         self.last_sealed_seq = 0
@@ -100,8 +102,11 @@ class JournalWriter:
         if self._segment.bytes >= self._segment_bytes:
             self._roll_segment()
         seq = self._segment.append([record.line for record in batch], [record.key for record in batch if record.key])
-        self.queue.acknowledge(batch, Origin(self._session, self._writer, seq))
+        frame = Origin(self._session, self._writer, seq)
+        self.queue.acknowledge(batch, frame)
         crashpoints.reach("frame.acknowledged")
+        if self.on_written is not None:
+            self.on_written(frame, batch)
 
     # Segments.
 

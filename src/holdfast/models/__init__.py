@@ -1,9 +1,14 @@
 """Models: what is asked of them, what they answer, and the providers that carry it."""
 
-from holdfast.models.catalogue import ProviderStatus, list_providers, open_provider
-from holdfast.models.errors import Blocked, ModelError, RateLimited, Rejected, Unavailable
-from holdfast.models.message import Message, Reply, Request, Usage, fingerprint
-from holdfast.models.provider import Provider
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_names import load_lazily
+
+if TYPE_CHECKING:
+    from holdfast.models.catalogue import ProviderStatus, list_providers, open_provider
+    from holdfast.models.errors import Blocked, ModelError, RateLimited, Rejected, Unavailable
+    from holdfast.models.message import Message, Reply, Request, Usage, fingerprint
+    from holdfast.models.provider import Provider
 
 __all__ = [
     "Blocked",
@@ -21,3 +26,11 @@ __all__ = [
     "list_providers",
     "open_provider",
 ]
+
+_HOMES = {
+    "holdfast.models.catalogue": ("ProviderStatus", "list_providers", "open_provider"),
+    "holdfast.models.errors": ("Blocked", "ModelError", "RateLimited", "Rejected", "Unavailable"),
+    "holdfast.models.message": ("Message", "Reply", "Request", "Usage", "fingerprint"),
+    "holdfast.models.provider": ("Provider",),
+}
+__getattr__ = load_lazily(__name__, _HOMES)

@@ -1,16 +1,21 @@
 """What was asked: the schema with a drift class on every field, loading, resolving."""
 
-from holdfast.spec.canonical import canonical_bytes, eval_text, plain_data
-from holdfast.spec.loading.flags import eval_from_flags, parse_argument, parse_arguments
-from holdfast.spec.loading.load import load_eval, parse_eval, typed_eval
-from holdfast.spec.resolve import resolve
-from holdfast.spec.schema.dataset import DatasetSpec, Filter, Operation, Repeat, Shuffle, Slice
-from holdfast.spec.schema.drift import Block, Drift
-from holdfast.spec.schema.eval import EvalSpec
-from holdfast.spec.schema.introspect import Field, Place, schema_fields, schema_places
-from holdfast.spec.schema.model import Generation, ModelSpec, Price, RateLimit, Timeouts
-from holdfast.spec.schema.runner import RunnerSpec, StageLimits, TaskRunner
-from holdfast.spec.schema.task import Shot, TaskSpec, TrialLimits
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_names import load_lazily
+
+if TYPE_CHECKING:
+    from holdfast.spec.canonical import canonical_bytes, eval_text, plain_data
+    from holdfast.spec.loading.flags import eval_from_flags, parse_argument, parse_arguments
+    from holdfast.spec.loading.load import load_eval, parse_eval, typed_eval
+    from holdfast.spec.resolve import resolve
+    from holdfast.spec.schema.dataset import DatasetSpec, Filter, Operation, Repeat, Shuffle, Slice
+    from holdfast.spec.schema.drift import Block, Drift
+    from holdfast.spec.schema.eval import EvalSpec
+    from holdfast.spec.schema.introspect import Field, Place, schema_fields, schema_places
+    from holdfast.spec.schema.model import Generation, ModelSpec, Price, RateLimit, Timeouts
+    from holdfast.spec.schema.runner import RunnerSpec, StageLimits, TaskRunner
+    from holdfast.spec.schema.task import Shot, TaskSpec, TrialLimits
 
 __all__ = [
     "Block",
@@ -48,3 +53,18 @@ __all__ = [
     "schema_places",
     "typed_eval",
 ]
+
+_HOMES = {
+    "holdfast.spec.canonical": ("canonical_bytes", "eval_text", "plain_data"),
+    "holdfast.spec.loading.flags": ("eval_from_flags", "parse_argument", "parse_arguments"),
+    "holdfast.spec.loading.load": ("load_eval", "parse_eval", "typed_eval"),
+    "holdfast.spec.resolve": ("resolve",),
+    "holdfast.spec.schema.dataset": ("DatasetSpec", "Filter", "Operation", "Repeat", "Shuffle", "Slice"),
+    "holdfast.spec.schema.drift": ("Block", "Drift"),
+    "holdfast.spec.schema.eval": ("EvalSpec",),
+    "holdfast.spec.schema.introspect": ("Field", "Place", "schema_fields", "schema_places"),
+    "holdfast.spec.schema.model": ("Generation", "ModelSpec", "Price", "RateLimit", "Timeouts"),
+    "holdfast.spec.schema.runner": ("RunnerSpec", "StageLimits", "TaskRunner"),
+    "holdfast.spec.schema.task": ("Shot", "TaskSpec", "TrialLimits"),
+}
+__getattr__ = load_lazily(__name__, _HOMES)

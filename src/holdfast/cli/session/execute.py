@@ -1,33 +1,38 @@
-"""Executing a started session in the foreground: progress on stderr, signals, and an exit code."""
+"""A session in the foreground: its messages and progress on stderr, its result on stdout, and an exit code."""
 
 from __future__ import annotations
 
 import asyncio
 import shlex
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from holdfast.cli.session.messages import EndMessage, print_start
+from holdfast.api.execute import ForegroundProgram, execute_session
+from holdfast.cli.session.messages import EndMessage, print_complete, print_start
 from holdfast.cli.session.process_exit import exit_now, exit_soon
 from holdfast.cli.ui.progress_display import ProgressDisplay
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.startup_signals import startup_signals
-from holdfast.engine.execution import Execution, SessionOutcome
+from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.interrupt import INTERRUPTED, TERMINATED
+from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.progress import Progress
 from holdfast.errors import HoldfastError
 
 
-def execute_session(started: StartedSession, *, as_json: bool, resumed: bool) -> int:
-    """Runs the trials that remain and prints how the session ended; the exit code."""
+def run_in_foreground(started: StartedSession | CompleteRun, *, as_json: bool) -> int:
+    """Runs the trials that remain and prints how the session ended, or that no trial remains; the exit code."""
+    if isinstance(started, CompleteRun):
+        return print_complete(started, as_json=as_json)
     try:
-        print_start(started, resumed=resumed)
+        print_start(started)
         return asyncio.run(_execute_and_print(started, EndMessage(started, as_json=as_json)))
     except SystemExit as error:
         raise _sys_exit_error(started, error) from None
     except KeyboardInterrupt:
-        say(f"Stopped before the first call. Go on with: holdfast resume {shlex.quote(started.place)}")
+        say(f"Stopped before the first call. Resume with: holdfast resume {shlex.quote(started.place)}")
         raise
 
 
@@ -37,7 +42,11 @@ async def _execute_and_print(started: StartedSession, message: EndMessage) -> in
         message.print(ended)
         exit_now(ended.exit_code)
 
-    ended = await _execute_with_display(started, give_up)
+    def showing(progress: Progress) -> AbstractAsyncContextManager[None]:
+        return _showing(progress, started)
+
+    program = ForegroundProgram(showing, lambda: startup_signals.number, give_up)
+    ended = await execute_session(started, program)
     # Printed before the loop is closed, because closing it waits for threads that a task may have left.
     message.print(ended)
     if ended.exit_code in {INTERRUPTED, TERMINATED}:
@@ -45,13 +54,11 @@ async def _execute_and_print(started: StartedSession, message: EndMessage) -> in
     return ended.exit_code
 
 
-async def _execute_with_display(started: StartedSession, on_stuck: Callable[[SessionOutcome], None]) -> SessionOutcome:
-    execution = Execution(started.session, started.prepared, reuse=started.reuse)
+def _showing(progress: Progress, started: StartedSession) -> AbstractAsyncContextManager[None]:
+    """Shows the progress of a session, and what goes wrong outside of its trials, while the block runs."""
     runner = started.prepared.spec.runner
-    asyncio.get_running_loop().set_exception_handler(_unawaited_error_handler(execution.progress))
-    display = ProgressDisplay(execution.progress, interval=runner.progress_interval, lines=runner.show_progress)
-    async with display.showing():
-        return await execution.run(on_stuck=on_stuck, missed_signal=lambda: startup_signals.number)
+    asyncio.get_running_loop().set_exception_handler(_unawaited_error_handler(progress))
+    return ProgressDisplay(progress, interval=runner.progress_interval, lines=runner.show_progress).showing()
 
 
 def _unawaited_error_handler(progress: Progress) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
@@ -69,7 +76,7 @@ def _sys_exit_error(started: StartedSession, error: SystemExit) -> HoldfastError
     """sys.exit in a task of asyncio's ends the loop, and leaves nothing but its exit code to report."""
     failure = HoldfastError(
         f"A task of the eval called sys.exit({error.code!r}), which ended the session.",
-        hint=f"Let it raise an error instead, then go on with: holdfast resume {shlex.quote(started.place)}",
+        hint=f"Let it raise an error instead, then resume with: holdfast resume {shlex.quote(started.place)}",
     )
     failure.exit_code = 1
     return failure

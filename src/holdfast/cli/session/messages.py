@@ -12,29 +12,58 @@ from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.standard_streams import mute_if_broken, say
 from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.execution import SessionOutcome
+from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
+from holdfast.engine.planning.selection import TrialSelection
 from holdfast.run.core.display_text import change_text
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
-from holdfast.run.fold.remaining_trials import count_remaining, reasons_text, remaining_reasons
+from holdfast.run.fold.states import StateCounts
 from holdfast.spec.compare import Difference
 
 
-def print_start(started: StartedSession, *, resumed: bool) -> None:
+def print_start(started: StartedSession) -> None:
     """Says which run it is, how many trials are finished, and how many remain and why, before the first call."""
     session = started.session.record
-    counts = count_remaining(started.session.reader, started.prepared.planned)
-    if not resumed:
-        say(f"Run {started.place}: {quantity(counts['owed'], 'trial')} to do.")
+    counts = started.session.reader.fold.counts
+    if not started.is_resumed:
+        say(f"Run {started.place}: {quantity(counts.remaining, 'trial')}.")
         return
     changed = "the configuration saved in the run"
     if started.decision is not None and started.decision.changes:
         changed += f" and {quantity(len(started.decision.changes), 'change')}"
     say(f"Resuming {started.place} (session {session.number}), with {changed}.")
     _print_changes(started)
-    finished = f"{counts['finished']} of {started.prepared.planned} trials are finished"
-    say(f"{finished}, {counts['owed']} are owed{reasons_text(remaining_reasons(counts))}.")
+    say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
+    _print_selection(started.selection, counts)
     for note in describe_inconsistencies(started.session.reader):
         say(f"note: {note}")
+
+
+def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
+    if selection.remaining is not None:
+        say(f"Selected: {len(selection.remaining)} of the remaining trials.")
+    if len(selection.redo):
+        say(f"To be run once more: {quantity(len(selection.redo), 'trial')}; earlier results count until then.")
+        if selection.remaining is None and counts.remaining:
+            say("All remaining trials are run as well; --where chooses among them.")
+
+
+def print_complete(complete: CompleteRun, *, as_json: bool) -> int:
+    """Says that no trial remains; the exit code."""
+    _print_kept(complete.kept, complete.note)
+    counts = complete.counts
+    if as_json:
+        state = "complete" if counts.is_complete else "incomplete"
+        found = {"run": complete.place, "state": state, "ended_as": None, "exit_code": complete.exit_code}
+        rest: dict[str, Any] = {"selected": complete.selected, "warning": None, "failures": [], "not_uploaded": None}
+        print_json({**found, "counts": counts, **rest})
+    elif complete.selected is not None:
+        done = f"{counts.finished} of {counts.planned} trials finished, {counts.remaining_text()}"
+        click.echo(f"{complete.place}: all {complete.selected} selected trials are finished; {done}.")
+    else:
+        blocked = f", {counts.blocked} of them blocked" if counts.blocked else ""
+        click.echo(f"{complete.place}: complete, {counts.finished} of {counts.planned}{blocked}.")
+    return complete.exit_code
 
 
 def _print_changes(started: StartedSession) -> None:
@@ -43,10 +72,10 @@ def _print_changes(started: StartedSession) -> None:
     changes = started.decision.changes if started.decision else []
     for change in changes:
         say(f"  {change.path}: {change_text(change.old, change.new)}")
-    print_kept(started.decision.kept if started.decision else [], started.note)
+    _print_kept(started.decision.kept if started.decision else [], started.note)
 
 
-def print_kept(kept: list[Difference], note: str) -> None:
+def _print_kept(kept: list[Difference], note: str) -> None:
     """Says where the offered eval has less than the run, which keeps it, and what was found about its config.yaml."""
     for item in kept:
         say(f"  {item.path}: {change_text(item.old, item.new)}; the run keeps what it has")
@@ -83,38 +112,31 @@ class EndMessage:
             say(f"holdfast: {ended.warning}")
         for failure in ended.failures:
             say(f"note: {failure}")
-        if missing := self._not_uploaded():
+        if missing := self._started.not_uploaded_text():
             say(f"holdfast: {missing}")
 
-    def _not_uploaded(self) -> str:
-        uploader = self._started.session.uploader
-        return uploader.left_text() if uploader is not None else ""
-
     def _print_summary(self, ended: SessionOutcome) -> None:
-        place = shlex.quote(self._started.place)
-        if ended.exit_code == 0:
-            click.echo(f"Complete: {ended.finished} of {ended.planned} trials.")
+        place, counts = shlex.quote(self._started.place), ended.counts
+        if ended.exit_code == 0 and counts.is_complete:
+            click.echo(f"Complete: {counts.finished} of {counts.planned} trials.")
             click.echo(f"See: holdfast report {place}")
             return
-        failed = f", {ended.failed} failed" if ended.failed else ""
-        failed += f", {ended.unfinished} got no reply" if ended.unfinished else ""
-        click.echo(
-            f"Stopped ({ended.how}): {ended.finished} of {ended.planned} trials finished, {ended.owed} owed{failed}."
-        )
-        click.echo(f"Go on with: holdfast resume {place}")
+        blocked = f", {counts.blocked} of them blocked" if counts.blocked else ""
+        finished = f"{counts.finished} of {counts.planned} trials finished{blocked}"
+        stopped = "Selected trials are finished" if ended.exit_code == 0 else f"Stopped ({ended.how})"
+        click.echo(f"{stopped}: {finished}, {counts.remaining_text()}.")
+        if counts.remaining:
+            click.echo(f"Resume with: holdfast resume {place}")
 
     def _as_object(self, ended: SessionOutcome) -> dict[str, Any]:
         return {
             "run": self._started.place,
-            "state": "complete" if ended.owed == 0 else "incomplete",
-            "how": ended.how,
+            "state": "complete" if ended.counts.is_complete else "incomplete",
+            "ended_as": ended.how,
             "exit_code": ended.exit_code,
-            "planned": ended.planned,
-            "finished": ended.finished,
-            "failed": ended.failed,
-            "unfinished": ended.unfinished,
-            "owed": ended.owed,
-            "warning": ended.warning,
+            "counts": ended.counts,
+            "selected": None if self._started.selection.remaining is None else self._started.selection.matched,
+            "warning": ended.warning or None,
             "failures": ended.failures,
-            "not_uploaded": self._not_uploaded(),
+            "not_uploaded": self._started.not_uploaded_text() or None,
         }

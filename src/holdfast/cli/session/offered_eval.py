@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.api.start import OfferEval
 from holdfast.errors import ConfigurationError, UsageError
-from holdfast.run.core.reader import RunReader
 from holdfast.spec import EvalSpec, load_eval, parse_arguments, resolve
 from holdfast.spec.override import override
 
 
-def offered_eval(root: Path, settings: tuple[str, ...], eval_file: Path | None) -> EvalSpec | None:
-    """The eval that --config and --set offer; None if neither is given."""
+def offer_eval(settings: tuple[str, ...], eval_file: Path | None) -> OfferEval | None:
+    """What makes the eval that --config and --set offer to a run; None if neither is given."""
     if eval_file is None and not settings:
         return None
-    spec = eval_in_run(root) if eval_file is None else edited_eval(eval_file)
+
+    def offered(saved: EvalSpec) -> EvalSpec:
+        return _with_settings(saved if eval_file is None else edited_eval(eval_file), settings)
+
+    return offered
+
+
+def _with_settings(spec: EvalSpec, settings: tuple[str, ...]) -> EvalSpec:
     try:
         return resolve(override(spec, dict(parse_arguments(settings))), "the command line")
     except ConfigurationError as error:
@@ -34,12 +40,3 @@ def edited_eval(eval_file: Path) -> EvalSpec:
             hint="A run takes the code of its tasks as it is now; settings are changed with --set.",
         )
     return resolve(load_eval(eval_file), str(eval_file))
-
-
-def eval_in_run(root: Path) -> EvalSpec:
-    """The eval that is saved in a run."""
-    reader = RunReader(root)
-    try:
-        return saved_eval(last_session(reader))
-    finally:
-        reader.close()

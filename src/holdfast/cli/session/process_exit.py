@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 import threading
-from pathlib import Path
 
+from holdfast.api.execute import end_child_processes
 from holdfast.cli.ui.standard_streams import mute_if_broken
 from holdfast.engine.interrupt import STUCK_SECONDS, Interrupt
 
@@ -28,11 +26,3 @@ def exit_now(code: int) -> None:
     mute_if_broken(sys.stdout)
     mute_if_broken(sys.stderr)
     os._exit(code)
-
-
-def end_child_processes() -> None:
-    """Ends the commands that tasks have started and not waited for."""
-    for thread in Path("/proc/self/task").glob("*/children"):
-        for child in thread.read_text().split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(child), signal.SIGTERM)

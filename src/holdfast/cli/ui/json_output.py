@@ -11,8 +11,36 @@ import msgspec
 _TERMINAL_CONTROLS = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
+SCHEMA_VERSION = 1
+"""Raised when a key of an object changes its meaning or goes."""
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """What is printed of a result: its fields, with the counts of trials among them."""
+    fields = dict(value) if isinstance(value, dict) else msgspec.structs.asdict(value)
+    return {
+        name: item
+        for field, value in fields.items()
+        for name, item in (as_object(value).items() if field == "counts" else [(field, _spelled_out(value))])
+    }
+
+
+def _spelled_out(value: Any) -> Any:
+    """The same with every figure of what was used, also those that are 0: a key does not come and go."""
+    if isinstance(value, msgspec.Struct) and (hasattr(value, "input_tokens") or not _omits_defaults(value)):
+        return {name: _spelled_out(item) for name, item in msgspec.structs.asdict(value).items()}
+    if isinstance(value, dict):
+        return {name: _spelled_out(item) for name, item in value.items()}
+    return [_spelled_out(item) for item in value] if isinstance(value, list) else value
+
+
+def _omits_defaults(value: msgspec.Struct) -> bool:
+    return value.__struct_config__.omit_defaults
+
+
 def print_json(value: Any) -> None:
-    """Prints one JSON document to standard output."""
+    """Prints one JSON object to standard output."""
+    value = {"schema_version": SCHEMA_VERSION, **as_object(value)}
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:

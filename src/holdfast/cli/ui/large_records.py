@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from holdfast.cli.ui.json_output import escape_terminal_controls
-from holdfast.run.core.reader import LargeRecord
+from holdfast.run.fold.reader import LargeRecord
 
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
 

@@ -11,7 +11,7 @@ from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.concurrency_limits import Limit
 from holdfast.models.message import Usage
 from holdfast.models.provider import Provider
-from holdfast.run.core.reader import RunReader
+from holdfast.run.fold.reader import RunReader
 from holdfast.spec import ModelSpec
 
 

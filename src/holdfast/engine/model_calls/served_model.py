@@ -9,8 +9,8 @@ from __future__ import annotations
 from holdfast.models.errors import Rejected
 from holdfast.models.message import Reply
 from holdfast.run.core.codec import decode
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord, StepRecord
+from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec, ModelSpec
 from holdfast.spec.loading.error_messages import key_path
 

@@ -1,22 +1,21 @@
-"""A run in which no trial remains: the gate checks it like any other, and no session is opened.
+"""What remains of a run: the plan of its next session, or that no trial remains.
 
-Nothing in it changes; only a `config.yaml` that is missing or out of date is written again.
+The gate checks a complete run like any other, and no session is opened. Nothing in it changes; only a `config.yaml`
+that is missing or out of date is written again.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.engine.opening.resume_plan import ResumePlan, plan_resume
 from holdfast.engine.planning.saved_eval import last_session
-from holdfast.engine.trials.history import blocked_trials
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.run.core.config_file import write_config
-from holdfast.run.core.reader import RunReader
-from holdfast.run.fold.remaining_trials import trials_missing_scores
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.states import StateCounts
 from holdfast.spec import EvalSpec
 from holdfast.spec.compare import Difference
 from holdfast.storage import take_lease
@@ -26,49 +25,58 @@ from holdfast.tasks import Task
 class CompleteRun(NamedTuple):
     """What there is to say of a run in which no trial remains."""
 
-    planned: int
-    blocked: int
+    counts: StateCounts
     kept: list[Difference]
     """Where less is offered than the run has."""
     note: str
+    place: str = ""
+    """How a person names the run: its directory or its URL."""
+    selected: int | None = None
+    """How many trials were selected, if only some were, and all of those are finished."""
+    blocked: int = 0
+    """How many of those are blocked."""
+
+    @property
+    def exit_code(self) -> int:
+        return int((self.counts.blocked if self.selected is None else self.blocked) > 0)
 
 
-def find_complete_run(
-    root: Path, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None
-) -> CompleteRun | None:
-    """What there is to say if every planned trial is finished, and what is offered changes nothing; else None.
+def plan_unless_complete(
+    reader: RunReader, offered: EvalSpec | None, tasks: Mapping[str, Task] | None, *, is_selected: bool = False
+) -> ResumePlan | CompleteRun:
+    """What the next session would do; a run that is finished, and that what is offered does not change, is complete.
+
+    The files of the plan are gone: the session plans again, under its lease.
 
     Raises:
-        NotARun: there is no run at `root`.
-        ResumeAborted: it cannot be resumed with what is offered.
+        NotARun: no session record is left.
+        ResumeAborted: the run cannot be resumed with what is offered.
     """
-    reader = RunReader(root)
+    # Of a complete run too, trials may be selected to be run once more.
+    is_finished = _is_finished(reader) and not is_selected
     try:
-        planned = last_session(reader).planned
-        finished = reader.finished_count - len(trials_missing_scores(reader))
-        if not 0 < planned <= finished:
-            return None
-        plan = _resume_plan(reader, offered, tasks)
-        if plan is None:
-            return CompleteRun(planned, blocked_trials(reader), [], "")
-        plan.inputs.close()
-        if plan.decision.changes:
-            return None
-        if plan.note:
-            _rewrite_config(reader)
-        return CompleteRun(planned, blocked_trials(reader), plan.decision.kept, plan.note)
-    finally:
-        reader.close()
-
-
-def _resume_plan(reader: RunReader, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> ResumePlan | None:
-    try:
-        return plan_resume(reader, offered, tasks)
+        plan = plan_resume(reader, offered, tasks)
     except UsageError:
-        if offered is not None:
+        if not is_finished or offered is not None:
             raise
         # A task's code or a library no longer exists here; the run is complete without it.
-        return None
+        return _complete_run(reader, [], "")
+    plan.inputs.close()
+    if not is_finished or plan.decision.changes:
+        return plan
+    if plan.note:
+        _rewrite_config(reader)
+    return _complete_run(reader, plan.decision.kept, plan.note)
+
+
+def _is_finished(reader: RunReader) -> bool:
+    """Whether nothing remains of what the last session planned."""
+    last_session(reader)
+    return reader.fold.counts.is_complete
+
+
+def _complete_run(reader: RunReader, kept: list[Difference], note: str) -> CompleteRun:
+    return CompleteRun(reader.fold.counts, kept, note)
 
 
 def _rewrite_config(reader: RunReader) -> None:

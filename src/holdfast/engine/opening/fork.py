@@ -25,8 +25,8 @@ from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.trials.history import AttemptState, TrialHistory
-from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import NoteRecord, Record, SessionRecord, Status
+from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, Status
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec
 
@@ -40,7 +40,7 @@ class ForkSummary(msgspec.Struct):
     """Trials that were kept whole."""
     rescored: int
     """Trials that were kept with their answers, to be scored again."""
-    owed: dict[str, int]
+    remaining_by_reason: dict[str, int]
     """Why the others remain, and how many."""
     cost: float
     """What those are likely to cost, by what the trials of the run have cost so far."""
@@ -76,7 +76,6 @@ class _KeptTrials:
         self._old = TrialIdentities(_old_plan(reader, last, prepared), last.code)
         codes = {task.name: comparable_code(task.task, last.code.get(task.name)) for task in prepared.tasks}
         self._new = TrialIdentities(prepared, codes)
-        self._finished = KeySet(reader.finished())
         self._source = reader.run.hex()
         self._taken = self._rescored = 0
         self._why: Counter[str] = Counter()
@@ -96,9 +95,13 @@ class _KeptTrials:
             self._count_remaining(planned, why)
             return
         state = self._history.counting_attempt(planned.key)
-        yield from (msgspec.structs.replace(step, source=self._source) for step in state.steps)
+        # The first record of a trial says which it is.
+        about: Coordinates | None = _coordinates(planned)
+        for step in state.steps or self._history.steps_behind(planned.key, state):
+            yield msgspec.structs.replace(step, source=self._source, about=about)
+            about = None
         if state.answer is not None:
-            yield state.answer
+            yield msgspec.structs.replace(state.answer, about=about)
         kept = self._kept_scores(planned)
         if state.end is not None and self._is_whole(planned, state, kept):
             self._taken += 1
@@ -131,11 +134,10 @@ class _KeptTrials:
             return "its answer would be another" if name in self._old.prepared.spec.tasks else "new task or model"
         if planned.model not in old.models:
             return "new task or model"
-        position = self._old.position(old, planned.task.dataset.key(planned.position))
+        position = old.dataset.position(planned.task.dataset.key(planned.position))
         if position is None:
             return "new sample"
-        digest = bytes.fromhex(planned.key)
-        if digest not in self._finished and digest not in self._history.started:
+        if bytes.fromhex(planned.key) not in self._history.started:
             return "not in the run yet"
         mine = self._new.answer_identity(planned.task, planned.model, planned.position, planned.axes)
         if mine != self._old.answer_identity(old, planned.model, position, planned.axes):
@@ -145,7 +147,7 @@ class _KeptTrials:
     def _kept_scores(self, planned: PlannedTrial) -> set[str]:
         """The scorers that would score this trial's answer as they have."""
         old = self._old.task(planned.task.name)
-        position = self._old.position(old, planned.task.dataset.key(planned.position)) if old else None
+        position = old.dataset.position(planned.task.dataset.key(planned.position)) if old else None
         if old is None or position is None:
             return set()
         before = self._old.score_identities(old, position)
@@ -155,6 +157,10 @@ class _KeptTrials:
     def summary(self, root: Path) -> ForkSummary:
         planned = self._new.prepared.planned
         return ForkSummary(str(root), planned, self._taken, self._rescored, dict(self._why), self._estimate.cost)
+
+
+def _coordinates(planned: PlannedTrial) -> Coordinates:
+    return Coordinates(planned.task.name, planned.model, planned.sample, planned.epoch, dict(planned.axes))
 
 
 def _old_plan(reader: RunReader, last: SessionRecord, new: PreparedEval) -> PreparedEval:

@@ -16,6 +16,7 @@ from typing import Any
 from holdfast.engine.opening.resume_plan import raw_digest, task_codes
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
+from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.run import create_run
 from holdfast.run.core.inputs import SourceFile
@@ -43,6 +44,13 @@ class StartedSession:
     warnings: Sequence[str] = ()
     url: str = ""
     """Where the run is, if it is in an object store."""
+    selection: TrialSelection = EVERYTHING
+    """Which trials it runs."""
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the run had sessions before, and the gate has decided about this one."""
+        return self.decision is not None
 
     @property
     def root(self) -> Path:
@@ -52,6 +60,10 @@ class StartedSession:
     def place(self) -> str:
         """How a person names the run."""
         return self.url or str(self.root)
+
+    def not_uploaded_text(self) -> str:
+        """What is not in the store yet, and how to upload it, once the session is over; empty if nothing is missing."""
+        return self.session.uploader.left_text() if self.session.uploader is not None else ""
 
 
 def default_root(spec: EvalSpec, runs: Path = RUNS) -> Path:

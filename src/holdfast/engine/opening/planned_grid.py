@@ -10,8 +10,8 @@ from holdfast.engine.planning.plan import TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval, task_of_entry
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.engine.planning.trial_keys import KeySet, trial_key
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord, TrialRecord
+from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
 from holdfast.tasks import Task
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.engine.opening.new_run import StartedSession, start_run
-from holdfast.engine.opening.resume import resume_run
-from holdfast.engine.opening.resume_plan import plan_resume_at
+from holdfast.engine.opening.resume import ALL_TRIALS, resume_run
+from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.run_id import find_run_id
@@ -71,13 +71,29 @@ def start_remote_run(
         return remote
 
 
-def resume_remote_run(
-    url: str, *, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None
-) -> StartedSession:
-    """Opens the run at the URL for its next session, through the gate.
+def open_readable_copy(url: str) -> Path:
+    """A directory with the run at the URL, as it is in the store and on this machine.
 
     Raises:
         NotARun: there is no run.
+        UsageError: the store holds another run than the spool of this machine.
+        StorageFailure: the store cannot be reached.
+    """
+    _refuse_other_run(ObjectStore(url), spool_root(url))
+    return open_merged_view(url)[0]
+
+
+def resume_remote_run(
+    url: str,
+    spec: EvalSpec,
+    *,
+    offered: EvalSpec | None = None,
+    tasks: Mapping[str, Task] | None = None,
+    selection: SelectionRequest = ALL_TRIALS,
+) -> StartedSession:
+    """Opens the run at the URL for its next session, through the gate; `spec` is the eval that it accepted before.
+
+    Raises:
         ResumeAborted: it cannot be resumed with what is offered.
         RunHeld: another session executes it.
         StorageFailure: the store cannot be reached.
@@ -85,9 +101,6 @@ def resume_remote_run(
     """
     store = ObjectStore(url)
     store.probe()
-    _refuse_other_run(store, spool_root(url))
-    view, _ = open_merged_view(url)
-    spec = _resumed_eval(view, offered, tasks)
     with contextlib.ExitStack() as undo:
         root = spool_root(url)
         lease = RemoteLease(store, above=newest_session(store, root))
@@ -97,7 +110,9 @@ def resume_remote_run(
         warnings = [*downloaded.warnings, *_upload_earlier(uploads, spec)]
         uploader = _uploader(uploads, spec)
         writer = WriterOptions(on_sealed=uploader.sealed)
-        started = resume_run(root, offered=offered, tasks=tasks, at_least=lease.session, writer=writer)
+        started = resume_run(
+            root, offered=offered, tasks=tasks, selection=selection, at_least=lease.session, writer=writer
+        )
         remote = _attach_store(started, lease, uploader, warnings)
         undo.pop_all()
         return remote
@@ -108,7 +123,6 @@ def upload_rest(url: str) -> None:
 
     Raises:
         RunHeld: a session executes the run.
-        UsageError: the store holds another run.
         SegmentConflict: it holds something else in its place.
         StorageFailure: the store does not take it; it stays in the spool.
     """
@@ -116,7 +130,6 @@ def upload_rest(url: str) -> None:
     if not layout.journal.is_dir():
         return
     store = ObjectStore(url)
-    _refuse_other_run(store, layout.root)
     uploads = UploadSet(store, layout)
     if not uploads.missing(everything=True):
         return
@@ -173,13 +186,6 @@ def _fill_spool(store: ObjectStore, root: Path) -> DownloadedRun:
 
 def _name_url(root: Path, store: ObjectStore) -> None:
     Layout(root).remote.write_text(store.url + "\n", encoding="utf-8")
-
-
-def _resumed_eval(view: Path, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> EvalSpec:
-    """The eval that the next session would run, if the gate lets it."""
-    plan = plan_resume_at(view, offered, tasks)
-    plan.inputs.close()
-    return plan.decision.spec
 
 
 def _uploader(uploads: UploadSet, spec: EvalSpec) -> Uploader:

@@ -21,9 +21,9 @@ from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import UNKNOWN_DIGEST, Input, PlanEntry, TrialRecord
 from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.repair.recording_session import RebuiltSession
 from holdfast.run.repair.result_file_comparison import RejectionReason, not_planned, samples_of
 from holdfast.spec import resolve, typed_eval

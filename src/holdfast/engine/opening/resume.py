@@ -1,7 +1,7 @@
 """Resuming a run: the next session, through the gate.
 
-Nothing is written before everything that can be checked was checked. A run is compared twice: before its lease is
-taken, so that a refusal leaves no trace, and under it, because another session may have changed the run meanwhile.
+A run is compared twice: before its lease is taken, by the caller, so that a refusal leaves no trace; and under it,
+here, because another session may have changed the run meanwhile. No record is written before that.
 """
 
 from __future__ import annotations
@@ -11,20 +11,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.engine.opening.new_run import StartedSession, planned_contents, raw_digests
-from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan, plan_resume_at
+from holdfast.engine.opening.new_run import StartedSession, plan_entries, planned_contents, raw_digests
+from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session
+from holdfast.engine.planning.selection import EVERYTHING, SelectionRequest, TrialSelection, select_trials
 from holdfast.journal import SegmentPin
 from holdfast.run import open_session, session_record
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.inputs import SourceFile, copy_inputs
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import Input, SessionRecord
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import EvalSpec, plain_data
 from holdfast.tasks import Task
+
+ALL_TRIALS = SelectionRequest()
 
 
 def resume_run(
@@ -32,19 +36,24 @@ def resume_run(
     *,
     offered: EvalSpec | None = None,
     tasks: Mapping[str, Task] | None = None,
+    selection: SelectionRequest = ALL_TRIALS,
     at_least: int = 1,
     writer: WriterOptions = DEFAULT_WRITER,
 ) -> StartedSession:
     """Opens a run for its next session, through the gate; without an offer everything comes from the run.
 
+    The caller has made sure that the gate accepts the offer (`plan_unless_complete`): only what has changed in the run
+    since then is refused here.
+
     Raises:
         NotARun: there is no run at `root`.
         RunHeld: another session executes it.
-        ResumeAborted: it cannot be resumed with what is offered; nothing was written.
-        ConfigurationError: a task or a model lacks something here; nothing was written.
+        ResumeAborted: it cannot be resumed with what is offered; no record was written.
+        ConfigurationError: a task or a model lacks something here; no record was written.
+        UsageError: the selection is not valid, or matches no trial; no record was written.
+        SelectionFinished: all that is selected is finished; no record was written.
     """
-    plan_resume_at(root, offered, tasks).inputs.close()
-    with contextlib.closing(_Resumption(offered, tasks)) as resumption:
+    with contextlib.closing(_Resumption(offered, tasks, selection)) as resumption:
         session = open_session(root, resumption.make_record, at_least=at_least, writer=writer)
         started = resumption.started(session)
     session.layout.recovered.unlink(missing_ok=True)
@@ -63,11 +72,20 @@ def _has_new_config(reader: RunReader) -> bool:
     return configs[0] != configs[-1]
 
 
+class SelectionFinished(Exception):  # noqa: N818 - no error: there is nothing to be done
+    """Nothing of what was selected is left to be done."""
+
+    def __init__(self, counts: StateCounts, selection: TrialSelection) -> None:
+        super().__init__("all selected trials are finished")
+        self.counts, self.selection = counts, selection
+
+
 class _Resumption:
     """The next session of a run: its record, made under the lease, and what it will do."""
 
-    def __init__(self, offered: EvalSpec | None, tasks: Mapping[str, Task] | None) -> None:
-        self._offered, self._tasks = offered, tasks
+    def __init__(self, offered: EvalSpec | None, tasks: Mapping[str, Task] | None, selection: SelectionRequest) -> None:
+        self._offered, self._tasks, self._request = offered, tasks, selection
+        self._selection = EVERYTHING
         self._plan: ResumePlan | None = None
         self._prepared: PreparedEval | None = None
 
@@ -77,6 +95,9 @@ class _Resumption:
         plan = ResumeComparison(reader, self._offered, self._tasks).plan()
         self._plan = plan
         prepared = self._prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
+        self._selection = select_trials(self._request, reader, prepared, plan_entries(prepared))
+        if self._selection.is_finished and not plan.decision.changes:
+            raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
         contents = replace(
             planned_contents(last.name, plain_data(plan.decision.spec, explicit=True), prepared),
@@ -104,4 +125,4 @@ class _Resumption:
         if self._plan is None or self._prepared is None:
             raise RuntimeError("the session was opened without its record being made")
         self._plan.inputs.keep_cache(session.layout)
-        return StartedSession(session, self._prepared, self._plan.decision, self._plan.note)
+        return StartedSession(session, self._prepared, self._plan.decision, self._plan.note, selection=self._selection)

@@ -24,10 +24,10 @@ from holdfast.engine.planning.prepared_eval import task_of_entry
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, ResumeAborted
 from holdfast.run.core.config_file import check_config
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, resume_refused
 from holdfast.run.drift.task_size import merge_task_sizes
+from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals
 from holdfast.spec.edited_values import edited_values
@@ -257,15 +257,3 @@ def plan_resume(
             reader.refresh()
             if len(reader.sessions) == count:
                 raise
-
-
-def plan_resume_at(root: Path, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None) -> ResumePlan:
-    """As `plan_resume`, of the run in `root`.
-
-    Raises:
-        NotARun: there is no run, or no session record is left.
-        ResumeAborted: the run cannot be resumed with what is offered.
-        RunHeld: another session executes it and has changed it meanwhile.
-    """
-    with contextlib.closing(RunReader(root)) as reader:
-        return plan_resume(reader, offered, tasks)

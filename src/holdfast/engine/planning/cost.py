@@ -15,8 +15,7 @@ import msgspec
 from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.models.message import Usage
-from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import KEPT, decode_summary
+from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec, ModelSpec
 from holdfast.tasks.solver import Generate
 
@@ -82,16 +81,11 @@ class CostEstimate:
         self._prices = {name: model.price for name, model in spec.models.items()}
         self._used: defaultdict[str, Usage] = defaultdict(Usage)
         self._trials: defaultdict[str, int] = defaultdict(int)
-        for row in reader.index.rows("trial"):
-            summary = decode_summary(row.data or b"")
-            if row.flag == KEPT and summary.usage is not None:
-                self._count(summary.task, summary.usage)
-                self._count("", summary.usage)
+        for (task, _), spent in reader.fold.spent().items():
+            for name in (task, ""):
+                self._used[name] += spent.usage
+                self._trials[name] += spent.attempts
         self.cost = 0.0
-
-    def _count(self, task: str, usage: Usage) -> None:
-        self._used[task] += usage
-        self._trials[task] += 1
 
     def add(self, planned: PlannedTrial) -> None:
         """Adds one trial: as much as those of its task have taken or, if the task is new, as those of the run."""

@@ -61,6 +61,8 @@ class PlannedTrial(NamedTuple):
     """The key of its sample."""
     scores_only: bool = False
     """It has ended; only scores are missing, of scorers that were added later."""
+    again: bool = False
+    """It has ended, and is attempted once more; what it has counts until then."""
 
 
 def axis_values(axes: Mapping[str, list[str]]) -> tuple[Mapping[str, str], ...]:
@@ -79,12 +81,17 @@ class TrialSequence:
         finished: KeySet,
         missing_scores: KeySet,
         cache: DerivedCache | None = None,
+        redo: KeySet | None = None,
     ) -> None:
-        """The cache keeps the digests of all trials for another session, where there are many."""
+        """The cache keeps the digests of all trials for another session, where there are many.
+
+        Those to `redo` are given although they are finished.
+        """
         self.task, self.model = task, model
         is_worthwhile = task.planned_by_model // task.epochs >= _CACHED_FROM
         self._cache = cache if is_worthwhile else None
         self._finished, self._missing_scores = finished, missing_scores
+        self._redo = redo if redo is not None else KeySet([])
         self.skipped = 0
         """Trials that were skipped so far, because they are finished."""
 
@@ -96,8 +103,9 @@ class TrialSequence:
     def _cached(self, epoch: int, cache: DerivedCache) -> Iterator[PlannedTrial]:
         group = msgspec.json.encode([_REVISION, self.task.name, self.model, self.task.axes, epoch], order="sorted")
         name = derived_name("trials", group, self.task.dataset.digest())
-        # Trials with missing scores are looked for one by one.
-        kept = cache.find(name) if len(self._finished) and not len(self._missing_scores) else None
+        # Finished trials that have something left to be done are looked for one by one.
+        is_plain = len(self._finished) and not len(self._missing_scores) and not len(self._redo)
+        kept = cache.find(name) if is_plain else None
         if kept is not None:
             yield from self._from_digests(epoch, kept)
         else:
@@ -107,7 +115,7 @@ class TrialSequence:
 
     def _computed(self, epoch: int, digests: bytearray | None = None) -> Iterator[PlannedTrial]:
         """The trials of an epoch; the digests of all of them are added to `digests`."""
-        task, finished, missing_scores = self.task, self._finished, self._missing_scores
+        task, finished, missing_scores, redo = self.task, self._finished, self._missing_scores, self._redo
         groups = [(axes, group_hash(task.name, self.model, axes)) for axes in task.axes]
         for position in range(len(task.dataset)):
             sample = task.dataset.key(position)
@@ -117,6 +125,8 @@ class TrialSequence:
                     digests += digest
                 if digest not in finished:
                     yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample)
+                elif len(redo) and digest in redo:
+                    yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, again=True)
                 elif len(missing_scores) and digest in missing_scores:
                     yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, scores_only=True)
                 else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from holdfast.engine.planning.earlier_runs import with_present_names
 from holdfast.errors import ConfigurationError, NotARun, ResumeAborted
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord
+from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec, resolve, typed_eval
 
 

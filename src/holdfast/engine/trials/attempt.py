@@ -58,7 +58,13 @@ class Attempt:
         found = await self._solve()
         self._trial.check_answered()
         await self._admission.block_if_interrupted(self._trial.activity)
-        answer = AnswerRecord(trial=self._planned.key, attempt=self._state.attempt, text=found.text, value=found.value)
+        answer = AnswerRecord(
+            trial=self._planned.key,
+            attempt=self._state.attempt,
+            text=found.text,
+            value=found.value,
+            about=self._trial.about(),
+        )
         # Where a scorer may take long or cost money, the answer is durable before it begins.
         if self._awaited:
             await self._session.keep(answer)

@@ -1,4 +1,4 @@
-"""What is on record of an unfinished trial: where the next attempt begins.
+"""What is on record of a trial: where the next attempt begins, and what counts.
 
 An attempt that was interrupted continues: its steps are replayed, its answer and scores are kept. An attempt that
 failed by an error of the task is over: the next one begins anew, except that an answer it had reached is kept, with
@@ -7,13 +7,13 @@ the scores it got, so that nothing is paid twice only because a scorer broke.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from holdfast.engine.planning.trial_keys import KeySet
-from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import KEPT, AnswerRecord, ScoreRecord, Status, StepRecord, TrialRecord, decode_summary
+from holdfast.run.core.records import AnswerRecord, AnyRecord, ScoreRecord, Status, StepRecord, TrialRecord
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.run_fold import FoldedTrial
 
 T = TypeVar("T", StepRecord, AnswerRecord, ScoreRecord, TrialRecord)
 
@@ -30,64 +30,83 @@ class AttemptState:
 
 
 class TrialHistory:
-    """The records of the trials that were started and are not finished."""
+    """The records of trials that were started, by the fold of the run."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
-        self.started = KeySet(reader.index.open_keys())
+        self.started = KeySet(reader.fold.keys())
 
     def next_attempt(self, key: str) -> AttemptState:
         """Where the next attempt at this trial begins."""
-        if bytes.fromhex(key) not in self.started:
+        if bytes.fromhex(key) not in self.started or (trial := self._reader.fold.find(key)) is None:
             return AttemptState()
-        steps = self._records(StepRecord, "step", key)
-        answers = self._records(AnswerRecord, "answer", key)
-        scores = self._records(ScoreRecord, "score", key)
-        ends = self._records(TrialRecord, "trial", key)
-        attempt = max(_attempts(steps) + _attempts(answers) + _attempts(scores) + _attempts(ends), default=1)
+        records = self._records_of(trial)
         # An answer, once reached, serves every later attempt.
-        answer = max(answers, key=lambda record: record.attempt, default=None)
-        scored = {score.scorer: score for score in scores if score.error is None} if answer else {}
-        if any(end.status is Status.FAILED and end.attempt == attempt for end in ends):
+        answer = max(_only(AnswerRecord, records), key=lambda record: record.attempt, default=None)
+        scored = {score.scorer: score for score in _only(ScoreRecord, records) if score.error is None} if answer else {}
+        attempt = max(trial.row.attempt, 1)
+        if any(end.status is Status.FAILED and end.attempt == attempt for end in _only(TrialRecord, records)):
             return AttemptState(attempt + 1, [], answer, scored)
-        return AttemptState(attempt, [step for step in steps if step.attempt == attempt], answer, scored)
+        steps = [step for step in _only(StepRecord, records) if step.attempt == attempt]
+        return AttemptState(attempt, steps, answer, scored)
+
+    def attempt_again(self, key: str) -> AttemptState:
+        """Another attempt at a trial that is finished: from the beginning, or as far as one that was cut short came."""
+        if (trial := self._reader.fold.find(key)) is None:
+            return AttemptState()
+        records, attempt = self._records_of(trial), trial.row.attempt
+        if any(end.status is not Status.UNFINISHED and end.attempt == attempt for end in _only(TrialRecord, records)):
+            return AttemptState(attempt + 1)
+        steps = [step for step in _only(StepRecord, records) if step.attempt == attempt]
+        answers = [answer for answer in _only(AnswerRecord, records) if answer.attempt == attempt]
+        scores = {
+            one.scorer: one for one in _only(ScoreRecord, records) if one.attempt == attempt and one.error is None
+        }
+        return AttemptState(attempt, steps, answers[-1] if answers else None, scores if answers else {})
 
     def counting_attempt(self, key: str) -> AttemptState:
         """Everything of the attempt that counts: the one whose end is kept, or else the newest."""
-        end = self._counting_end(key)
-        if end is None:
+        trial = self._reader.fold.find(key)
+        if trial is None or not trial.row.counted:
             return self.next_attempt(key)
-        kept = self.answer_and_scores(key)
-        steps = [step for step in self._records(StepRecord, "step", key) if step.attempt == kept.attempt]
-        return AttemptState(kept.attempt, steps, kept.answer, kept.scores, end)
+        records, counted = self._records_of(trial), trial.row.counted
+        kept = self._answer_and_scores(trial, records)
+        steps = [step for step in _only(StepRecord, records) if step.attempt == counted]
+        return AttemptState(counted, steps, kept.answer, kept.scores, self._counting_end(trial))
+
+    def steps_behind(self, key: str, state: AttemptState) -> list[StepRecord]:
+        """The steps of the attempt that the answer comes from, where a later one has taken the answer over."""
+        trial = self._reader.fold.find(key)
+        if trial is None or state.answer is None:
+            return []
+        steps = _only(StepRecord, self._records_of(trial))
+        return [step for step in steps if step.attempt == state.answer.attempt]
 
     def answer_and_scores(self, key: str) -> AttemptState:
         """The attempt whose end counts, with its answer and its scores."""
-        end = self._counting_end(key)
-        attempt = end.attempt if end is not None else 1
-        answers = [record for record in self._records(AnswerRecord, "answer", key) if record.attempt <= attempt]
+        trial = self._reader.fold.find(key)
+        return self._answer_and_scores(trial, self._records_of(trial)) if trial is not None else AttemptState()
+
+    def _answer_and_scores(self, trial: FoldedTrial, records: list[AnyRecord]) -> AttemptState:
+        first, counted = trial.row.answer_of or 1, trial.row.counted or 1
+        answers = [record for record in _only(AnswerRecord, records) if record.attempt == first]
         scores = {
-            record.scorer: record for record in self._records(ScoreRecord, "score", key) if record.value is not None
+            record.scorer: record
+            for record in _only(ScoreRecord, records)
+            if record.value is not None and first <= record.attempt <= counted
         }
-        return AttemptState(attempt, [], max(answers, key=lambda record: record.attempt, default=None), scores)
+        return AttemptState(counted, [], answers[-1] if answers else None, scores)
 
-    def _counting_end(self, key: str) -> TrialRecord | None:
-        """The final record that counts: the first of the newest session that has one."""
-        rows = [row for row in self._reader.index.rows("trial", key) if row.flag == KEPT]
-        newest = max((row.ident.session for row in rows), default=0)
-        records = (self._reader.read(row) for row in rows if row.ident.session == newest)
-        return next((record for record in records if isinstance(record, TrialRecord)), None)
+    def _counting_end(self, trial: FoldedTrial) -> TrialRecord | None:
+        for placed in self._reader.lines_of(trial, "trial"):
+            if placed.ident == trial.end_id and isinstance(record := self._reader.read(placed.line), TrialRecord):
+                return record
+        return None
 
-    def _records(self, type_: type[T], kind: str, key: str) -> list[T]:
-        records = (self._reader.read(row) for row in self._reader.index.rows(kind, key))
-        return [record for record in records if isinstance(record, type_)]
-
-
-def blocked_trials(reader: RunReader) -> int:
-    """How many attempts ended because a content policy stepped in; such a trial is kept, and is not valid."""
-    rows = reader.index.rows("trial")
-    return sum(decode_summary(row.data or b"").status == Status.BLOCKED.value for row in rows)
+    def _records_of(self, trial: FoldedTrial) -> list[AnyRecord]:
+        found = (self._reader.read(placed.line) for placed in self._reader.lines_of(trial))
+        return [record for record in found if record is not None]
 
 
-def _attempts(records: Sequence[T]) -> list[int]:
-    return [record.attempt for record in records]
+def _only(type_: type[T], records: list[AnyRecord]) -> list[T]:
+    return [record for record in records if isinstance(record, type_)]

@@ -18,8 +18,8 @@ from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.engine.trials.steps import fingerprint_in_key
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.codec import decode
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import StepRecord
+from holdfast.run.fold.reader import RunReader
 from holdfast.spec import ModelSpec, plain_data
 
 

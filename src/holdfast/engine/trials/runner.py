@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
+import msgspec
+
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.slots import SlotGrant
@@ -46,8 +48,6 @@ class TrialRunner:
     ) -> None:
         self._environment, self._models, self._history, self._observer = environment, models, history, observer
         self.running: set[RunningTrial] = set()
-        self.recorded = 0
-        """Trials whose final record this session has made durable here; they may count later."""
         self._awaited: dict[str, frozenset[str]] = {}
 
     def note_signal(self) -> None:
@@ -62,7 +62,8 @@ class TrialRunner:
             if planned.scores_only:
                 await self._score_only(planned, grant)
                 return
-            state: AttemptState | None = self._history.next_attempt(planned.key)
+            begin = self._history.attempt_again if planned.again else self._history.next_attempt
+            state: AttemptState | None = begin(planned.key)
             while state is not None:
                 state = await self._attempt(planned, state, grant)
         finally:
@@ -88,6 +89,8 @@ class TrialRunner:
             end = await attempt.run(grant)
             # Counted from the first attempt of all, so that an interrupt between two of them grants no further ones.
             will_retry = end.status is Status.FAILED and state.attempt % (planned.task.max_retries + 1) != 0
+            if will_retry:
+                end = msgspec.structs.replace(end, will_retry=True)
             await self._record_end(planned, trial, end, will_retry=will_retry)
             return AttemptState(state.attempt + 1, [], attempt.answer, attempt.scores) if will_retry else None
         finally:
@@ -124,7 +127,6 @@ class TrialRunner:
 
     def _report_end(self, planned: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
         """Reports to the observer once the end of the attempt counts."""
-        self.recorded += end.status.is_kept and not planned.scores_only
         report = partial(self._observer.trial_ended, planned, end, will_retry=will_retry)
         self._environment.session.when_counted(report)
 

@@ -41,7 +41,7 @@ from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable
-from holdfast.run.core.records import CallRecord, Failure, StepRecord
+from holdfast.run.core.records import CallRecord, Coordinates, Failure, StepRecord
 from holdfast.spec import Generation
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
@@ -76,6 +76,7 @@ class RunningTrial:
         self.limit = ""
         """The limit that was reached, if one was."""
         self._is_over = False
+        self._is_named = False
         CURRENT_CONVERSATION.set(EMPTY_CONVERSATION)
 
     @property
@@ -99,6 +100,14 @@ class RunningTrial:
     def messages(self) -> tuple[Message, ...]:
         """The conversation so far, as this branch of the solver sees it."""
         return CURRENT_CONVERSATION.get().messages
+
+    def about(self) -> Coordinates | None:
+        """Which trial it is, for the first record that this session writes about it."""
+        if self._is_named:
+            return None
+        self._is_named = True
+        planned = self._planned
+        return Coordinates(planned.task.name, planned.model, planned.sample, planned.epoch, dict(planned.axes))
 
     def finish(self) -> list[StepRecord]:
         """Ends the attempt: nothing more can be asked of it. The steps on record that it did not ask for again."""
@@ -127,7 +136,7 @@ class RunningTrial:
         elif (reused := self._reused(key)) is not None:
             parent, added = conversation.added_by(messages)
             asked = recorded_request(request, added)
-            await self._keep(msgspec.structs.replace(reused, parent=parent, request=asked))
+            await self._keep(msgspec.structs.replace(reused, parent=parent, request=asked, about=self.about()))
             reply = self._replay(reused)
         else:
             reply = await self._ask_model(request, key, conversation)
@@ -206,7 +215,9 @@ class RunningTrial:
         def on_sent() -> None:
             nonlocal was_sent
             was_sent = True
-            self._environment.session.put(call)
+            self._environment.session.put(
+                msgspec.structs.replace(call, about=about) if (about := self.about()) else call
+            )
 
         try:
             found = await caller.call(self._model, request, deadline, self.activity, self._grant, on_sent)
@@ -334,6 +345,7 @@ class RunningTrial:
             result=as_recorded(name, "result", outcome.result()),
             at=at,
             seconds=clock.monotonic() - began,
+            about=self.about(),
         )
         await self._keep(step)
         return step

@@ -1,8 +1,9 @@
 """The SQLite file of an index: a cache that is used only if it is sound, of this run and of this version.
 
-It is believed only while it is, byte for byte, as an index left it: beside it lies its hash, written after every
-change. Whatever else is there, or cannot be read or written, is replaced by an empty index: in its place, or, where
-that cannot be written, in a temporary file of this process. Why is kept in `note`.
+It is believed only while it is, byte for byte, as an index left it: its hash lies beside it. Whatever else is there, or
+cannot be read or written, is replaced by an empty index: in its place, or, where that cannot be written, in a temporary
+file of this process. Why is kept in `note`. A published index is never changed, only replaced by another file of its
+name, so any number of processes may read it in place.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.errors import StorageFailure
 from holdfast.journal.segment import SegmentId
@@ -23,7 +24,9 @@ from holdfast.storage.tolerated_failures import ToleratedFailures
 
 INDEX = "index.sqlite"
 """Under this name the ledger of a session counts what could not be written here."""
-_SCHEMA_VERSION = 3
+_SCHEMA_VERSION = 4
+_GROWTH = 1.25
+_BUSY_SECONDS = 60.0
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE segments (
@@ -33,13 +36,9 @@ CREATE TABLE segments (
   length INTEGER DEFAULT 0, hash BLOB, read_to INTEGER DEFAULT 0, last_offset INTEGER, last_origin TEXT,
   newer_format INTEGER, damage BLOB, missed BLOB DEFAULT '[]', gone INTEGER DEFAULT 0,
   UNIQUE (session, writer, number));
-CREATE TABLE records (
-  kind TEXT, key TEXT, session INTEGER, writer INTEGER, seq INTEGER, idx INTEGER,
-  segment INTEGER, offset INTEGER, flag INTEGER, data BLOB,
-  PRIMARY KEY (kind, key, session, writer, seq, idx, segment)) WITHOUT ROWID;
+CREATE TABLE frames (session INTEGER, writer INTEGER, first INTEGER, last INTEGER);
 CREATE TABLE copies (session INTEGER, writer INTEGER, seq INTEGER, by_session INTEGER, segment INTEGER,
   PRIMARY KEY (session, writer, seq, segment)) WITHOUT ROWID;
-CREATE TABLE open (key TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 STATE_COLUMNS = (
     "session, writer, number, where_, named_sealed, sealed, successor,"
@@ -48,30 +47,21 @@ STATE_COLUMNS = (
 """The columns of `segments` that `state_from_row` makes a segment's state of."""
 
 
-class ClosingRule(NamedTuple):
-    """Which records close their key, by kind and flag: a key that has one is no longer open."""
-
-    kind: str
-    flag: int
-
-
 class IndexDatabase:
     """The file, open: what `connection` gives is sound, of this run and of this version."""
 
-    def __init__(self, path: Path | None, run: bytes, closing: ClosingRule) -> None:
+    def __init__(self, path: Path | None, run: bytes, schema: str, published: sqlite3.Connection | None = None) -> None:
+        """`schema` are the tables of the fold; a `published` index is open already, and is only read."""
         self.path = path
         """None while the index is in a temporary file of this process."""
-        self._about = {
-            "run": run.hex(),
-            "schema": str(_SCHEMA_VERSION),
-            "closing": f"{closing.kind} {closing.flag}",
-        }
+        self._schema = _SCHEMA + schema
+        self._about = {"run": run.hex(), "schema": schema_id(schema)}
         self._is_closed = False
         self.note = ""
         """Why the index was built anew, if it was."""
         self.failures = ToleratedFailures()
-        self._changes = 0
-        self.connection = self._open_or_begin()
+        self._changes = self._vouched_size = 0
+        self.connection = published or self._open_or_begin()
         """Another one after `begin_anew`."""
 
     def close(self) -> None:
@@ -100,7 +90,7 @@ class IndexDatabase:
         existed = self.path is not None and self.path.exists()
         try:
             db = self._connect()
-            if not self._is_of_run_and_version(db):
+            if not self.is_of_run_and_version(db):
                 self.note = "it belonged to another run or version" if existed else ""
             elif not self._is_as_left(db):
                 # Found now: no check of a database finds a changed key or flag, and every answer rests on those.
@@ -114,16 +104,19 @@ class IndexDatabase:
         return self._begin_empty()
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path or "", isolation_level=None, check_same_thread=False)
+        # Whoever fills an index commits several times a second; whoever reads it meanwhile waits for that.
+        db = sqlite3.connect(self.path or "", isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS)
         db.execute("PRAGMA cache_size = -16000")
         db.execute("PRAGMA cell_size_check = ON")
+        # A cache that a power loss has torn is found out by its hash.
+        db.execute("PRAGMA synchronous = OFF")
         return db
 
-    def _is_of_run_and_version(self, db: sqlite3.Connection) -> bool:
+    def is_of_run_and_version(self, db: sqlite3.Connection) -> bool:
+        """Whether a file is an index of this run, with these tables."""
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
             return False
-        about = dict(db.execute("SELECT name, value FROM about"))
-        return about == self._about
+        return dict(db.execute("SELECT name, value FROM about")) == self._about
 
     def _is_as_left(self, db: sqlite3.Connection) -> bool:
         # Nobody writes to the file as long as somebody reads from it.
@@ -146,21 +139,27 @@ class IndexDatabase:
 
     def _create_tables(self) -> sqlite3.Connection:
         if self.path is not None:
-            for name in (self.path, _journal_path(self.path), sum_path(self.path)):
-                name.unlink(missing_ok=True)
+            remove_index(self.path)
         db = self._connect()
-        db.executescript("BEGIN;" + _SCHEMA)
+        db.executescript("BEGIN;" + self._schema)
         db.executemany("INSERT INTO about VALUES (?, ?)", self._about.items())
         db.execute("COMMIT")
         return db
 
-    def vouch(self) -> None:
-        """Writes the hash of the file beside it, where something was changed: without it nobody believes the file."""
+    def vouch(self, *, growing: bool = False) -> None:
+        """Writes the hash of the file beside it, where something was changed: without it nobody believes the file.
+
+        A `growing` file is hashed again only when it has become a good deal larger, so that the work of hashing it
+        stays in proportion to its size.
+        """
         if self.path is None or self.connection.total_changes == self._changes:
+            return
+        if growing and self.path.stat().st_size < self._vouched_size * _GROWTH:
             return
         self._changes = self.connection.total_changes
         try:
             sum_path(self.path).write_bytes(_file_hash(self.path))
+            self._vouched_size = self.path.stat().st_size
         except OSError as error:
             self.failures.note(INDEX, error)
 
@@ -174,12 +173,42 @@ class IndexDatabase:
         if isinstance(error, sqlite3.OperationalError):
             # Not what was in the file is wrong, but the disk it is on.
             self.failures.note(INDEX, str(error))
-        self.connection, self._changes = self._begin_empty(), 0
+        self.connection, self._changes, self._vouched_size = self._begin_empty(), 0, 0
 
     def _leave_to_others(self, error: sqlite3.DatabaseError) -> None:
         """Another reader may be at work on the file, or have put its own in its place; it must not lose that."""
         if _is_in_use(error) or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
             self.path = None
+
+
+def open_published(path: Path, run: bytes, schema: str) -> IndexDatabase | None:
+    """The index at `path` as it is, for reading in place; None unless it is sound and of this run and version."""
+    try:
+        before = path.stat()
+        connection = _connect_immutable(path)
+        # Of the very file that was opened: another may have taken its name since.
+        is_sound = has_its_sum(path) and path.stat().st_ino == before.st_ino
+        database = IndexDatabase(path, run, schema, connection)
+        if is_sound and database.is_of_run_and_version(connection):
+            return database
+        database.close()
+    except (OSError, sqlite3.Error):
+        # Whatever is wrong with it, it is not used.
+        return None
+    return None
+
+
+def is_sound(path: Path, run: bytes, schema: str) -> bool:
+    """Whether an index of this run and version is as it was left."""
+    database = open_published(path, run, schema)
+    if database is not None:
+        database.close()
+    return database is not None
+
+
+def schema_id(schema: str) -> str:
+    """What an index must say of itself to be one of this version, with these tables of a fold."""
+    return f"{_SCHEMA_VERSION} {hashlib.sha256(schema.encode()).hexdigest()[:16]}"
 
 
 def state_from_row(row: tuple[object, ...]) -> SegmentState:
@@ -218,7 +247,7 @@ def _is_in_use(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
-def indexed_bytes(path: Path) -> int:
+def indexed_bytes(path: Path, schema: str) -> int:
     """How many bytes of a journal the index at `path` knows; 0 if nothing can be learned from it.
 
     Raises:
@@ -226,9 +255,10 @@ def indexed_bytes(path: Path) -> int:
     """
     try:
         with contextlib.closing(_connect_read_only(path)) as db:
-            (schema,) = db.execute("SELECT value FROM about WHERE name = 'schema'").fetchone() or ("",)
-            total = db.execute("SELECT coalesce(sum(length), 0) FROM segments").fetchone()[0]
-            return int(total) if schema == str(_SCHEMA_VERSION) else 0
+            (found,) = db.execute("SELECT value FROM about WHERE name = 'schema'").fetchone() or ("",)
+            if found != schema_id(schema):
+                return 0
+            return int(db.execute("SELECT coalesce(sum(length), 0) FROM segments").fetchone()[0])
     except sqlite3.Error as error:
         if _is_in_use(error):
             raise
@@ -256,6 +286,31 @@ def copy_index(source: Path, target: Path) -> None:
             temporary.unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):
         shutil.copyfile(sum_path(source), sum_path(target))
+
+
+def publish_index(writing: Path, published: Path) -> None:
+    """Puts an index that nobody changes any more in the place that readers look at.
+
+    Raises:
+        OSError: it could not be renamed; the one that was published before stands.
+    """
+    if has_its_sum(writing):
+        # Between the two steps the hash is that of another file: such an index is not believed.
+        writing.replace(published)
+        sum_path(writing).replace(sum_path(published))
+
+
+def remove_index(path: Path) -> None:
+    """Removes an index, and whatever lies beside it."""
+    for name in (path, _journal_path(path), sum_path(path)):
+        name.unlink(missing_ok=True)
+
+
+def _connect_immutable(path: Path) -> sqlite3.Connection:
+    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA cell_size_check = ON")
+    return db
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:

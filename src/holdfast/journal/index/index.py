@@ -1,39 +1,26 @@
-"""The index: which records a run holds and where, so that nobody has to read them all to find one.
+"""The index: what the segments of a run hold, and a fold of their records, so that nobody has to read them all.
 
-It is a fold over the journal kept in SQLite, and nothing but a cache: it may be deleted, cut or come from another run
-at any time, and is then built again with the same answers. The answers are those of the last refresh. Each record
-counts once, wherever it was written again, and everything comes in the order of the run.
+It is kept in SQLite, and nothing but a cache: it may be deleted, cut or come from another run at any time, and is then
+built again with the same answers. The answers are those of the last refresh. Each frame counts once, wherever it was
+written again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from holdfast.journal.damage import Damage
-from holdfast.journal.frame import Frame, RecordId
-from holdfast.journal.index.builder import Classify, IndexBuilder, damage_decoder
-from holdfast.journal.index.database import STATE_COLUMNS, ClosingRule, IndexDatabase, state_from_row
+from holdfast.journal.frame import Frame
+from holdfast.journal.index.builder import Fold, IndexBuilder, damage_decoder
+from holdfast.journal.index.database import STATE_COLUMNS, IndexDatabase, open_published, state_from_row
 from holdfast.journal.reader import Journal, SegmentFile
 from holdfast.journal.segment import SegmentId, SegmentPin
 from holdfast.journal.segment_state import SegmentState, cross_check
-
-_PAGE_KEYS = 10_000
-
-
-class IndexRow(NamedTuple):
-    """One record in the index: its identity, and where to read it."""
-
-    kind: str
-    key: str
-    ident: RecordId
-    segment: SegmentId
-    offset: int
-    flag: int
-    data: bytes | None
 
 
 class DoubtfulFrame(NamedTuple):
@@ -47,25 +34,42 @@ class DoubtfulFrame(NamedTuple):
 class Index:
     """The index of one run. Not for use from two threads at once."""
 
-    def __init__(self, journal: Journal, classify: Classify, path: Path | None, closing: ClosingRule) -> None:
+    def __init__(self, journal: Journal, fold: Fold, path: Path | None, published: IndexDatabase | None = None) -> None:
         """Opens the index at `path`, or begins a new one there; None keeps it in a temporary file of this process."""
-        self._journal, self._classify = journal, classify
-        self._database = IndexDatabase(path, journal.run, closing)
-        self._builder = IndexBuilder(self._database, journal, classify, closing)
-        self.failures = self._database.failures
+        self._journal, self._fold = journal, fold
+        self._database = published or IndexDatabase(path, journal.run, fold.schema)
+        self._builder = IndexBuilder(self._database, journal, fold)
+        self.query, self.failures = self._database.query, self._database.failures
+
+    def is_current(self) -> bool:
+        """Whether the answers are those of the journal as it is now."""
+        try:
+            return self._builder.is_current()
+        except (sqlite3.Error, OSError):
+            return False
+
+    def find_segment(self, number: int) -> SegmentId | None:
+        """The segment that has this number in the index."""
+        row = next(self.query("SELECT session, writer, number FROM segments WHERE id = ?", (number,)), None)
+        return SegmentId(*row) if row else None
+
+    @property
+    def path(self) -> Path | None:
+        """Its file; None while it is in a temporary file of this process."""
+        return self._database.path
 
     @property
     def note(self) -> str:
         """Why the index was built anew, if it was."""
         return self._database.note
 
-    def refresh(self, *, settle: bool = True, again: bool = True) -> None:
+    def refresh(self, *, settle: bool = True, again: bool = True, growing: bool = False) -> None:
         """Brings the answers up to the journal as it is now.
 
         With `settle`, what is counted is synced first. Without `again`, bytes that were found unchanged before are not
-        looked at another time.
+        looked at another time. `growing` says that the next refresh follows soon.
         """
-        self._builder.refresh(settle=settle, again=again)
+        self._builder.refresh(settle=settle, again=again, growing=growing)
 
     def close(self) -> None:
         """Closes the index; doing so again does nothing."""
@@ -114,63 +118,6 @@ class Index:
         """The newest format met that this version cannot read; 0 if it can read all."""
         return int(next(self._database.query("SELECT coalesce(max(newer_format), 0) FROM segments"))[0])
 
-    def rows(self, kind: str, key: str | None = None) -> Iterator[IndexRow]:
-        """The records of a kind (and key) in the order of the run; each record once, wherever it was written again."""
-        where, values = ("kind = ?", [kind]) if key is None else ("kind = ? AND key = ?", [kind, key])
-        order = "r.session, r.writer, r.seq, r.idx" if key is not None else "r.key, r.session, r.writer, r.seq, r.idx"
-        query = (
-            "SELECT r.kind, r.key, r.session, r.writer, r.seq, r.idx,"  # noqa: S608 - no value is put into the text
-            " s.session, s.writer, s.number, r.offset, r.flag, r.data"
-            f" FROM records r JOIN segments s ON s.id = r.segment WHERE {where} ORDER BY {order}"
-        )
-        last: RecordId | None = None
-        for row in self._database.query(query, values):
-            ident = RecordId(*row[2:6])
-            if ident != last:
-                yield IndexRow(row[0], row[1], ident, SegmentId(*row[6:9]), *row[9:])
-            last = ident
-
-    def keys(self, kind: str, flag: int) -> Iterator[str]:
-        """The keys that have a record of this kind with this flag, sorted; each once."""
-        last, beyond = "", ">="
-        while page := self._page_of_keys(kind, flag, last, beyond):
-            yield from page
-            last, beyond = page[-1], ">"
-
-    def _page_of_keys(self, kind: str, flag: int, last: str, beyond: str) -> list[str]:
-        keys = f"SELECT DISTINCT key FROM records WHERE kind = ? AND flag = ? AND key {beyond} ? ORDER BY key LIMIT ?"  # noqa: S608
-        values = (kind, flag, last, _PAGE_KEYS)
-        # One long text is handed over far sooner than many short ones.
-        joined = f"SELECT count(*), group_concat(key, char(10)) FROM ({keys})"  # noqa: S608
-        count, text = next(self._database.query(joined, values))
-        page: list[str] = text.split("\n") if count else []
-        # A key may be anything, also a text of several lines.
-        return page if len(page) == count else [key for (key,) in self._database.query(keys, values)]
-
-    def count_keys(self, kind: str, flag: int) -> int:
-        """How many keys have a record of this kind with this flag."""
-        query = "SELECT count(DISTINCT key) FROM records WHERE kind = ? AND flag = ?"
-        return int(next(self._database.query(query, (kind, flag)))[0])
-
-    def open_keys(self) -> Iterator[str]:
-        """The keys that have records, but none that closes them."""
-        return (key for (key,) in self._database.query("SELECT key FROM open"))
-
-    def counts(self) -> dict[str, int]:
-        """How many records of each kind, each counted once."""
-        query = (
-            "SELECT kind, count(*) FROM (SELECT DISTINCT kind, session, writer, seq, idx FROM records) GROUP BY kind"
-        )
-        return dict(self._database.query(query))
-
-    def counts_by_session(self, kind: str, flag: int) -> dict[int, int]:
-        """How many records of this kind and flag each session wrote first."""
-        query = (
-            "SELECT session, count(*) FROM (SELECT DISTINCT session, writer, seq, idx FROM records"
-            " WHERE kind = ? AND flag = ?) GROUP BY session"
-        )
-        return dict(self._database.query(query, (kind, flag)))
-
     def doubtful(self) -> list[DoubtfulFrame]:
         """The frames that an executing session must write again before it may count them."""
         files = {segment.ident: segment for segment in self._journal.segments()}
@@ -185,13 +132,21 @@ class Index:
                 continue
             segment = files[SegmentId(*ident)]
             if frame := self._journal.read_frame(segment, offset):
-                found.append(DoubtfulFrame(segment, frame, self._frame_keys(frame)))
+                found.append(DoubtfulFrame(segment, frame, self._fold.keys(self._journal.records(frame))))
         return found
 
     def _is_copied(self, origin: tuple[int, ...], session: int) -> bool:
         query = "SELECT 1 FROM copies WHERE (session, writer, seq) = (?, ?, ?) AND by_session > ?"
         return next(self._database.query(query, (*origin, session)), None) is not None
 
-    def _frame_keys(self, frame: Frame) -> list[str]:
-        entries = (self._classify(line) for line in self._journal.records(frame))
-        return [entry.key for entry in entries if entry and entry.key]
+
+def read_published(journal: Journal, fold: Fold, path: Path) -> Index | None:
+    """The index at `path`, in place, if it is that of the journal as it is now; it is never changed."""
+    database = open_published(path, journal.run, fold.schema)
+    if database is None:
+        return None
+    index = Index(journal, fold, path, database)
+    if index.is_current():
+        return index
+    index.close()
+    return None

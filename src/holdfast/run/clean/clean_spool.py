@@ -24,7 +24,11 @@ from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.storage.leases.remote import RemoteLease, find_published_lease
 from holdfast.storage.object_store import ObjectStore
 
-_DERIVED = {INDEX, f"{INDEX}-journal", f"{INDEX}.sum", LAG_FILE, f".{LAG_FILE}.new"}
+_DERIVED = {
+    *(f"{start}{INDEX}{end}" for start in ("", ".") for end in ("", "-journal", ".sum")),
+    LAG_FILE,
+    f".{LAG_FILE}.new",
+}
 
 
 class KeptFile(msgspec.Struct, frozen=True):

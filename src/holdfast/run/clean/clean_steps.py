@@ -16,12 +16,12 @@ import msgspec
 
 from holdfast.errors import HoldfastError, RunDamaged, StorageFailure, UsageError
 from holdfast.journal import Journal
+from holdfast.journal.index.database import remove_index
 from holdfast.run.clean.rewrite_journal import JournalRewriter, verify_rewrite
 from holdfast.run.core.codec import citation
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.run_id import check_openable, find_run_id
-from holdfast.run.fold.remaining_trials import trials_missing_scores
+from holdfast.run.fold.reader import RunReader, write_index
 from holdfast.run.verify.verify import verify_run
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.directory_exchange import EXCHANGE_UNSUPPORTED, exchange_directories
@@ -62,8 +62,7 @@ class _Transcripts:
     """Which records are the transcript of a finished trial."""
 
     def __init__(self, reader: RunReader) -> None:
-        # A trial that a new scorer has yet to judge is not finished.
-        self._trials = set(reader.finished()) - set(trials_missing_scores(reader))
+        self._trials = set(reader.fold.finished())
 
     def __call__(self, line: bytes) -> bool:
         return line.startswith(_MARKS) and self.trial(line) in self._trials
@@ -182,12 +181,11 @@ def _replace_journal(root: Path, fs: FileSystem, drop: _Transcripts) -> int:
     fs.sync_directory(root)
     crashpoints.reach("clean.exchanged")
     # Nothing in the index is where it was; it would find that out by itself, and report the records as lost.
-    for name in (layout.index.name, f"{layout.index.name}-journal"):
-        if (root / name).exists():
-            fs.remove(root / name)
+    remove_index(layout.index)
+    remove_index(layout.index_in_use)
     fs.remove_tree(new.directory)
     crashpoints.reach("clean.journal-removed")
-    RunReader(root, fs, index=layout.index).close()
+    write_index(layout, fs)
     return size
 
 

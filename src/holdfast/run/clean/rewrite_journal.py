@@ -27,7 +27,7 @@ from holdfast.journal import (
 from holdfast.journal.reader import SeenFrames
 from holdfast.journal.segment import SegmentWriter
 from holdfast.journal.segment_scan import SegmentScan
-from holdfast.run.core.codec import classify, decode
+from holdfast.run.core.codec import decode, head_of
 from holdfast.run.core.records import SessionEndRecord, SessionRecord
 from holdfast.storage import crashpoints
 
@@ -103,7 +103,7 @@ class JournalRewriter:
 
 
 def _trial_keys(lines: list[bytes]) -> list[str]:
-    return [entry.key for entry in map(classify, lines) if entry and entry.key]
+    return [key for _, key in map(head_of, lines) if key]
 
 
 def verify_rewrite(old: Journal, new: Journal, drop: DropRecord) -> None:

@@ -13,35 +13,38 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import UsageError
-from holdfast.journal import BLOB_BYTES, BlobStore, IndexEntry
-from holdfast.models.message import Usage
-from holdfast.run.core.records import BY_MODEL, KEPT, NOT_KEPT, AnyRecord, Record, Status, TrialSummary
+from holdfast.journal import BLOB_BYTES, BlobStore
+from holdfast.run.core.records import AnyRecord, Coordinates, Failure, Record
 
 
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the index needs of any record, and all that the journal has of one that is stored as a blob."""
+    """What the journal has of a record that is stored as a blob; of any other, what it begins with."""
 
     type: str
     trial: str = ""
-    status: str = ""
+    attempt: int = 1
     scorer: str = ""
     model: str = ""
     task: str = ""
     source: str = ""
-    usage: Usage | None = None
-    cost: float = 0.0
+    about: Coordinates | None = None
+    error: Failure | None = None
     blob: str = ""
     size: int = 0
+
+
+class ScoreEnvelope(Envelope, frozen=True, omit_defaults=True):
+    """The same of a score: its value counts, whatever becomes of the blob with its explanation."""
+
+    value: float | None = None
 
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyRecord)
 _envelope = msgspec.json.Decoder(Envelope)
-_summary_encoder = msgspec.msgpack.Encoder()
 _UNKNOWN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises for a line that is no record, or not one of this version."""
 _HEAD = re.compile(rb'\{"type":"([a-z_]+)"(?:,"v":[0-9]+)?,"trial":"([^"\\]*)"')
-_KEPT_NAMES = frozenset(status.value for status in Status if status.is_kept)
 
 
 def encode(record: Record) -> bytes:
@@ -94,34 +97,15 @@ def decode(line: bytes) -> AnyRecord | None:
     return record
 
 
-def classify(line: bytes) -> IndexEntry | None:
-    """What the index keeps of a line; None for what is no record at all."""
-    try:
-        envelope = _envelope.decode(line)
-    except _UNKNOWN:
-        return None
-    if envelope.type != "trial":
-        flag = BY_MODEL if envelope.type == "step" and envelope.model and not envelope.source else 0
-        return IndexEntry(envelope.type, envelope.trial, flag, envelope.scorer.encode() or None)
-    kept = envelope.status in _KEPT_NAMES
-    summary = TrialSummary(envelope.status, envelope.usage, envelope.cost, envelope.task)
-    return IndexEntry("trial", envelope.trial, KEPT if kept else NOT_KEPT, _encode_summary(summary))
-
-
-def _encode_summary(summary: TrialSummary) -> bytes:
-    try:
-        return _summary_encoder.encode(summary)
-    except OverflowError:
-        # A count of tokens that no model ever reached must not keep the run from being opened.
-        return _summary_encoder.encode(msgspec.structs.replace(summary, usage=None))
-
-
 def head_of(line: bytes) -> tuple[str, str]:
     """The type of a record and the trial it belongs to, without reading what follows; empty where there is none."""
     if match := _HEAD.match(line):
         return match[1].decode(), match[2].decode(errors="replace")
-    entry = classify(line)
-    return (entry.kind, entry.key) if entry else ("", "")
+    try:
+        envelope = _envelope.decode(line)
+    except _UNKNOWN:
+        return "", ""
+    return envelope.type, envelope.trial
 
 
 def outsource(line: bytes, blobs: BlobStore) -> bytes:
@@ -132,11 +116,15 @@ def outsource(line: bytes, blobs: BlobStore) -> bytes:
     """
     if len(line) <= BLOB_BYTES:
         return line
-    envelope = _envelope.decode(line)
+    envelope: Envelope = _envelope.decode(line)
+    if envelope.type == "score":
+        envelope = msgspec.json.decode(line, type=ScoreEnvelope)
     if envelope.type == "trial":
         # Whether a trial is finished must not depend on a second file.
         return line
-    return _encoder.encode(msgspec.structs.replace(envelope, blob=blobs.put(line), size=len(line)))
+    # That something went wrong counts, whatever becomes of the blob that says what.
+    error = Failure(envelope.error.kind, "") if envelope.error is not None else None
+    return _encoder.encode(msgspec.structs.replace(envelope, error=error, blob=blobs.put(line), size=len(line)))
 
 
 def citation(line: bytes) -> Envelope | None:

@@ -35,7 +35,13 @@ class Layout:
 
     @property
     def index(self) -> Path:
+        """The index as the last session left it; never changed, only replaced."""
         return self.root / "index.sqlite"
+
+    @property
+    def index_in_use(self) -> Path:
+        """The index that the session which holds the run is filling."""
+        return self.root / ".index.sqlite"
 
     @property
     def shelf(self) -> Path:

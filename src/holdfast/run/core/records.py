@@ -16,7 +16,7 @@ from holdfast.models.message import Usage
 
 
 class Status(enum.StrEnum):
-    """How a trial ended. The first three are kept on resume, FAILED is tried again, UNFINISHED is continued."""
+    """How an attempt ended. The first three are kept on resume, FAILED is tried again, UNFINISHED is continued."""
 
     VALID = "valid"
     LIMITED = "limited"
@@ -26,7 +26,10 @@ class Status(enum.StrEnum):
 
     @property
     def is_kept(self) -> bool:
-        return self in {Status.VALID, Status.LIMITED, Status.BLOCKED}
+        return self in KEPT_STATUSES
+
+
+KEPT_STATUSES = frozenset({Status.VALID, Status.LIMITED, Status.BLOCKED})
 
 
 class Input(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -90,7 +93,7 @@ def _tag_of(name: str) -> str:
     return name.removesuffix("Record").lower()
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=_tag_of):
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag=_tag_of):
     """Anything that is written to the journal."""
 
     v: int = 1
@@ -123,6 +126,16 @@ class SessionRecord(Record, frozen=True):
     changes: list[Change] = []
 
 
+class Coordinates(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Which trial it is."""
+
+    task: str
+    model: str
+    sample: str = ""
+    epoch: int = 1
+    axes: dict[str, str] = {}
+
+
 class CallRecord(Record, frozen=True):
     """A request to a model is about to be sent; not waited for."""
 
@@ -130,6 +143,8 @@ class CallRecord(Record, frozen=True):
     attempt: int
     step: str
     model: str = ""
+    about: Coordinates | None = None
+    """In the first record of an attempt in a session: a trial that is cut short would have no name without it."""
 
 
 class StepRecord(Record, frozen=True):
@@ -152,6 +167,8 @@ class StepRecord(Record, frozen=True):
     seconds: float = 0.0
     source: str = ""
     error: Failure | None = None
+    about: Coordinates | None = None
+    """As of a call."""
 
 
 class AnswerRecord(Record, frozen=True):
@@ -161,6 +178,8 @@ class AnswerRecord(Record, frozen=True):
     attempt: int
     text: str = ""
     value: Any = None
+    about: Coordinates | None = None
+    """As of a call."""
 
 
 class ScoreRecord(Record, frozen=True):
@@ -210,6 +229,8 @@ class TrialRecord(Record, frozen=True):
     """The run that it was copied from, or `artifact` if it was recorded from a result file."""
     error: Failure | None = None
     artifacts: dict[str, str] = {}
+    will_retry: bool = False
+    """It failed, and another attempt was to follow at once."""
 
 
 FAILURE = "failure"
@@ -234,11 +255,14 @@ class SessionEndRecord(Record, frozen=True, tag="session_end"):
     how: str
     exit_code: int = 0
     at: str = ""
-    finished: int = 0
+    finished: int = -1
+    """Trials with a final record that is kept, as far as the session knew; -1 if it could not be found out."""
     failed: int = 0
     planned: int = 0
     ledger: dict[str, Any] = {}
     pins: list[SegmentPin] = []
+    states: dict[str, int] = {}
+    """How many trials of the plan are in which state, as far as the session knew."""
 
 
 AnyRecord = (
@@ -256,24 +280,5 @@ RECORD_TYPES: tuple[type[Record], ...] = (
 )
 
 
-class TrialSummary(msgspec.Struct, frozen=True, array_like=True):
-    """What the index keeps of a trial's end."""
-
-    status: str
-    usage: Usage | None
-    cost: float
-    task: str = ""
-
-
-_summary_decoder = msgspec.msgpack.Decoder(TrialSummary)
-KEPT, NOT_KEPT = 1, 0
-"""How the index flags the end of a trial."""
 ARTIFACT = "artifact"
 """The source of a record that `repair` made from a result file."""
-BY_MODEL = 1
-"""How the index flags a step that is a model's reply to a call of this run."""
-
-
-def decode_summary(data: bytes) -> TrialSummary:
-    """What the index kept of a trial's end."""
-    return _summary_decoder.decode(data)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import TrialRecord
+from holdfast.run.fold.reader import RunReader
 
 _CHECKED_TRIALS = 100
 """How many finished trials without files are asked whether they should have any, when a run is opened."""
@@ -17,19 +17,21 @@ _CHECKED_TRIALS = 100
 
 def describe_inconsistencies(reader: RunReader) -> list[str]:
     """What was found to differ, and what was done about it."""
-    notes = [f"The index was built anew from the journal: {reader.index.note}."] if reader.index.note else []
+    notes = [f"The index was built anew from the journal: {note}."] if (note := reader.index_note()) else []
     losses = [damage for damage in reader.damage() if damage.is_loss]
     if losses:
         kinds = Counter(damage.kind.value for damage in losses)
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-        notes.append(f"The journal is damaged ({counts}); what was lost is owed again. `holdfast verify` names it.")
+        notes.append(
+            f"The journal is damaged ({counts}); what was lost remains to be done. `holdfast verify` names it."
+        )
     return notes + _lost_segment_notes(reader) + _plan_notes(reader) + _artifact_notes(reader)
 
 
 def _lost_segment_notes(reader: RunReader) -> list[str]:
     present = {segment.ident for segment in reader.journal.segments()}
     return [
-        f"Segment {ident} was lost with its machine, noted by session {session}; its trials were owed again."
+        f"Segment {ident} was lost with its machine, noted by session {session}; its trials had to be run again."
         for ident, session in sorted(reader.lost().items())
         if ident not in present
     ]
@@ -39,12 +41,12 @@ def _artifact_notes(reader: RunReader) -> list[str]:
     """A quick comparison, by directories; `verify` goes by files."""
     directory = reader.layout.artifacts
     present = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
-    known = {*reader.finished(), *reader.index.open_keys()} if present else set()
     notes = [
         f"artifacts/{name} is left alone: no record of such a trial is in the journal."
-        for name in sorted(present - known)
+        for name in sorted(present)
+        if reader.fold.find(name) is None
     ]
-    without = itertools.islice((key for key in reader.finished() if key not in present), _CHECKED_TRIALS)
+    without = itertools.islice((key for key in reader.fold.keys_with_end() if key not in present), _CHECKED_TRIALS)
     if missing := [key for key in without if _names_artifacts(reader, key)]:
         named = f"{', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}"
         notes.append(f"The artifacts of finished trials are gone ({named}); their records stand.")
@@ -52,13 +54,11 @@ def _artifact_notes(reader: RunReader) -> list[str]:
 
 
 def _names_artifacts(reader: RunReader, key: str) -> bool:
-    records = (reader.read(row) for row in reader.index.rows("trial", key))
-    return any(isinstance(record, TrialRecord) and record.artifacts for record in records)
+    return any(isinstance(record, TrialRecord) and record.artifacts for record in reader.records_of(key, "trial"))
 
 
 def _plan_notes(reader: RunReader) -> list[str]:
-    finished = reader.finished_count
-    planned = reader.sessions[-1].planned if reader.sessions else 0
+    finished, planned = reader.fold.kept, reader.fold.planned
     if planned and finished > planned:
         return [f"{finished} trials are finished, {planned} are planned; those beyond the plan are kept, not reported."]
     return []

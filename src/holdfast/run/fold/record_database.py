@@ -13,35 +13,26 @@ import msgspec
 
 from holdfast.journal import RecordId
 from holdfast.run.core.codec import Envelope
-from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import AnswerRecord, AnyRecord, ScoreRecord, StepRecord, TrialRecord
-from holdfast.run.fold.attempt_ends import AttemptEnds
+from holdfast.run.core.records import AnyRecord, ScoreRecord, StepRecord, TrialRecord
+from holdfast.run.fold.reader import RunReader
 
 _HEAD_BYTES = 1 << 16
 _BATCH_ROWS = 2000
-_NEWEST = 1 << 32
 _BODIES = (b',"request":', b',"result":', b',"text":', b',"value":', b',"model":')
 """Where the large part of a record begins; no text inside it can look like this, for its quotes are escaped."""
 _SCHEMA = """
 CREATE TABLE steps (trial TEXT, attempt TEXT, step TEXT, PRIMARY KEY (trial, attempt, step)) WITHOUT ROWID;
 CREATE TABLE parents (trial TEXT, attempt TEXT, parent TEXT);
-CREATE TABLE answers (trial TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE scores (trial TEXT, scorer TEXT, value REAL);
 CREATE INDEX scores_by_trial ON scores (trial);
-CREATE TABLE ended (trial TEXT, task TEXT, PRIMARY KEY (trial, task)) WITHOUT ROWID;
-CREATE TABLE kept (trial TEXT PRIMARY KEY, place TEXT, session INTEGER, status TEXT, task TEXT, model TEXT,
-  source TEXT, scores BLOB) WITHOUT ROWID;
+CREATE TABLE ends (trial TEXT, session INTEGER, writer INTEGER, seq INTEGER, place INTEGER, source TEXT, scores BLOB,
+  PRIMARY KEY (trial, session, writer, seq, place)) WITHOUT ROWID;
 """
 _INSERTS = {
     "steps": "INSERT OR IGNORE INTO steps VALUES (?,?,?)",
     "parents": "INSERT INTO parents VALUES (?,?,?)",
-    "answers": "INSERT OR IGNORE INTO answers VALUES (?)",
     "scores": "INSERT INTO scores VALUES (?,?,?)",
-    "ended": "INSERT OR IGNORE INTO ended VALUES (?,?)",
-    # Segments come in any order; of several records the first of the newest session counts.
-    "kept": "INSERT INTO kept VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (trial) DO UPDATE SET place = excluded.place,"
-    " session = excluded.session, status = excluded.status, task = excluded.task, model = excluded.model,"
-    " source = excluded.source, scores = excluded.scores WHERE excluded.place < place",
+    "ends": "INSERT OR REPLACE INTO ends VALUES (?,?,?,?,?,?,?)",
 }
 
 
@@ -55,17 +46,21 @@ class _Head(msgspec.Struct):
 
 
 class RecordDatabase:
-    """Steps, answers, scores and ends of a run's trials, each in a row."""
+    """Steps, scores and ends of a run's trials, each in a row."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
-        self.ends = AttemptEnds()
         self._db = sqlite3.connect("", isolation_level=None)
         self._db.executescript(f"PRAGMA cache_size = -8000; BEGIN;{_SCHEMA}")
         self._waiting: dict[str, list[tuple[object, ...]]] = {name: [] for name in _INSERTS}
 
+    def clear(self) -> None:
+        """Forgets what was added."""
+        for table, waiting in self._waiting.items():
+            waiting.clear()
+            self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - no value is put into the text
+
     def close(self) -> None:
-        self.ends.close()
         self._db.close()
 
     def select(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
@@ -79,12 +74,10 @@ class RecordDatabase:
             self._add_blob(record)
         elif isinstance(record, StepRecord):
             self._add_step(record)
-        elif isinstance(record, AnswerRecord):
-            self._put("answers", record.trial)
         elif isinstance(record, ScoreRecord) and record.error is None:
             self._put("scores", record.trial, record.scorer, record.value)
-        elif isinstance(record, TrialRecord):
-            self._add_trial(record, ident)
+        elif isinstance(record, TrialRecord) and record.status.is_kept:
+            self._put("ends", record.trial, *ident, record.source, msgspec.json.encode(record.scores))
 
     def _put(self, table: str, *values: object) -> None:
         waiting = self._waiting[table]
@@ -101,8 +94,6 @@ class RecordDatabase:
     def _add_blob(self, cited: Envelope) -> None:
         if cited.type == "step" and (head := self._read_head(cited.blob)):
             self._add_step(head)
-        elif cited.type == "answer":
-            self._put("answers", cited.trial)
         elif cited.type == "score":
             self._put("scores", cited.trial, cited.scorer, None)
 
@@ -125,12 +116,3 @@ class RecordDatabase:
         self._put("steps", step.trial, str(step.attempt), step.step)
         if step.parent:
             self._put("parents", step.trial, str(step.attempt), step.parent)
-
-    def _add_trial(self, trial: TrialRecord, ident: RecordId) -> None:
-        self.ends.add(trial, ident)
-        self._put("ended", trial.trial, trial.task)
-        if trial.status.is_kept:
-            place = ".".join(f"{part:020}" for part in (_NEWEST - ident.session, *ident[1:]))
-            scores = msgspec.json.encode(trial.scores)
-            values = (trial.status.value, trial.task, trial.model, trial.source, scores)
-            self._put("kept", trial.trial, place, ident.session, *values)

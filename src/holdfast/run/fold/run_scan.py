@@ -1,13 +1,16 @@
 """One scan of a run without an index: what is finished and what is damaged, from one pass over its segments.
 
-Every frame is checked and expanded once, and only the ends of trials and sessions are taken out of it; segments may
-be added from several threads, in any order. Memory does not grow with the run.
+Every frame is checked and expanded once, and only the ends of trials and sessions, and scores, are taken out of it and
+folded as ever; segments may be added from several threads, in any order. Memory does not grow with the run.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
 
 from holdfast.journal import (
     BlobStore,
@@ -21,15 +24,20 @@ from holdfast.journal import (
     scanned_state,
 )
 from holdfast.journal.frame import Frame, RecordId
+from holdfast.journal.reader import SeenFrames
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.journal.segment_state import unseen_successors
-from holdfast.run.core.codec import cited_blob, classify, decode
+from holdfast.run.core.codec import cited_blob, decode
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import KEPT, SessionEndRecord, SessionRecord
+from holdfast.run.core.records import SessionEndRecord, SessionRecord
 from holdfast.run.core.run_id import refuse_newer
+from holdfast.run.fold.entries import AnyEntry, entry_of_line
+from holdfast.run.fold.fold_writer import SCHEMA, FoldWriter
+from holdfast.run.fold.run_fold import RunFold
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
-_TRIAL, _SESSION = b'{"type":"trial"', b'{"type":"session'
+_HEADS = _SESSION, _, _ = b'{"type":"session', b'{"type":"trial"', b'{"type":"score"'
+_NO_PLACE = 0
 
 
 class RunScan:
@@ -46,30 +54,33 @@ class RunScan:
         self.sessions: list[SessionRecord] = []
         self.ends: list[SessionEndRecord] = []
         self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._db.execute("CREATE TABLE finished (key TEXT PRIMARY KEY) WITHOUT ROWID")
-        self._db.execute("BEGIN")
+        self._db.executescript(f"BEGIN;{SCHEMA}")
+        self._seen, self._writer = SeenFrames(), FoldWriter()
+        self._writer.begin(self._db)
 
     def close(self) -> None:
         self._db.close()
 
     def add_segment(self, segment: SegmentFile, scan: SegmentScan) -> None:
         """Carries out the scan of a segment, and keeps what it finds."""
-        finished: list[tuple[str]] = []
-        lines: dict[RecordId, bytes] = {}
         for frame in scan.frames():
-            self._pick(scan, frame, finished, lines)
+            self._add_frame(frame, scan)
         with self._lock:
             self._states[segment.ident], self._damage[segment.ident] = scanned_state(segment, scan), scan.damage
             self._newer = max(self._newer, scan.newer_format)
-            self._lines |= lines
-            self._db.executemany("INSERT OR IGNORE INTO finished VALUES (?)", sorted(finished))
 
-    def _pick(self, scan: SegmentScan, frame: Frame, finished: list[tuple[str]], lines: dict[RecordId, bytes]) -> None:
-        for place, line in scan.picked(frame, (_TRIAL, _SESSION)):
+    def _add_frame(self, frame: Frame, scan: SegmentScan) -> None:
+        entries: list[AnyEntry | None] = [None] * frame.header.records
+        lines: dict[RecordId, bytes] = {}
+        for place, line in scan.picked(frame, _HEADS):
             if line.startswith(_SESSION):
                 lines[frame.record_id(place)] = line
-            elif (entry := classify(line)) and entry.kind == "trial" and entry.flag == KEPT:
-                finished.append((entry.key,))
+            else:
+                entries[place] = entry_of_line(line)
+        with self._lock:
+            self._lines |= lines
+            if self._seen.add(frame.origin):
+                self._writer.add(frame.origin, _NO_PLACE, _NO_PLACE, entries)
 
     def scan_rest(self) -> None:
         """Adds the segments on disk that were not added yet; after that the questions below have answers.
@@ -83,6 +94,7 @@ class RunScan:
                 with journal.scan(segment, settle=True) as scan:
                     self.add_segment(segment, scan)
         refuse_newer(self.layout, self._newer)
+        self._writer.flush()
         self.sessions, self.ends = self._session_records()
 
     def _session_records(self) -> tuple[list[SessionRecord], list[SessionEndRecord]]:
@@ -98,14 +110,17 @@ class RunScan:
 
     # Questions, once everything is scanned.
 
-    def finished_count(self) -> int:
-        return int(self._db.execute("SELECT count(*) FROM finished").fetchone()[0])
+    @cached_property
+    def fold(self) -> RunFold:
+        """How the trials that have ended stand; those that were only begun are not in it."""
+        return RunFold(self._query, self.sessions)
+
+    def _query(self, query: str, values: tuple[object, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        return iter(self._db.execute(query, values))
 
     def is_finished(self, key: str) -> bool:
-        return self._db.execute("SELECT 1 FROM finished WHERE key = ?", (key,)).fetchone() is not None
-
-    def planned(self) -> int:
-        return self.sessions[-1].planned if self.sessions else 0
+        trial = self.fold.find(key)
+        return trial is not None and trial.state.is_finished
 
     def losses(self) -> list[str]:
         """Everything that is not as it was written, in words."""
@@ -116,7 +131,7 @@ class RunScan:
         damage += cross_check(self._states.values(), pins, lost)
         never = {f"journal/{ident.filename(sealed=True)}" for ident in self._never_uploaded(pins) if ident not in lost}
         return [
-            f"{item.where} was lost with its machine, before it was uploaded; its trials are owed."
+            f"{item.where} was lost with its machine, before it was uploaded; its trials remain."
             if item.where in never
             else str(item)
             for item in damage

@@ -14,8 +14,7 @@ import msgspec
 from holdfast.errors import HoldfastError, NotARun
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import RUNS, Layout, all_runs
-from holdfast.run.core.reader import RunReader
-from holdfast.run.fold.remaining_trials import trials_missing_scores
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.remote.quick_status import quick_status
 from holdfast.run.remote.spool import spool_root
 from holdfast.storage.leases.local import find_holder
@@ -39,6 +38,8 @@ class Recoverable(msgspec.Struct, frozen=True, omit_defaults=True):
     age_seconds: float | None = None
     """Since it last grew, by this machine's clock."""
     note: str = ""
+    states: dict[str, int] = {}
+    """How many trials are in which state, where that is known."""
 
 
 def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
@@ -76,7 +77,9 @@ def _describe_remote(url: str, segments: list[StoredObject]) -> Recoverable:
         status = quick_status(ObjectStore(url), segments)
     except HoldfastError as error:
         return Recoverable(url, "unreadable", None, None, source, note=error.message)
-    return Recoverable(url, status.state, status.finished, status.planned, source, status.age_seconds, status.note)
+    return Recoverable(
+        url, status.state, status.finished, status.planned, source, status.age_seconds, status.note, status.states or {}
+    )
 
 
 def _describe_local(root: Path) -> Recoverable:
@@ -98,10 +101,10 @@ def _has_segments(url: str) -> bool:
 def _read_progress(root: Path, source: str) -> Recoverable:
     reader = RunReader(root)
     try:
-        finished = sum(1 for _ in reader.finished()) - len(trials_missing_scores(reader))
-        planned = reader.sessions[-1].planned if reader.sessions else 0
+        counts = reader.fold.counts
         is_running = find_holder(reader.fs, root) is not None
-        state = "complete" if 0 < planned <= finished else "running" if is_running else "incomplete"
-        return Recoverable(str(root), state, finished, planned, source, seconds_since(reader.last_written_at()))
+        state = "complete" if counts.is_complete else "running" if is_running else "incomplete"
+        age = seconds_since(reader.last_written_at())
+        return Recoverable(str(root), state, counts.finished, counts.planned, source, age, states=counts.states())
     finally:
         reader.close()

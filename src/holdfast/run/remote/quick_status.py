@@ -18,6 +18,7 @@ from holdfast.journal.segment import parse_name
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import SessionEndRecord, SessionRecord
+from holdfast.run.fold.states import FINISHED
 from holdfast.run.remote.run_objects import run_id_in_store
 from holdfast.storage.leases.remote import PublishedLease, find_published_lease
 from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
@@ -38,6 +39,7 @@ class QuickStatus(NamedTuple):
     age_seconds: float
     """Since something was last stored, by the store's clock and this machine's."""
     note: str = ""
+    states: dict[str, int] | None = None
 
 
 def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatus:
@@ -49,6 +51,9 @@ def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatu
     """
     newest = _NewestSession(store, segments)
     published = find_published_lease(store)
+    if published is not None and not published.planned:
+        # Whoever held the run did not execute it, or was killed before it could count.
+        published = None if not published.is_current() else published
     age = max(time.time() - max(entry.at for entry in segments), 0.0)
     if published is not None and published.is_current():
         return QuickStatus("running", published.finished, published.planned, age)
@@ -57,7 +62,7 @@ def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatu
         return _status_after_end(end, newest.idents, age)
     if published is not None:
         return QuickStatus("incomplete", published.finished, published.planned, age, _published_note(published))
-    note = "How many trials are finished is not known before it is brought home."
+    note = "How many trials are finished is not known before it is downloaded."
     return QuickStatus("incomplete", None, newest.planned(), age, note)
 
 
@@ -65,9 +70,17 @@ def _status_after_end(end: SessionEndRecord, present: set[SegmentId], age: float
     missing = [pin for pin in end.pins if SegmentId(*pin[:3]) not in present]
     if missing:
         note = f"{len(missing)} of the segments of its last session are gone."
-        return QuickStatus("incomplete", end.finished, end.planned, age, note)
-    is_complete = 0 < end.planned <= end.finished and end.exit_code in _FINISHED_CODES
-    return QuickStatus("complete" if is_complete else "incomplete", end.finished, end.planned, age)
+        return QuickStatus("incomplete", _finished_at(end), end.planned, age, note)
+    finished = _finished_at(end)
+    is_complete = 0 < end.planned <= (finished or 0) and end.exit_code in _FINISHED_CODES
+    return QuickStatus("complete" if is_complete else "incomplete", finished, end.planned, age, states=end.states)
+
+
+def _finished_at(end: SessionEndRecord) -> int | None:
+    """How many trials were finished; an earlier version counted those that only lacked a score among them."""
+    if end.states:
+        return sum(end.states.get(state.value, 0) for state in FINISHED)
+    return end.finished if end.finished >= 0 else None
 
 
 def _published_note(published: PublishedLease) -> str:

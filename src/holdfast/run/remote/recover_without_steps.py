@@ -19,9 +19,9 @@ from holdfast.journal import Journal
 from holdfast.run.core.codec import decode, head_of
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import (
     AnswerRecord,
+    CallRecord,
     NoteRecord,
     Record,
     ScoreRecord,
@@ -30,6 +30,7 @@ from holdfast.run.core.records import (
     TrialRecord,
 )
 from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.session.create import create_run
 
@@ -54,7 +55,7 @@ def copy_without_steps(scan: RunScan, root: Path) -> list[str]:
     contents = replace(SessionContents.carried_over(last), inputs={})
     session = create_run(root, contents, inputs=inputs, preload=_kept_records(scan))
     _copy_files(scan.layout, Layout(root))
-    session.close("recovered", finished=session.reader.finished_count, planned=last.planned)
+    session.close("recovered")
     return warnings
 
 
@@ -67,12 +68,12 @@ def _kept_records(scan: RunScan) -> Iterator[Record]:
     is_finished = lru_cache(maxsize=10_000)(scan.is_finished)
     for _, line in Journal(scan.fs, scan.layout.journal, scan.run).stream([]):
         kind, key = head_of(line)
-        if kind == "call" or (kind == "step" and is_finished(key)):
+        if kind in {"call", "step"} and is_finished(key):
             continue
         record = decode(scan.resolve_blob(line))
         if isinstance(record, StepRecord | TrialRecord):
             yield msgspec.structs.replace(record, source=record.source or run)
-        elif isinstance(record, AnswerRecord | ScoreRecord | NoteRecord):
+        elif isinstance(record, CallRecord | AnswerRecord | ScoreRecord | NoteRecord):
             yield record
 
 
@@ -102,8 +103,7 @@ def origin_run_id(root: Path) -> str:
     except HoldfastError:
         return ""
     try:
-        notes = (reader.read(row) for row in reader.index.rows("note", ""))
-        found = [note.data["run"] for note in notes if isinstance(note, NoteRecord) and note.kind == RECOVERY_NOTE]
+        found = [note.data["run"] for _, note in reader.notes() if note.kind == RECOVERY_NOTE]
         return str(found[0]) if found else ""
     finally:
         reader.close()

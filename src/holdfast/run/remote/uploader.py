@@ -50,6 +50,12 @@ class Uploader:
         return self._uploads.lag
 
     @property
+    def uploaded_seq(self) -> int:
+        """The last frame of this session that the store has confirmed."""
+        with self._lock:
+            return self._uploaded_seq
+
+    @property
     def segments_behind(self) -> int:
         """How many sealed segments are not in the store yet."""
         return self.lag.segments

@@ -6,36 +6,25 @@ what is replaced is moved to the backup.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections import Counter
+import tempfile
 from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
 
 from holdfast.errors import ResumeAborted
+from holdfast.journal.index.database import is_sound, sum_path
 from holdfast.run.core.config_file import SameValues, check_config, write_config
 from holdfast.run.core.layout import Layout, reader_index_path
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord
-from holdfast.run.fold.attempt_ends import AttemptEnds
+from holdfast.run.fold.fold_comparison import fold_differences
+from holdfast.run.fold.fold_writer import SCHEMA
+from holdfast.run.fold.reader import RunReader, write_index
 from holdfast.run.repair.backup import Backup
 from holdfast.run.repair.rebuild_journal import back_up_index
 from holdfast.storage import take_lease
 from holdfast.storage.filesystem import FileSystem
-
-
-class JournalTotals:
-    """The records of a journal, totals without an index."""
-
-    def __init__(self, ends: AttemptEnds) -> None:
-        self.ends = ends
-        self.kinds: Counter[str] = Counter()
-
-    def agrees_with(self, reader: RunReader) -> bool:
-        """Whether a reader's index holds the same records and the same finished trials."""
-        pairs = zip_longest(reader.finished(), self.ends.kept_keys())
-        return reader.index.counts() == self.kinds and all(indexed == kept for indexed, kept in pairs)
 
 
 class DerivedFiles:
@@ -47,36 +36,31 @@ class DerivedFiles:
         self._index = self._config = ""
         self._cache: Path | None = None
 
-    def open_with_copied_index(self, directory: Path) -> RunReader:
-        """A reader with a copy of the run's own index: checking changes nothing."""
-        copy = directory / self._layout.index.name
-        for suffix in ("", "-journal", ".sum"):
-            path = self._layout.index.with_name(self._layout.index.name + suffix)
-            if path.is_file():
-                shutil.copyfile(path, copy.with_name(copy.name + suffix))
-        return RunReader(self._layout.root, self._fs, index=copy)
-
-    def check(self, reader: RunReader, totals: JournalTotals, directory: Path) -> RunReader:
-        """Finds out what is wrong; `reader` has the copied index. Returns a reader whose index is sound."""
-        self._index = self._index_problem(reader, totals)
-        if self._index:
-            reader.close()
-            reader = RunReader(self._layout.root, self._fs, index=directory / "anew.sqlite")
+    def check(self, reader: RunReader) -> None:
+        """Finds out what is wrong; `reader` has folded the run from its frames."""
+        self._index = self._index_problem(reader)
         self._sessions = reader.sessions
         self._config = self._config_problem()
         cache = reader_index_path(self._layout.root, reader.run)
         if cache.is_file():
-            other = RunReader(self._layout.root, self._fs)
-            self._cache = None if totals.agrees_with(other) else cache
-            other.close()
-        return reader
+            self._cache = None if self._agrees(cache, reader) else cache
 
-    def _index_problem(self, reader: RunReader, totals: JournalTotals) -> str:
+    def _index_problem(self, reader: RunReader) -> str:
         if not self._layout.index.is_file():
             return "index.sqlite was missing"
-        if reader.index.note:
-            return f"index.sqlite was of no use: {reader.index.note}"
-        return "" if totals.agrees_with(reader) else "index.sqlite contradicted the journal"
+        if not is_sound(self._layout.index, reader.run, SCHEMA):
+            return "index.sqlite was of no use: it is damaged, or belongs to another run or version"
+        return "" if self._agrees(self._layout.index, reader) else "index.sqlite contradicted the journal"
+
+    def _agrees(self, index: Path, reader: RunReader) -> bool:
+        """Whether an index, brought up to the journal, says the same as the frames; checking changes nothing."""
+        with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
+            copy = Path(directory) / index.name
+            for source, target in ((index, copy), (sum_path(index), sum_path(copy))):
+                if source.is_file():
+                    shutil.copyfile(source, target)
+            with contextlib.closing(RunReader(self._layout.root, self._fs, index=copy)) as other:
+                return not fold_differences(other, reader)
 
     def _config_problem(self) -> str:
         if not self._sessions:
@@ -102,7 +86,7 @@ class DerivedFiles:
         try:
             if self._index:
                 back_up_index(self._layout, self._backup)
-                RunReader(self._layout.root, self._fs, index=self._layout.index).close()
+                write_index(self._layout, self._fs)
                 yield f"{self._index}; it is built anew from the journal."
             if self._config:
                 self._write_config()

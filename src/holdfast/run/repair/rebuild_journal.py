@@ -11,11 +11,12 @@ import os
 from pathlib import Path
 
 from holdfast.journal import BlobStore, JournalWriter
+from holdfast.journal.index.database import remove_index, sum_path
 from holdfast.run.core.codec import encode
 from holdfast.run.core.inputs import copy_inputs
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.session_contents import session_record
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.repair.backup import Backup
 from holdfast.run.repair.recording_session import RepairSession
 from holdfast.run.session.session import RunSession
@@ -53,7 +54,7 @@ def rebuild_journal(
         fs.sync_directory(layout.root)
         crashpoints.reach("repair.rebuilt")
         journal.moved_to(layout.journal)
-        opened = RunSession(RunReader(layout.root, fs, index=layout.index), journal, lease, session)
+        opened = RunSession(RunReader(layout.root, fs, index=layout.index_in_use), journal, lease, session)
         undo.pop_all()
         return opened
 
@@ -79,6 +80,7 @@ def _back_up_old_journal(fs: FileSystem, layout: Layout, backup: Backup) -> None
 
 def back_up_index(layout: Layout, backup: Backup) -> None:
     """Puts an index that is of no use, and what SQLite left beside it, into the backup."""
-    for path in (layout.index, layout.index.with_name(layout.index.name + "-journal")):
+    remove_index(layout.index_in_use)
+    for path in (layout.index, sum_path(layout.index)):
         if os.path.lexists(path):
             backup.move(path)

@@ -13,9 +13,9 @@ from holdfast.errors import RunHeld
 from holdfast.journal import SegmentPin
 from holdfast.run.core.inputs import SourceFile, copy_inputs
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.session_contents import SessionContents, session_record
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.repair.result_file_comparison import RejectionReason
 from holdfast.run.session.open import MakeSessionRecord
 

@@ -10,7 +10,7 @@ Before anything is replaced, its bytes are in a new directory `backup-<n>`. A se
 
 from __future__ import annotations
 
-import tempfile
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -19,16 +19,15 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import ConfigurationError, NotARun, StorageFailure
-from holdfast.run.core.codec import classify, decode
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import UNKNOWN_DIGEST, Input, PlanEntry, TrialRecord
+from holdfast.run.core.records import UNKNOWN_DIGEST, Input, PlanEntry
 from holdfast.run.core.result_file import ResultFileFault
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.core.session_contents import SessionContents
-from holdfast.run.fold.attempt_ends import AttemptEnds
+from holdfast.run.fold.fold_writer import FoldWriter
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.repair.backup import Backup
-from holdfast.run.repair.derived_files import DerivedFiles, JournalTotals
+from holdfast.run.repair.derived_files import DerivedFiles
 from holdfast.run.repair.rebuild_journal import rebuild_journal
 from holdfast.run.repair.recording_session import Planner, RepairSession
 from holdfast.run.repair.result_file_comparison import (
@@ -39,7 +38,7 @@ from holdfast.run.repair.result_file_comparison import (
     has_results,
     not_planned,
     planned_scorers,
-    trial_groups,
+    tally_groups,
 )
 from holdfast.run.session.open import open_session
 from holdfast.run.session.session import RunSession
@@ -48,7 +47,6 @@ from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.local import find_holder, run_held
 
 _RECORDS_AT_A_TIME = 1000
-_TRIAL_TYPE = b'"type":"trial"'
 
 
 class RepairReport(msgspec.Struct, frozen=True):
@@ -90,7 +88,7 @@ def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> Re
             hint="What was replaced is in the backup; put the storage right, then repair again.",
         ) from error
     finally:
-        work.ends.close()
+        work.close()
         planner.close()
 
 
@@ -99,13 +97,19 @@ class _RepairWork:
 
     def __init__(self, root: Path, planner: Planner, fs: FileSystem) -> None:
         self.layout, self.planner, self.fs = Layout(root), planner, fs
-        self.ends, self.tally, self.backup = AttemptEnds(), ResultTally(), Backup(fs, root)
+        self.tally, self.backup = ResultTally(), Backup(fs, root)
+        self.before = 0
+        """Trials that have an end which is kept, by the journal."""
         self.changes: list[str] = []
         self.missing: list[str] = []
         self.notes: list[str] = []
         self.scorers: dict[tuple[str, str], set[str]] = {}
         """Who has scored, by task and model, as far as the journal knows."""
         self.session = 0
+        self._undo = ExitStack()
+
+    def close(self) -> None:
+        self._undo.close()
 
     def run(self) -> RepairReport:
         try:
@@ -120,16 +124,13 @@ class _RepairWork:
 
     def _with_journal(self) -> RepairReport:
         derived = DerivedFiles(self.layout, self.fs, self.backup, self.planner.same)
-        with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
-            reader = derived.open_with_copied_index(Path(directory))
-            try:
-                reader = derived.check(reader, self._read_ends(reader), Path(directory))
-                pins = [state.pin() for state in reader.index.states()]
-                session = self._next_session(reader)
-                self._note_damage(reader)
-            finally:
-                reader.close()
-        results = self._compare_results(session)
+        with closing(RunReader(self.layout.root, self.fs, fold=FoldWriter())) as reader:
+            derived.check(reader)
+            self._count_before(reader)
+            pins = [state.pin() for state in reader.index.states()]
+            session = self._next_session(reader)
+            self._note_damage(reader)
+            results = self._compare_results(session, reader)
         self.changes.extend(derived.repair())
         if session is not None and (results.new or session.is_new):
             if session.is_new:
@@ -138,20 +139,12 @@ class _RepairWork:
             self._record(open_session(self.layout.root, make, self.fs), results)
         return self._report(results)
 
-    def _read_ends(self, reader: RunReader) -> JournalTotals:
-        """Reads the ends of all trials."""
-        totals = JournalTotals(self.ends)
-        for ident, line in reader.journal.stream([]):
-            if entry := classify(line):
-                totals.kinds[entry.kind] += 1
-            if (
-                line.startswith(_TRIAL_TYPE, 1)
-                and isinstance(trial := decode(line), TrialRecord)
-                and self.ends.add(trial, ident)
-            ):
-                self.tally.before.update(trial_groups(trial))
-                self.scorers.setdefault((trial.task, trial.model), set()).update(trial.scores)
-        return totals
+    def _count_before(self, reader: RunReader) -> None:
+        """Counts what the journal has, and notes who has scored."""
+        self.before, self.tally.before = reader.fold.kept, tally_groups(reader.fold)
+        for standing in reader.fold.standings.values():
+            if standing.is_kept:
+                self.scorers.setdefault(standing.group[:2], set()).update(standing.scorers)
 
     def _note_damage(self, reader: RunReader) -> None:
         losses = sum(1 for damage in reader.damage() if damage.is_loss)
@@ -177,7 +170,7 @@ class _RepairWork:
         if not self.layout.root.is_dir() or not has_results(self.layout):
             raise error
         repair = self._rebuilt(self._read_config())
-        results = self._compare_results(repair)
+        results = self._compare_results(repair, None)
         if repair is not None and results.new:
             self._rebuild(self._with_plan(repair, results), results)
         return self._report(results)
@@ -220,9 +213,9 @@ class _RepairWork:
         is_new = is_plan_known or not known
         return RepairSession(contents, rebuilt.inputs, rebuilt.rejection, is_new, is_plan_known)
 
-    def _compare_results(self, session: RepairSession | None) -> ResultComparison:
+    def _compare_results(self, session: RepairSession | None, reader: RunReader | None) -> ResultComparison:
         rejection = session.rejection if session else lambda trial: not_planned({}, trial)
-        results = ResultComparison(self.layout, self.ends, rejection, self.tally)
+        results = self._undo.enter_context(closing(ResultComparison(self.layout, reader, rejection, self.tally)))
         results.run()
         return results
 
@@ -244,9 +237,7 @@ class _RepairWork:
             while batch := list(islice(records, _RECORDS_AT_A_TIME)):
                 for record in batch:
                     session.append(record)
-            finished = self.ends.kept + results.new_kept
-            code = 0 if self._is_ok(results) else 1
-            session.close("repaired", code, finished=finished, planned=session.record.planned)
+            session.close("repaired", 0 if self._is_ok(results) else 1)
         finally:
             session.abandon()
         self.session = session.number
@@ -266,8 +257,8 @@ class _RepairWork:
             session=self.session,
             files=results.files,
             sound=results.sound,
-            before=self.ends.kept,
-            after=self.ends.kept + added,
+            before=self.before,
+            after=self.before + added,
             difference=added,
             groups=self.tally.groups(),
             changes=self.changes,

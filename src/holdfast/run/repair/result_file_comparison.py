@@ -2,11 +2,12 @@
 
 A file that is not sound, or that belongs to no planned trial, is a fault. One that says otherwise than the journal is a
 conflict, and the journal wins. What is left and not on record yet is new. Each file is read once; what has to be
-recorded waits in a temporary database.
+recorded waits in a temporary file.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
@@ -15,7 +16,11 @@ import msgspec
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import ARTIFACT, Record, ScoreRecord, SessionRecord, Status, TrialRecord
 from holdfast.run.core.result_file import RESULT, ResultFile, ResultFileFault, read_results, result_location
-from holdfast.run.fold.attempt_ends import AttemptEnds, EndMatch
+from holdfast.run.fold.ends_on_record import EndMatch, compare_end
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.run_fold import Group, RunFold
+
+_QUEUE_BYTES = 4 << 20
 
 RejectionReason = Callable[[TrialRecord], str]
 """Why a result does not belong to the run; empty if it does."""
@@ -58,16 +63,34 @@ class ResultTally:
         ]
 
 
+def tally_groups(fold: RunFold) -> Counter[tuple[str, str]]:
+    """How many trials of each group have an end that is kept."""
+    found: Counter[tuple[str, str]] = Counter()
+    for standing in fold.standings.values():
+        if standing.is_kept:
+            for group in _groups(standing.group):
+                found[group] += standing.trials
+    return found
+
+
 def trial_groups(trial: TrialRecord) -> list[tuple[str, str]]:
     """The groups that a trial belongs to."""
-    return [("task", trial.task), ("model", trial.model), *((f"axis {name}", at) for name, at in trial.axes.items())]
+    return _groups(Group(trial.task, trial.model, trial.axes))
+
+
+def _groups(group: Group) -> list[tuple[str, str]]:
+    return [("task", group.task), ("model", group.model), *((f"axis {name}", at) for name, at in group.axes.items())]
 
 
 class ResultComparison:
-    """The result files of a run, read once."""
+    """The result files of a run, read once; without a reader there is no journal to compare them with."""
 
-    def __init__(self, layout: Layout, ends: AttemptEnds, rejection: RejectionReason, tally: ResultTally) -> None:
-        self._layout, self._ends, self._rejection, self.tally = layout, ends, rejection, tally
+    def __init__(
+        self, layout: Layout, reader: RunReader | None, rejection: RejectionReason, tally: ResultTally
+    ) -> None:
+        self._layout, self._reader, self._rejection, self.tally = layout, reader, rejection, tally
+        # What has to be recorded may be more than fits into memory.
+        self._queue = tempfile.SpooledTemporaryFile(_QUEUE_BYTES, prefix="holdfast-")  # noqa: SIM115 - closed by `close`
         self.files = self.sound = self.new = self.new_kept = 0
         self.faults: list[ResultFileFault] = []
         self.conflicts: list[ResultConflict] = []
@@ -89,7 +112,7 @@ class ResultComparison:
         trial = found.trial
         self.sound += 1
         self.tally.files.update(trial_groups(trial))
-        match, detail = self._ends.compare(trial)
+        match, detail = compare_end(self._reader, trial)
         if match is EndMatch.CONFLICT:
             self.conflicts.append(ResultConflict(result_location(found.path), trial.trial, detail))
         elif match is EndMatch.NEW:
@@ -97,7 +120,7 @@ class ResultComparison:
 
     def _queue_new(self, trial: TrialRecord, digest: str) -> None:
         files = {**trial.artifacts, RESULT: digest}
-        self._ends.queue(msgspec.structs.replace(trial, source=ARTIFACT, artifacts=files))
+        self._queue.write(msgspec.json.encode(msgspec.structs.replace(trial, source=ARTIFACT, artifacts=files)) + b"\n")
         self.new += 1
         self.scorers.setdefault((trial.task, trial.model), set()).update(trial.scores)
         if trial.status.is_kept:
@@ -106,10 +129,15 @@ class ResultComparison:
 
     def records(self) -> Iterator[Record]:
         """What has to be recorded of the results that the journal lacks."""
-        for trial in self._ends.queued():
+        self._queue.seek(0)
+        for line in self._queue:
+            trial = msgspec.json.decode(line, type=TrialRecord)
             for scorer, value in trial.scores.items():
                 yield ScoreRecord(trial=trial.trial, attempt=trial.attempt, scorer=scorer, value=value, source=ARTIFACT)
             yield trial
+
+    def close(self) -> None:
+        self._queue.close()
 
 
 def planned_scorers(sessions: list[SessionRecord]) -> dict[tuple[str, str], set[str]]:

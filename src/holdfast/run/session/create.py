@@ -21,9 +21,9 @@ from holdfast.run.core.codec import encode, outsource
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.inputs import InputSource, copy_inputs
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import Record
 from holdfast.run.core.session_contents import SessionContents, session_record
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
@@ -104,7 +104,7 @@ def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOpti
         crashpoints.reach("run.parent-synced")
         journal.moved_to(Layout(root).journal)
         lease.moved_to(root)
-        opened = RunSession(RunReader(root, fs, index=Layout(root).index), journal, lease, session)
+        opened = RunSession(RunReader(root, fs, index=Layout(root).index_in_use), journal, lease, session)
         undo.pop_all()
         return opened
 

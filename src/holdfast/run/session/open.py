@@ -15,10 +15,10 @@ from holdfast.errors import StorageFailure
 from holdfast.journal import SegmentPin
 from holdfast.run.core.codec import encode
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.reader import RunReader
-from holdfast.run.core.reader_index import adopt_reader_index
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.run_id import check_openable, find_run_id
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.reader_index import adopt_indexes
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
@@ -51,8 +51,8 @@ def open_session(
         undo.callback(lease.release)
         _sync_run_name(fs, root)
         layout = Layout(root)
-        adopt_reader_index(layout, find_run_id(fs, layout))
-        reader = RunReader(root, fs, index=layout.index)
+        adopt_indexes(layout, find_run_id(fs, layout))
+        reader = RunReader(root, fs, index=layout.index_in_use)
         undo.callback(reader.close)
         session = _open_under_lease(reader, lease, max(_next_number(reader), at_least), make, writer)
         undo.pop_all()

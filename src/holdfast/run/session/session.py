@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from holdfast.errors import RunHeld, StorageFailure
+from holdfast.errors import NotARun, RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
-from holdfast.journal.index.database import INDEX
 from holdfast.run.core.codec import encode, outsource
 from holdfast.run.core.provenance import utc_timestamp
-from holdfast.run.core.reader import RunReader
 from holdfast.run.core.records import FAILURE, FAILURES, NoteRecord, Record, SessionEndRecord, SessionRecord
+from holdfast.run.fold.cut import Cut
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.states import StateCounts
+from holdfast.run.session.index_feed import IndexFeed
 from holdfast.run.session.store_copy import SegmentUploader, StoreCopy
 from holdfast.storage import Lease
 from holdfast.storage.leases.remote import HolderProgress, LocalAndRemoteLease
@@ -35,11 +38,15 @@ class RunSession:
     def __init__(self, reader: RunReader, writer: JournalWriter, lease: Lease, record: SessionRecord) -> None:
         self.reader, self._writer, self._lease, self.record = reader, writer, lease, record
         self._queue = writer.queue
+        self._feed = IndexFeed(reader, writer.last_seq)
+        writer.on_written = self._feed.written
         self.run = reader.run
         self.layout = reader.layout
         self._store: StoreCopy | None = None
         self._last_seq = 0
         self._finished: Callable[[], int] = lambda: 0
+        self._counts: StateCounts | None = None
+        self._kept = 0
         self.derived = ToleratedFailures()
         """Failures to write what is only derived from the journal."""
         self._sources: list[ToleratedFailures] = []
@@ -55,7 +62,7 @@ class RunSession:
         """The first failure of its kind is recorded at once: the session may be killed before its end."""
         note = NoteRecord(kind=FAILURE, text=str(failure), data=failure)
         with contextlib.suppress(StorageFailure, RunHeld):
-            self._queue.put(self._encode_line(note))
+            self._queue.put(self._encode_line(note), "", note)
 
     def failures(self) -> list[ToleratedFailure]:
         """What has failed in this session and stopped nothing."""
@@ -92,7 +99,7 @@ class RunSession:
 
     def append(self, record: Record) -> None:
         """Hands a record in without waiting; it precedes everything handed in later."""
-        self._queue.append(self._encode_line(record), getattr(record, "trial", ""))
+        self._queue.append(self._encode_line(record), getattr(record, "trial", ""), record)
 
     def commit(self, record: Record) -> RecordId:
         """Returns once the record is durable.
@@ -101,7 +108,7 @@ class RunSession:
             StorageFailure: it could not be made durable.
             RunHeld: the lease ran out, and another session may have taken the run.
         """
-        return self._queue.commit(self._encode_line(record), getattr(record, "trial", ""))
+        return self._queue.commit(self._encode_line(record), getattr(record, "trial", ""), record)
 
     async def _until_held(self) -> None:
         """Nothing is acknowledged while the lease is not held; it may be renewed, or turn out to be lost."""
@@ -164,7 +171,7 @@ class RunSession:
         Raises:
             StorageFailure: the journal has ended.
         """
-        self._queue.put(self._encode_line(record), getattr(record, "trial", ""))
+        self._queue.put(self._encode_line(record), getattr(record, "trial", ""), record)
 
     async def keep(self, record: Record) -> RecordId:
         """As `commit`, for a coroutine that may be cancelled: the cancellation waits until the record is durable.
@@ -174,7 +181,7 @@ class RunSession:
             RunHeld: the lease ran out, and another session may have taken the run.
         """
         try:
-            ident = await self._queue.keep(self._encode_line(record), getattr(record, "trial", ""))
+            ident = await self._queue.keep(self._encode_line(record), getattr(record, "trial", ""), record)
         except asyncio.CancelledError:
             # The record is durable all the same, and counts once its frame does.
             self._last_seq = self._writer.last_seq
@@ -184,54 +191,81 @@ class RunSession:
             await self._until_held()
         return ident
 
-    def close(
-        self,
-        how: str,
-        exit_code: int = 0,
-        *,
-        finished: int = 0,
-        failed: int = 0,
-        planned: int = 0,
-        ledger: Mapping[str, Any] | None = None,
-    ) -> None:
+    def close(self, how: str, exit_code: int = 0, *, ledger: Mapping[str, Any] | None = None) -> StateCounts | None:
         """Ends the session in an orderly way: writes what waits, the session's end, and seals.
+
+        Gives how the trials stand, or None if the disk cannot say.
 
         Raises:
             StorageFailure: the end could not be recorded; what was acknowledged is intact.
         """
-        end = SessionEndRecord(
-            number=self.number,
-            how=how,
-            exit_code=exit_code,
-            finished=finished,
-            failed=failed,
-            planned=planned,
-            ledger=dict(ledger or {}),
-        )
+        end = SessionEndRecord(number=self.number, how=how, exit_code=exit_code, ledger=dict(ledger or {}))
         try:
             self._writer.close(lambda pins: self._last_line(end, pins))
-            self._update_index()
+            self._feed.finish(self.layout.index)
             if self.uploader is not None:
                 self.uploader.finish()
         finally:
             self.abandon()
+        return self._counts
+
+    def counts(self) -> StateCounts:
+        """How the trials stand, by what is durable now: where the store decides, by what is there.
+
+        Raises:
+            StorageFailure: what was written cannot be read.
+        """
+        try:
+            is_current = self._feed.catch_up()
+            counts, self._kept = self._counted() if is_current and self._is_newest() else self._counted_again()
+        except (OSError, sqlite3.Error, NotARun) as error:
+            raise StorageFailure(f"{self.layout.root} cannot be read: {error}") from error
+        self._counts = counts
+        return counts
+
+    def acknowledged_counts(self) -> StateCounts:
+        """How the trials stand by what was acknowledged, once nothing more can be written.
+
+        Raises:
+            StorageFailure: it cannot be read.
+        """
+        try:
+            return self._counted_again(self._feed.last_seq)[0]
+        except (OSError, sqlite3.Error, NotARun) as error:
+            raise StorageFailure(f"{self.layout.root} cannot be read: {error}") from error
+
+    def _is_newest(self) -> bool:
+        """Whether no other has taken the run: what that one has done is not this session's to report."""
+        return max((session.number for session in self.reader.sessions), default=0) <= self.number
+
+    def _counted(self) -> tuple[StateCounts, int]:
+        """The counts, and how many trials have an end that is kept."""
+        fold = self.reader.fold
+        if not self.counts_when_uploaded or self.uploader is None:
+            return fold.counts, fold.kept
+        return fold.counts_when_uploaded({(self.number, 0): self.uploader.uploaded_seq}), fold.kept
+
+    def _counted_again(self, last_seq: int | None = None) -> tuple[StateCounts, int]:
+        """The same from the frames of this session and those before it, up to one of its own."""
+        confirmed = {(self.number, 0): last_seq} if last_seq is not None else None
+        with contextlib.closing(self.reader.folded_again(Cut(self.number, confirmed=confirmed))) as reader:
+            return reader.fold.counts, reader.fold.kept
 
     def _last_line(self, end: SessionEndRecord, pins: list[SegmentPin]) -> bytes:
         """The session's end, once everything before it is durable: what failed until then is counted in it."""
+        with contextlib.suppress(StorageFailure):
+            counts = self.counts()
+            end = msgspec.structs.replace(
+                end, finished=self._kept, failed=counts.failed, planned=counts.planned, states=counts.states()
+            )
         failures = self.failures()
         ledger = {**end.ledger, FAILURES: failures} if failures else end.ledger
         return encode(msgspec.structs.replace(end, at=utc_timestamp(), ledger=ledger, pins=pins))
 
-    def _update_index(self) -> None:
-        """The session has ended; an index that cannot be brought up to that costs time, never data."""
-        try:
-            self.reader.index.refresh(settle=False, again=False)
-        except OSError as error:
-            self.reader.index.failures.note(INDEX, error)
-
     def abandon(self) -> None:
         """Gives the run up without writing anything more, as a crash would."""
         self._writer.abandon()
+        self._feed.stop()
         if self.uploader is not None:
             self.uploader.stop()
             self._upload_after_loss(self.uploader)

@@ -29,6 +29,10 @@ class SegmentUploader(Protocol):
         """A segment that the store holds with other bytes, if there is any: then not everything can be uploaded."""
 
     @property
+    def uploaded_seq(self) -> int:
+        """The last frame of this session that the store has confirmed."""
+
+    @property
     def segments_behind(self) -> int:
         """How many sealed segments are not in the store yet."""
 

@@ -7,6 +7,7 @@ file of a trial has the content that its record cites, and every result file say
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -16,13 +17,12 @@ import msgspec
 from holdfast.digests import file_digest
 from holdfast.journal import Damage, DamageKind, RecordId
 from holdfast.run.core.codec import Envelope
-from holdfast.run.core.reader import RunReader
-from holdfast.run.core.records import ARTIFACT, UNKNOWN_DIGEST, AnyRecord, SessionRecord, Status
+from holdfast.run.core.records import UNKNOWN_DIGEST, AnyRecord, SessionRecord, Status
 from holdfast.run.core.result_file import ResultFileFault, read_results, result_location
-from holdfast.run.fold.attempt_ends import EndMatch
+from holdfast.run.fold.ends_on_record import EndMatch, compare_end
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.record_database import RecordDatabase
-
-_VALID = Status.VALID.value
+from holdfast.run.fold.run_fold import FoldedTrial
 
 
 class PlannedKeys(Protocol):
@@ -46,17 +46,21 @@ class RecordCrossCheck:
         """Adds a record, or what is in the journal of one that is stored as a blob."""
         self._records.add(record, ident)
 
-    def check(self, sessions: list[SessionRecord], artifacts: Mapping[str, str]) -> list[Damage]:
-        """Every difference; `artifacts` are the files that records cite, with their digests."""
+    def begin(self) -> None:
+        """Forgets what was added: the journal is read from its beginning."""
+        self._records.clear()
+
+    def check(self, frames: RunReader, artifacts: Mapping[str, str]) -> list[Damage]:
+        """Every difference; `frames` is the run folded from its frames, `artifacts` are files that records cite."""
         return [
             *self._check_steps(),
-            *self._check_answers(),
-            *self._check_scores(sessions),
-            *self._check_scorers(sessions),
-            *self._check_plan(sessions),
-            *self._check_grid(sessions),
+            *self._check_answers(frames),
+            *self._check_scores(frames),
+            *self._check_scorers(frames),
+            *self._check_plan(frames),
+            *self._check_grid(frames),
             *self._check_files(artifacts),
-            *self._check_results(),
+            *self._check_results(frames),
         ]
 
     def _keys(self, query: str, *values: object) -> list[str]:
@@ -69,31 +73,32 @@ class RecordCrossCheck:
         )
         yield from _trials_damage(DamageKind.MISSING, self._keys(query), "have a step whose parent is not on record")
 
-    def _check_answers(self) -> Iterator[Damage]:
-        query = (
-            "SELECT trial FROM kept WHERE status = ? AND source != ?"
-            " AND NOT EXISTS (SELECT 1 FROM answers a WHERE a.trial = kept.trial)"
-        )
-        yield from _trials_damage(
-            DamageKind.MISSING, self._keys(query, _VALID, ARTIFACT), "are valid and have no answer on record"
-        )
+    def _check_answers(self, frames: RunReader) -> Iterator[Damage]:
+        keys = [trial.key for trial in _valid_trials(frames) if trial.has_transcript and trial.row.is_without_answer]
+        yield from _trials_damage(DamageKind.MISSING, keys, "are valid and have no answer on record")
 
-    def _check_scores(self, sessions: list[SessionRecord]) -> Iterator[Damage]:
+    def _check_scores(self, frames: RunReader) -> Iterator[Damage]:
         """Every valid trial has the scores that were planned when it ended, and its record says the same of them."""
-        plans = {session.number: _scorers_by_plan(session) for session in sessions}
+        plans = {session.number: _scorers_by_plan(session) for session in frames.sessions}
         missing: list[str] = []
         differing: list[str] = []
-        query = "SELECT trial, session, task, model, scores FROM kept WHERE status = ? ORDER BY trial"
-        for key, session, task, model, encoded in self._records.select(query, _VALID):
-            recorded: dict[str, float] = msgspec.json.decode(encoded)
-            given = self._given_scores(key)
-            planned = plans.get(session, {}).get((task, model), set())
-            if (planned | recorded.keys()) - given.keys() or planned - recorded.keys():
-                missing.append(key)
+        for trial in _valid_trials(frames):
+            (recorded, is_kept), given = self._recorded_scores(trial), self._given_scores(trial.key)
+            end, group = trial.row.end, trial.standing.group
+            planned = plans.get(end.session if end else 0, {}).get((group.task, group.model), set())
+            # A trial that was kept from another run may have got a score there after it had ended.
+            if (planned | recorded.keys()) - given.keys() or (planned - recorded.keys() and not is_kept):
+                missing.append(trial.key)
             if any(not _agrees(value, given.get(name)) for name, value in recorded.items()):
-                differing.append(key)
+                differing.append(trial.key)
         yield from _trials_damage(DamageKind.MISSING, missing, "are valid and lack a score that was planned")
         yield from _trials_damage(DamageKind.CONFLICT, differing, "have another score than the scorer gave")
+
+    def _recorded_scores(self, trial: FoldedTrial) -> tuple[dict[str, float], bool]:
+        """The scores that the end of the trial holds, and whether it was kept from another run."""
+        query = "SELECT scores, source FROM ends WHERE (trial, session, writer, seq, place) = (?,?,?,?,?)"
+        found = next(self._records.select(query, trial.key, *(trial.end_id or ())), None)
+        return (msgspec.json.decode(found[0]), bool(found[1])) if found is not None else ({}, False)
 
     def _given_scores(self, key: str) -> dict[str, set[float | None]]:
         given: dict[str, set[float | None]] = {}
@@ -101,48 +106,47 @@ class RecordCrossCheck:
             given.setdefault(scorer, set()).add(value)
         return given
 
-    def _check_scorers(self, sessions: list[SessionRecord]) -> Iterator[Damage]:
+    def _check_scorers(self, frames: RunReader) -> Iterator[Damage]:
         planned: dict[str, set[str]] = {}
-        for entry in (entry for session in sessions for entry in session.plan):
+        for entry in (entry for session in frames.sessions for entry in session.plan):
             planned.setdefault(entry.task, set()).update(entry.scorers)
         every = set().union(*planned.values())
-        query = "SELECT DISTINCT s.scorer, e.task FROM scores s LEFT JOIN ended e ON e.trial = s.trial"
-        for scorer, task in list(self._records.select(query)) if planned else ():
-            if scorer not in (every if task is None else planned.get(task, set())):
-                keys = self._keys("SELECT DISTINCT trial FROM scores WHERE scorer = ? ORDER BY trial", scorer)
-                where = f" of the task {task!r}" if task is not None else ""
-                yield from _trials_damage(
-                    DamageKind.COUNT, keys, f"have a score of {scorer!r}, which is no planned scorer{where}"
-                )
+        strangers: dict[tuple[str, str], list[str]] = {}
+        query = "SELECT DISTINCT trial, scorer FROM scores ORDER BY trial, scorer"
+        for key, scorer in self._records.select(query) if planned else ():
+            trial = frames.fold.find(key)
+            task = trial.standing.group.task if trial is not None else ""
+            if scorer not in (planned.get(task, set()) if task else every):
+                strangers.setdefault((scorer, task), []).append(key)
+        for (scorer, task), keys in strangers.items():
+            where = f" of the task {task!r}" if task else ""
+            detail = f"have a score of {scorer!r}, which is no planned scorer{where}"
+            yield from _trials_damage(DamageKind.COUNT, keys, detail)
 
-    def _check_plan(self, sessions: list[SessionRecord]) -> Iterator[Damage]:
+    def _check_plan(self, frames: RunReader) -> Iterator[Damage]:
         """The plan against itself, and the finished trials of every task and model against it."""
-        for session in sessions:
+        for session in frames.sessions:
             total = sum(entry.planned for entry in session.plan)
             if session.plan and total != session.planned:
                 detail = f"session {session.number} planned {session.planned} trials, its tasks and models {total}"
                 yield Damage(DamageKind.COUNT, "journal", detail)
-        last = sessions[-1] if sessions else None
+        last = frames.fold.session
         if last is None or not last.plan or any(item.digest == UNKNOWN_DIGEST for item in last.inputs.values()):
             return
         planned = {(entry.task, entry.model): entry.planned for entry in last.plan}
-        for task, model, count in self._records.select("SELECT task, model, count(*) FROM kept GROUP BY task, model"):
+        for (task, model), count in sorted(_kept_by_pair(frames).items()):
             if count > planned.get((task, model), 0):
                 detail = f"{count} trials of {task!r} with {model!r} are finished, "
                 yield Damage(DamageKind.COUNT, "journal", f"{detail}{planned.get((task, model), 0)} are planned")
 
-    def _check_grid(self, sessions: list[SessionRecord]) -> Iterator[Damage]:
+    def _check_grid(self, frames: RunReader) -> Iterator[Damage]:
         grid = self.grid
         if grid is None:
             return
-        if sessions and len(grid) != sessions[-1].planned:
-            detail = f"the inputs make a grid of {len(grid)} trials, {sessions[-1].planned} are planned"
+        if frames.sessions and len(grid) != frames.fold.planned:
+            detail = f"the inputs make a grid of {len(grid)} trials, {frames.fold.planned} are planned"
             yield Damage(DamageKind.COUNT, "inputs", detail)
-        query = (
-            "SELECT trial FROM ended UNION SELECT trial FROM steps UNION SELECT trial FROM answers"
-            " UNION SELECT trial FROM scores ORDER BY trial"
-        )
-        strangers = [key for (key,) in self._records.select(query) if key not in grid]
+        strangers = [trial.key for trial in frames.fold.trials() if trial.key not in grid]
         yield from _trials_damage(DamageKind.COUNT, strangers, "are on record and not part of the planned grid")
 
     def _check_files(self, artifacts: Mapping[str, str]) -> Iterator[Damage]:
@@ -151,13 +155,13 @@ class RecordCrossCheck:
             if path.is_file() and (problem := _file_problem(path, digest)):
                 yield Damage(DamageKind.CHANGED, f"artifacts/{name}", problem, keys=(name.partition("/")[0],))
 
-    def _check_results(self) -> Iterator[Damage]:
+    def _check_results(self, frames: RunReader) -> Iterator[Damage]:
         for found in read_results(self._layout):
             self.results += 1
             if isinstance(found, ResultFileFault):
                 yield Damage(DamageKind.UNREADABLE, found.where, found.reason)
                 continue
-            match, detail = self._records.ends.compare(found.trial)
+            match, detail = compare_end(frames, found.trial)
             where, keys = result_location(found.path), (found.trial.trial,)
             if match is EndMatch.CONFLICT:
                 yield Damage(DamageKind.CONFLICT, where, detail, keys=keys)
@@ -165,6 +169,19 @@ class RecordCrossCheck:
                 yield Damage(
                     DamageKind.COUNT, where, "the journal lacks this result; `holdfast repair` records it", keys=keys
                 )
+
+
+def _valid_trials(frames: RunReader) -> Iterator[FoldedTrial]:
+    """Trials whose end is valid, also where a scorer was added since."""
+    return (trial for trial in frames.fold.trials() if trial.row.end and trial.row.end.status is Status.VALID)
+
+
+def _kept_by_pair(frames: RunReader) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for standing in frames.fold.standings.values():
+        if standing.is_kept:
+            found[standing.group[:2]] += standing.trials
+    return found
 
 
 def _agrees(value: float, given: set[float | None] | None) -> bool:

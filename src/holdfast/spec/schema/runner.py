@@ -28,7 +28,7 @@ class RunnerSpec(Block, frozen=True):
     """Further attempts after a task error; failures of infrastructure are not counted here."""
 
     retry_deadline: Annotated[Seconds, Drift.RECORDED] = 3600.0
-    """Seconds for which a failing infrastructure is tried again before the trial is left owed."""
+    """Seconds for which a failing infrastructure is tried again before the trial is left unfinished."""
 
     grace_period: Annotated[GraceSeconds, Drift.THROUGHPUT] = 30.0
     """Seconds that calls in flight are given to finish after the first interrupt."""

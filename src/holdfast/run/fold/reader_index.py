@@ -1,4 +1,4 @@
-"""The index that a reader of a run uses: the writer's is in the run, every other reader's in that user's cache.
+"""The index of a reader that cannot use the run's own: in the user's cache, because the run is not the reader's.
 
 The file in the cache has one reader at a time, who holds a lock beside it. Another one meanwhile gets a copy, which
 is used only if it is, byte for byte, as an index was left. Each starts from whichever covers more of the journal,
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from holdfast.journal.index.database import copy_index, has_its_sum, indexed_bytes, sum_path
 from holdfast.run.core.layout import Layout, reader_index_path
+from holdfast.run.fold.fold_writer import SCHEMA
 
 
 class ReaderIndex:
@@ -39,14 +40,15 @@ class ReaderIndex:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return None
-        _copy_if_further(cache, layout.index)
+        for other in (layout.index, layout.index_in_use):
+            _copy_if_further(cache, other)
         return cache
 
     def _copied(self, cache: Path, layout: Layout) -> Path:
         """A file of this reader's own, with what another has read already."""
         self._private = tempfile.mkdtemp(prefix="holdfast-index-")
         path = Path(self._private) / cache.name
-        for source in (cache, layout.index):
+        for source in (cache, layout.index, layout.index_in_use):
             with contextlib.suppress(OSError):
                 shutil.copyfile(source, path)
                 shutil.copyfile(sum_path(source), sum_path(path))
@@ -66,17 +68,18 @@ class ReaderIndex:
         self.close()
 
 
-def adopt_reader_index(layout: Layout, run: bytes) -> None:
-    """Starts the run's own index, which the caller may write, from this user's where that covers more of the journal.
+def adopt_indexes(layout: Layout, run: bytes) -> None:
+    """Starts the index of a session, which the caller may write, from whichever covers most of the journal.
 
     So what was read before the run was opened is not read again to execute it.
     """
-    _copy_if_further(layout.index, reader_index_path(layout.root, run))
+    for other in (layout.index, reader_index_path(layout.root, run)):
+        _copy_if_further(layout.index_in_use, other)
 
 
 def _copy_if_further(index: Path, other: Path) -> None:
     """Replaces an index by one that covers more, and a missing one by any; either is checked when it is used."""
     with contextlib.suppress(OSError, sqlite3.Error):
-        known = indexed_bytes(index)
-        if indexed_bytes(other) > known and (not known or has_its_sum(other)):
+        known = indexed_bytes(index, SCHEMA) if has_its_sum(index) else 0
+        if indexed_bytes(other, SCHEMA) > known and has_its_sum(other):
             copy_index(other, index)

@@ -1,0 +1,73 @@
+"""Executing a started session to its end: the same for a program in the foreground and for `evaluate`.
+
+A program has its process for itself: it listens to signals, and gives up where a task's code holds it up. `evaluate`
+works in a process that belongs to someone else, perhaps in a thread, where a cancellation is all that stops it.
+Neither leaves commands of tasks behind when it is interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.engine.execution import Execution, SessionOutcome
+from holdfast.engine.opening.new_run import StartedSession
+from holdfast.engine.progress import Progress
+
+
+@dataclass(frozen=True)
+class ForegroundProgram:
+    """A program that does nothing but execute this session."""
+
+    showing: Callable[[Progress], AbstractAsyncContextManager[None]]
+    """Shows the progress while its block runs."""
+    missed_signal: Callable[[], int]
+    """The number of a signal that came before the session listened, or 0."""
+    on_stuck: Callable[[SessionOutcome], None]
+    """Ends the process, from another thread: a task's code holds up the end that signals have asked for."""
+
+
+async def execute_session(started: StartedSession, program: ForegroundProgram | None = None) -> SessionOutcome:
+    """Runs the trials that remain, and ends the session; without a program nothing listens to signals."""
+    execution = Execution(started.session, started.prepared, reuse=started.reuse, selection=started.selection)
+    if program is None:
+        return await execution.run(signals=False)
+    async with program.showing(execution.progress):
+        return await execution.run(on_stuck=program.on_stuck, missed_signal=program.missed_signal)
+
+
+@contextlib.contextmanager
+def ending_commands() -> Iterator[None]:
+    """Ends the commands that were started in the block, and not waited for, if the block is cancelled.
+
+    A thread that waits for such a command would hold up the end of its event loop.
+    """
+    before = _child_processes()
+    try:
+        yield
+    except asyncio.CancelledError:
+        end_child_processes(before)
+        raise
+
+
+def end_child_processes(spared: Collection[int] = ()) -> None:
+    """Ends the commands that tasks have started and not waited for; `spared` are processes that are none of them."""
+    for child in _child_processes().difference(spared):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGTERM)
+
+
+def _child_processes() -> set[int]:
+    """The processes that any thread of this one has started, and that have not been waited for."""
+    found: set[int] = set()
+    for thread in Path("/proc/self/task").glob("*/children"):
+        # A thread may have ended since it was listed.
+        with contextlib.suppress(OSError):
+            found.update(int(child) for child in thread.read_text().split())
+    return found

@@ -1,0 +1,165 @@
+"""Starting a session: the one place where it is put together, for the command line and for `evaluate`.
+
+A new run is made, or one that exists is resumed, in a directory or in an object store. A run that exists is opened
+once before its lease is taken, to decide whether anything remains and whether the gate accepts the offer, and once
+under the lease. Until the lease is taken nothing is written, so a refusal leaves no trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast.engine.opening.complete_run import CompleteRun, plan_unless_complete
+from holdfast.engine.opening.new_run import StartedSession, default_root, start_run
+from holdfast.engine.opening.remote_run import (
+    open_readable_copy,
+    remote_exists,
+    resume_remote_run,
+    start_remote_run,
+    upload_rest,
+)
+from holdfast.engine.opening.resume import ALL_TRIALS, SelectionFinished, resume_run
+from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.engine.planning.selection import SelectionRequest
+from holdfast.engine.trials.reuse import ReusableReplies
+from holdfast.errors import UsageError
+from holdfast.run.core.layout import Layout
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.locate import find_run
+from holdfast.spec import EvalSpec
+from holdfast.storage.object_store import SCHEMES, is_url
+from holdfast.tasks import Task
+
+OfferEval = Callable[[EvalSpec], EvalSpec]
+"""Makes the eval that is offered to a run, from the eval that is saved in it."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A run that is to be started, or to be resumed if it exists."""
+
+    spec: EvalSpec
+    """A resolved eval."""
+    place: str | None = None
+    """A path or the URL of an object store; None for a directory of its own below `runs`."""
+    or_resume: bool = False
+    """Whether a run that is already there is resumed; otherwise it is refused."""
+    tasks: Mapping[str, Task] | None = None
+    """Tasks that exist in this process."""
+    reuse: Sequence[str] = ()
+    """The runs whose replies are used again: paths, URLs or parts of names."""
+    source: str = ""
+    """Where the eval comes from; saved in the run."""
+
+    def run_exists(self) -> bool:
+        """Whether there is a run at the place, as far as can be seen without opening it."""
+        if self.place is None:
+            return False
+        return remote_exists(self.place) if is_url(self.place) else Layout(Path(self.place)).journal.is_dir()
+
+
+def start_session(request: RunRequest) -> StartedSession | CompleteRun:
+    """Starts a run with its first session, or resumes it with the next one, unless no trial remains.
+
+    Raises:
+        UsageError: the place holds a run or something else, or is a URL of an unknown kind.
+        ConfigurationError: a task, dataset or model is wrong, or a run to reuse does not exist.
+        ResumeAborted: the run that is there cannot be resumed with this eval.
+        RunHeld: another session executes it.
+        StorageFailure: the disk or the store failed.
+    """
+    refuse_unknown_scheme(request.place)
+    replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
+    started = _create_or_resume(request)
+    if replies is None or isinstance(started, CompleteRun):
+        return started
+    return _attach_replies(started, replies)
+
+
+def resume_session(
+    run: str, offer: OfferEval | None = None, selection: SelectionRequest = ALL_TRIALS
+) -> StartedSession | CompleteRun:
+    """Resumes the run with this path, URL or part of a name, unless no trial remains.
+
+    Without an offer everything comes from the run; with a selection only some trials are run, or some once more.
+
+    Raises:
+        NotARun: there is no such run.
+        UsageError: more than one run fits the name, the offer is wrong, or the selection matches no trial.
+        ResumeAborted: it cannot be resumed with what is offered.
+        RunHeld: another session executes it.
+        StorageFailure: the disk or the store failed.
+    """
+    return _resume(run if is_url(run) else str(find_run(run)), offer, selection=selection)
+
+
+def refuse_unknown_scheme(place: str | None) -> None:
+    """Raises UsageError for a URL of an unknown kind, which would otherwise become the name of a directory."""
+    if place is not None and "://" in place and not is_url(place):
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise UsageError(f"{place} is a URL, and of no object store that is known.", hint=f"There are {known}.")
+
+
+def _create_or_resume(request: RunRequest) -> StartedSession | CompleteRun:
+    if request.or_resume and request.run_exists():
+        return _resume_requested(request)
+    try:
+        return _create(request)
+    except UsageError:
+        if not (request.or_resume and request.run_exists()):
+            raise
+        # Another process has created the run meanwhile.
+        return _resume_requested(request)
+
+
+def _create(request: RunRequest) -> StartedSession:
+    spec, place = request.spec, request.place
+    if place is not None and is_url(place):
+        return start_remote_run(spec, place, tasks=request.tasks, source=request.source)
+    root = Path(place) if place is not None else default_root(spec)
+    return start_run(spec, root, tasks=request.tasks, source=request.source)
+
+
+def _resume_requested(request: RunRequest) -> StartedSession | CompleteRun:
+    return _resume(str(request.place), lambda _saved: request.spec, request.tasks)
+
+
+def _resume(
+    place: str,
+    offer: OfferEval | None,
+    tasks: Mapping[str, Task] | None = None,
+    selection: SelectionRequest = ALL_TRIALS,
+) -> StartedSession | CompleteRun:
+    root = open_readable_copy(place) if is_url(place) else Path(place)
+    with contextlib.closing(RunReader(root)) as reader:
+        offered = None if offer is None else offer(saved_eval(last_session(reader)))
+        plan = plan_unless_complete(reader, offered, tasks, is_selected=bool(selection))
+    if isinstance(plan, CompleteRun):
+        return _finish_upload(plan._replace(place=place))
+    try:
+        if is_url(place):
+            return resume_remote_run(place, plan.decision.spec, offered=offered, tasks=tasks, selection=selection)
+        return resume_run(root, offered=offered, tasks=tasks, selection=selection)
+    except SelectionFinished as found:
+        selected = found.selection
+        return CompleteRun(found.counts, [], "", place, selected.matched, selected.blocked)
+
+
+def _finish_upload(complete: CompleteRun) -> CompleteRun:
+    """What an earlier session has left on this machine belongs into the store, also when no trial remains."""
+    if is_url(complete.place):
+        upload_rest(complete.place)
+    return complete
+
+
+def _attach_replies(started: StartedSession, replies: ReusableReplies) -> StartedSession:
+    """A recorded reply is used once: what earlier sessions of the run have taken is left out."""
+    with contextlib.ExitStack() as undo:
+        undo.callback(started.session.abandon)
+        if started.is_resumed:
+            replies.leave_out(started.session.reader)
+        undo.pop_all()
+    return replace(started, reuse=replies)

@@ -1,0 +1,138 @@
+"""The trials of a run, one row each: what was asked, answered, scored and spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.models.message import Usage
+from holdfast.run.core.records import AnswerRecord, AnyRecord, Failure, TrialRecord
+from holdfast.run.fold.candidate import LOST, WHOLE, TrialCandidate, coordinates
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.run_fold import FoldedTrial
+from holdfast.run.fold.states import State
+from holdfast.run.where.expression import Where
+
+if TYPE_CHECKING:
+    from holdfast.engine.planning.saved_samples import SavedSample, SavedSamples
+
+
+class TrialResult(msgspec.Struct, frozen=True):
+    """One trial: the attempt that counts, or else how far it has come."""
+
+    trial: str
+    """Its key."""
+    task: str
+    model: str
+    sample: str
+    epoch: int
+    axes: dict[str, str]
+    state: State
+    reason: str
+    """Why it remains, or which limit it reached; empty for a valid one."""
+    input: Any
+    """What was asked; None, as `target`, where the run no longer has the sample."""
+    target: Any
+    metadata: Mapping[str, Any]
+    answer: str | None
+    scores: dict[str, float]
+    attempt: int
+    """The one that counts, or the newest."""
+    attempts: int
+    """How many were made."""
+    usage: Usage
+    """Of all attempts that have ended."""
+    cost: float | None
+    """The same; None where the model has no price."""
+    seconds: float
+    transcript: str
+    """`lost` where the scores stand and records behind them do not."""
+    error: Failure | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as plain data, with the same keys in every row."""
+        error = msgspec.structs.asdict(self.error) if self.error is not None else None
+        return {**msgspec.to_builtins(self), "usage": msgspec.structs.asdict(self.usage), "error": error}
+
+
+class TrialResults:
+    """The rows of a run."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+
+    @cached_property
+    def _samples(self) -> SavedSamples:
+        # Datasets and tasks are needed here only.
+        from holdfast.engine.planning.saved_samples import SavedSamples  # noqa: PLC0415
+
+        return SavedSamples(self._reader)
+
+    @property
+    def notes(self) -> list[str]:
+        """Why some rows have no input and target."""
+        return self._samples.notes if "_samples" in self.__dict__ else []
+
+    def select(self, where: Where | None = None) -> Iterator[FoldedTrial]:
+        """Every trial that is on record, or those that an expression selects, in the order they were written."""
+        states = [State(name) for name in where.states()] if where is not None else []
+        if where is not None and not states:
+            return
+        for trial in self._reader.fold.trials_in_order(*states):
+            if where is None or where.matches(self._candidate(trial)):
+                yield trial
+
+    def _candidate(self, trial: FoldedTrial) -> TrialCandidate:
+        about, fold = coordinates(trial), self._reader.fold
+        return TrialCandidate(self._reader, fold, trial.key, about, trial, lambda: self._metadata(trial))
+
+    def _sample(self, trial: FoldedTrial) -> SavedSample | None:
+        task, key = trial.standing.group.task, trial.row.sample
+        return self._samples.find(task, key, trial.standing.group.axes) if task and key else None
+
+    def _metadata(self, trial: FoldedTrial) -> Mapping[str, Any]:
+        sample = self._sample(trial)
+        return sample.metadata if sample is not None else {}
+
+    def row(self, trial: FoldedTrial, *, with_sample: bool = True) -> TrialResult:
+        """The row of one trial; without its sample, nothing of the run's inputs is read."""
+        records = [
+            (item.ident, self._reader.read(item.line)) for item in self._reader.lines_of(trial, "answer", "trial")
+        ]
+        ends = {ident: record for ident, record in records if isinstance(record, TrialRecord)}
+        decisive = ends.get(trial.end_id) if trial.end_id else None
+        sample, group, standing = self._sample(trial) if with_sample else None, trial.standing.group, trial.standing
+        attempt = trial.row.counted or trial.row.attempt
+        spent = trial.spent
+        is_priced = spent.picocost or self._reader.fold.has_price(group.model)
+        return TrialResult(
+            trial=trial.key,
+            task=group.task,
+            model=group.model,
+            sample=trial.row.sample,
+            epoch=trial.row.epoch,
+            axes=dict(group.axes),
+            state=standing.state,
+            reason=standing.reason,
+            input=sample.input if sample is not None else None,
+            target=sample.target if sample is not None else None,
+            metadata=dict(sample.metadata) if sample is not None else {},
+            answer=_answer([record for _, record in records], trial.row.answer_of or attempt),
+            scores=self._reader.fold.scores_of(trial.key),
+            attempt=attempt,
+            attempts=trial.row.attempt,
+            usage=spent.usage,
+            cost=spent.cost if is_priced else None,
+            seconds=spent.seconds,
+            transcript=LOST if standing.is_hollow and self._reader.has_losses() else WHOLE,
+            error=decisive.error if decisive is not None else None,
+        )
+
+
+def _answer(records: list[AnyRecord | None], attempt: int) -> str | None:
+    """The answer of an attempt."""
+    answers = [record for record in records if isinstance(record, AnswerRecord) and record.attempt == attempt]
+    return answers[-1].text if answers else None

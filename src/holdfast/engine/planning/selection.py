@@ -1,0 +1,142 @@
+"""Which trials a session runs, where that is not simply all that remain: `--where` and `--redo`.
+
+`where` takes only some of the remaining trials; `redo` has some that have ended attempted once more, and keeps what
+they have until the new attempt has a result of its own. Both are worked out once, under the lease, before anything is
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
+from holdfast.engine.planning.prepared_eval import PreparedEval
+from holdfast.engine.planning.trial_keys import KeySet
+from holdfast.errors import UsageError
+from holdfast.run.core.records import Coordinates, PlanEntry
+from holdfast.run.fold.candidate import TrialCandidate, names_of
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.run_fold import FoldedTrial, RunFold
+from holdfast.run.fold.states import State
+from holdfast.run.where.expression import Names, Where, parse_where
+
+
+@dataclass(frozen=True)
+class SelectionRequest:
+    """The expressions that a person has given; empty where there is none."""
+
+    where: str | None = None
+    redo: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.where is not None or self.redo is not None
+
+
+class TrialSelection(NamedTuple):
+    """The trials that were selected."""
+
+    remaining: KeySet | None
+    """Those of the remaining trials that are run; None for all of them."""
+    redo: KeySet
+    """Trials that are attempted once more."""
+    again: int
+    """How many of those are finished: what they have counts until then."""
+    matched: int
+    """How many trials of the plan `where` matches, finished or not."""
+    blocked: int
+    """How many of those are blocked."""
+
+    def takes(self, planned: PlannedTrial) -> bool:
+        """Whether a trial that is not finished is run in this session."""
+        digest = bytes.fromhex(planned.key)
+        return self.remaining is None or digest in self.remaining or digest in self.redo
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing of what was selected is left to be done."""
+        return self.remaining is not None and not len(self.remaining) and not len(self.redo)
+
+
+EVERYTHING = TrialSelection(None, KeySet([]), 0, 0, 0)
+
+
+def select_trials(
+    request: SelectionRequest, reader: RunReader, prepared: PreparedEval, plan: list[PlanEntry]
+) -> TrialSelection:
+    """The trials of a plan that the expressions select, as they stand by that plan.
+
+    Raises:
+        UsageError: an expression is not valid, or matches no trial.
+    """
+    if not request:
+        return EVERYTHING
+    names = _names(reader, prepared)
+    where = parse_where(request.where, names) if request.where is not None else None
+    redo = parse_where(request.redo, names, "--redo") if request.redo is not None else None
+    selecting = _Selecting(reader, reader.fold.with_plan(plan), where, redo)
+    for planned in _all_trials(prepared):
+        selecting.look_at(planned)
+    return selecting.selection(request)
+
+
+def _names(reader: RunReader, prepared: PreparedEval) -> Names:
+    known = names_of(reader.fold)
+    axes = {axis for task in prepared.tasks for axes in task.axes for axis in axes}
+    scorers = {scorer.name for task in prepared.tasks for scorer in task.task.scorers}
+    return Names(known.axes | axes, known.scorers | scorers)
+
+
+def _all_trials(prepared: PreparedEval) -> Iterator[PlannedTrial]:
+    none = KeySet([])
+    for task in prepared.tasks:
+        for model in task.models:
+            yield from TrialSequence(task, model, none, none).trials()
+
+
+class _Selecting:
+    """Looks at the trials of a plan one by one."""
+
+    def __init__(self, reader: RunReader, fold: RunFold, where: Where | None, redo: Where | None) -> None:
+        self._reader, self._fold, self._where, self._redo = reader, fold, where, redo
+        self._started = KeySet(fold.keys())
+        self._remaining: list[str] = []
+        self._matching_redo: list[str] = []
+        self._matched = self._blocked = self._again = 0
+
+    def look_at(self, planned: PlannedTrial) -> None:
+        trial = self._fold.find(planned.key) if bytes.fromhex(planned.key) in self._started else None
+        candidate = _candidate(self._reader, self._fold, planned, trial)
+        if self._where is not None and self._where.matches(candidate):
+            self._take(planned.key, trial)
+        if self._redo is not None and self._redo.matches(candidate):
+            self._matching_redo.append(planned.key)
+            self._again += trial is not None and trial.standing.is_kept
+
+    def _take(self, key: str, trial: FoldedTrial | None) -> None:
+        self._matched += 1
+        if trial is None or not trial.state.is_finished:
+            self._remaining.append(key)
+        elif trial.state is State.BLOCKED:
+            self._blocked += 1
+
+    def selection(self, request: SelectionRequest) -> TrialSelection:
+        for text, option, matched in (
+            (request.where, "--where", self._matched),
+            (request.redo, "--redo", len(self._matching_redo)),
+        ):
+            if text is not None and not matched:
+                raise UsageError(
+                    f"{option} {text!r} matches no trial of {self._reader.place}.",
+                    hint="`holdfast show RUN --where …` shows what an expression matches; nothing was run.",
+                )
+        remaining = KeySet(self._remaining) if request.where is not None else None
+        return TrialSelection(remaining, KeySet(self._matching_redo), self._again, self._matched, self._blocked)
+
+
+def _candidate(reader: RunReader, fold: RunFold, planned: PlannedTrial, trial: FoldedTrial | None) -> TrialCandidate:
+    about = Coordinates(planned.task.name, planned.model, planned.sample, planned.epoch, dict(planned.axes))
+    return TrialCandidate(
+        reader, fold, planned.key, about, trial, lambda: planned.task.dataset[planned.position].metadata or {}
+    )

@@ -1,0 +1,88 @@
+"""A trial as an expression sees it: where it belongs, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from holdfast.run.core.records import Coordinates
+from holdfast.run.fold.fold_writer import Spent
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.run_fold import FoldedTrial, RunFold
+from holdfast.run.fold.states import NOT_STARTED, State
+from holdfast.run.where.expression import Names
+
+LOST, WHOLE = "lost", "whole"
+_SPENT = {"cost", "tokens", "seconds"}
+
+
+class TrialCandidate:
+    """One trial of a run, planned or on record; what is dear to find out is found out when it is asked for."""
+
+    def __init__(
+        self,
+        reader: RunReader,
+        fold: RunFold,
+        key: str,
+        about: Coordinates,
+        trial: FoldedTrial | None,
+        metadata: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self._reader, self._fold, self._key, self._about = reader, fold, key, about
+        self._trial, self._metadata = trial, metadata
+
+    def field(self, name: str) -> str | float | int | None:
+        """A built-in field of an expression."""
+        if name in _SPENT:
+            return self._spent(name)
+        if name in {"task", "model", "sample", "epoch"}:
+            value: str | int = getattr(self._about, name)
+            return value
+        return {"trial": self._key, **self._standing}.get(name)
+
+    @cached_property
+    def _standing(self) -> dict[str, str | int]:
+        trial = self._trial
+        if trial is None:
+            return {"status": State.NOT_STARTED.value, "reason": NOT_STARTED, "attempt": 0}
+        lost = trial.standing.is_hollow and self._reader.has_losses()
+        standing: dict[str, str | int] = {"status": trial.state.value, "reason": trial.standing.reason}
+        attempt = trial.row.counted or trial.row.attempt
+        return {**standing, "attempt": attempt, "transcript": LOST if lost else WHOLE}
+
+    def _spent(self, name: str) -> float | None:
+        spent = self._trial.spent if self._trial is not None else Spent()
+        if name == "tokens":
+            return spent.input_tokens + spent.output_tokens
+        if name == "seconds":
+            return spent.seconds
+        return spent.cost if spent.picocost or self._fold.has_price(self._about.model) else None
+
+    def axis(self, name: str) -> str | None:
+        return self._about.axes.get(name)
+
+    def score(self, name: str) -> float | None:
+        return self._fold.scores_of(self._key).get(name) if self._trial is not None else None
+
+    def metadata(self, path: tuple[str, ...]) -> object:
+        found: object = self._metadata()
+        for name in path:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return found
+
+
+def coordinates(trial: FoldedTrial) -> Coordinates:
+    """Which trial it is."""
+    group = trial.standing.group
+    return Coordinates(group.task, group.model, trial.row.sample, trial.row.epoch, dict(group.axes))
+
+
+def names_of(fold: RunFold) -> Names:
+    """The axes and scorers that an expression about the run may name."""
+    code = fold.session.code.values() if fold.session else []
+    axes = {axis for task in code for axis in task.axes} | {
+        axis for group in fold.groups.values() for axis in group.axes
+    }
+    scorers = {scorer for entry in fold.plan for scorer in entry.scorers} | set(fold.scorers)
+    return Names(frozenset(axes), frozenset(scorers))

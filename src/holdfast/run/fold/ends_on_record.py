@@ -1,0 +1,84 @@
+"""How the attempts of a run ended, by its journal: what result files are compared with."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.fold.reader import RunReader
+
+_COMPARED = ("status", "scores", "task", "model", "sample", "epoch", "axes", "usage", "cost")
+"""What a result file and the journal must agree in."""
+
+
+class EndMatch(enum.Enum):
+    """How the end that a result file gives compares with the journal."""
+
+    NEW = "new"
+    """The journal knows nothing of this end."""
+    KNOWN = "known"
+    """It is on record, or a later attempt is."""
+    OPEN = "open"
+    """It is not the end of an attempt."""
+    CONFLICT = "conflict"
+    """The journal says otherwise."""
+
+
+class EndComparison(NamedTuple):
+    """How an end compares with the journal, and in what it contradicts it."""
+
+    match: EndMatch
+    detail: str = ""
+
+
+def compare_end(reader: RunReader | None, trial: TrialRecord) -> EndComparison:
+    """Compares the end that a result file gives with those on record; without a reader none is."""
+    if trial.status is Status.UNFINISHED:
+        return EndComparison(EndMatch.OPEN)
+    final = [end for end in _ends(reader, trial.trial) if end.status is not Status.UNFINISHED]
+    if same := [end for end in final if end.attempt == trial.attempt]:
+        return _compare_contents(min(same, key=lambda end: not end.status.is_kept), trial)
+    counted = _counted(reader, trial.trial)
+    if not counted:
+        return EndComparison(EndMatch.NEW)
+    if not trial.status.is_kept and trial.attempt < counted:
+        return EndComparison(EndMatch.KNOWN)
+    detail = f"attempt {trial.attempt} ended {trial.status.value}; by the journal attempt {counted} was the last"
+    return EndComparison(EndMatch.CONFLICT, detail)
+
+
+def _ends(reader: RunReader | None, key: str) -> list[TrialRecord]:
+    """The ends of a trial, that which counts first."""
+    trial = reader.fold.find(key) if reader is not None else None
+    if reader is None or trial is None:
+        return []
+    placed = sorted(reader.lines_of(trial, "trial"), key=lambda item: (item.ident != trial.end_id, item.ident))
+    records = (reader.read(item.line) for item in placed)
+    return [record for record in records if isinstance(record, TrialRecord)]
+
+
+def _counted(reader: RunReader | None, key: str) -> int:
+    trial = reader.fold.find(key) if reader is not None else None
+    return trial.row.counted if trial is not None else 0
+
+
+def _compare_contents(journal: TrialRecord, trial: TrialRecord) -> EndComparison:
+    recorded, file = _compared(journal), _compared(trial)
+    parts = [
+        f"{name} is {_short_json(file[name])}, by the journal {_short_json(recorded[name])}"
+        for name in _COMPARED
+        if recorded[name] != file[name]
+    ]
+    return EndComparison(EndMatch.CONFLICT, "; ".join(parts)) if parts else EndComparison(EndMatch.KNOWN)
+
+
+def _compared(trial: TrialRecord) -> dict[str, Any]:
+    return {name: msgspec.to_builtins(getattr(trial, name)) for name in _COMPARED}
+
+
+def _short_json(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,128 @@
+"""What the fold takes in of a record: the few fields that the state of a trial depends on.
+
+Texts, requests and results are not decoded. A line that is no record, or not one of this version, gives None.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.models.message import Usage
+from holdfast.run.core.records import (
+    AnswerRecord,
+    CallRecord,
+    Coordinates,
+    Failure,
+    Record,
+    ScoreRecord,
+    Status,
+    StepRecord,
+    TrialRecord,
+)
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
+    """What is taken in of any record; `trial` is empty for one that belongs to no trial."""
+
+    trial: str = ""
+
+
+class CallEntry(Entry, frozen=True, gc=False, tag="call"):
+    """A call that was sent."""
+
+    attempt: int = 1
+    model: str = ""
+    about: Coordinates | None = None
+
+
+class StepEntry(Entry, frozen=True, gc=False, tag="step"):
+    """A step: its result, or why there is none."""
+
+    attempt: int = 1
+    model: str = ""
+    source: str = ""
+    error: Failure | None = None
+    about: Coordinates | None = None
+
+
+class AnswerEntry(Entry, frozen=True, gc=False, tag="answer"):
+    """An answer."""
+
+    attempt: int = 1
+    about: Coordinates | None = None
+
+
+class ScoreEntry(Entry, frozen=True, gc=False, tag="score"):
+    """A score, or why there is none."""
+
+    attempt: int = 1
+    scorer: str = ""
+    value: float | None = None
+    error: Failure | None = None
+    blob: str = ""
+
+
+class TrialEntry(Entry, frozen=True, gc=False, tag="trial"):
+    """The end of an attempt; the fields are those of `TrialRecord`."""
+
+    status: Status = Status.UNFINISHED
+    attempt: int = 1
+    task: str = ""
+    model: str = ""
+    sample: str = ""
+    epoch: int = 1
+    axes: dict[str, str] = {}
+    scores: dict[str, float] = {}
+    usage: Usage | None = None
+    cost: float = 0.0
+    calls: int = 0
+    replayed: int = 0
+    at: float = 0.0
+    seconds: float = 0.0
+    limit: str = ""
+    stage: str = ""
+    source: str = ""
+    error: Failure | None = None
+    will_retry: bool = False
+
+
+class SessionEntry(Entry, frozen=True, gc=False, tag="session"):
+    """A session began."""
+
+
+class SessionEndEntry(Entry, frozen=True, gc=False, tag="session_end"):
+    """A session ended."""
+
+
+class NoteEntry(Entry, frozen=True, gc=False, tag="note"):
+    """A note."""
+
+
+AnyEntry = CallEntry | StepEntry | AnswerEntry | ScoreEntry | TrialEntry | SessionEntry | SessionEndEntry | NoteEntry
+FoldedRecord = AnyEntry | CallRecord | ScoreRecord | TrialRecord
+"""What the fold takes in: records of these types have all the fields that it asks for."""
+_SMALL = frozenset({ScoreRecord, TrialRecord})
+_SMALL_BYTES = 4096
+_decoder = msgspec.json.Decoder(AnyEntry)
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def entry_of_line(line: bytes) -> AnyEntry | None:
+    """What is taken in of a line of the journal; None for what is no record of this version."""
+    try:
+        entry: AnyEntry = _decoder.decode(line)
+    except _UNDECODABLE:
+        return None
+    return entry
+
+
+def entry_of_record(record: Record, line: bytes) -> FoldedRecord | None:
+    """The same of a record that has just been encoded; one that is small is taken in as it is."""
+    type_ = type(record)
+    if type_ is CallRecord or (type_ in _SMALL and len(line) < _SMALL_BYTES):
+        return record  # type: ignore[return-value]
+    if isinstance(record, StepRecord):
+        return StepEntry(record.trial, record.attempt, record.model, record.source, record.error, record.about)
+    if isinstance(record, AnswerRecord):
+        return AnswerEntry(record.trial, record.attempt, record.about)
+    return entry_of_line(line)

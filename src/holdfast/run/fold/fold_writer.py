@@ -1,0 +1,453 @@
+"""The fold: what follows from the records of a run, kept as rows of the index while its segments are read.
+
+One row a trial, one a score slot, and totals: how many trials of a task and model stand how. What a state is called
+depends on the plan as well, so the totals keep what the records say and `RunFold` gives it a name. Every figure is a
+whole number, so that the order in which segments are read changes nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from operator import add
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.journal import RecordId, RecordPlace
+from holdfast.journal.frame import Origin
+from holdfast.journal.reader import SeenFrames
+from holdfast.models.message import Usage
+from holdfast.run.core.codec import head_of
+from holdfast.run.core.records import (
+    KEPT_STATUSES,
+    CallRecord,
+    Coordinates,
+    Record,
+    ScoreRecord,
+    Status,
+    TrialRecord,
+)
+from holdfast.run.fold.cut import Cut
+from holdfast.run.fold.entries import (
+    AnswerEntry,
+    CallEntry,
+    FoldedRecord,
+    ScoreEntry,
+    StepEntry,
+    TrialEntry,
+    entry_of_line,
+    entry_of_record,
+)
+from holdfast.run.fold.trial_row import MICRO, PICO, TrialRow
+
+SCHEMA = """
+CREATE TABLE groups (id INTEGER PRIMARY KEY, task TEXT, model TEXT, axes TEXT, UNIQUE (task, model, axes));
+CREATE TABLE scorers (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+CREATE TABLE standings (id INTEGER PRIMARY KEY, group_ INTEGER, status TEXT, reason TEXT, scorers TEXT, hollow INTEGER,
+  trials INTEGER DEFAULT 0, UNIQUE (group_, status, reason, scorers, hollow));
+CREATE TABLE trials (key PRIMARY KEY, standing INTEGER, counted INTEGER, answer INTEGER, moment INTEGER, row BLOB,
+  places BLOB)
+  WITHOUT ROWID;
+CREATE TABLE slots (key, scorer INTEGER, attempt INTEGER, value REAL, cached INTEGER,
+  session INTEGER, writer INTEGER, seq INTEGER, place INTEGER, PRIMARY KEY (key, scorer, attempt)) WITHOUT ROWID;
+CREATE TABLE spent (task TEXT, model TEXT, figures TEXT, PRIMARY KEY (task, model)) WITHOUT ROWID;
+CREATE TABLE written (session INTEGER, kind TEXT, records INTEGER, PRIMARY KEY (session, kind)) WITHOUT ROWID;
+CREATE TABLE landmarks (kind TEXT, session INTEGER, writer INTEGER, seq INTEGER, place INTEGER,
+  segment INTEGER, offset INTEGER, PRIMARY KEY (kind, session, writer, seq, place)) WITHOUT ROWID;
+"""
+"""`counted` is the attempt whose end counts, `answer` the one whose answer it has, `moment` orders trials as they were
+written, `places` are where their records lie: for every frame the number of its segment and its offset. `cached` marks
+a score that only the end of a trial gives. `figures` are those of `Spent`, whole numbers of any size. `written` counts
+records by session, and of steps and ends those that are replies and kept.
+"""
+TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "written", "landmarks")
+REPLY, KEPT = "reply", "kept"
+_BATCH_TRIALS = 8192
+_row_encoder = msgspec.msgpack.Encoder()
+_row_decoder = msgspec.msgpack.Decoder(TrialRow)
+_places_decoder = msgspec.msgpack.Decoder(list[int])
+_NO_AXES = "{}"
+_KEY_DIGITS = 20
+
+
+def pack_key(key: str) -> bytes | str:
+    """A trial's key as it is stored: as ten bytes, if it is the digest that it usually is."""
+    if len(key) != _KEY_DIGITS:
+        return key
+    try:
+        packed = bytes.fromhex(key)
+    except ValueError:
+        return key
+    return packed if packed.hex() == key else key
+
+
+def unpack_key(stored: bytes | str) -> str:
+    return stored.hex() if isinstance(stored, bytes) else stored
+
+
+def unpack_row(data: bytes) -> TrialRow:
+    """The row of a trial, as it is stored."""
+    return _row_decoder.decode(data)
+
+
+def unpack_places(data: bytes) -> list[tuple[int, int]]:
+    """Where the records of a trial lie, as it is stored."""
+    numbers = _places_decoder.decode(data)
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+class Slot(NamedTuple):
+    """What a scorer gave in one attempt."""
+
+    value: float | None
+    cached: bool
+    session: int
+    writer: int
+    seq: int
+    place: int
+
+    def gives_way_to(self, other: Slot) -> bool:
+        """The first record of the newest session counts; a score that only the end of a trial gives, if none does.
+
+        Of a score that is stored as a blob, an earlier version kept only that it was given: any other counts before it.
+        """
+        mine, others = (self.value is None, self.cached), (other.value is None, other.cached)
+        if mine != others:
+            return mine > others
+        return (other.session, self[3:]) > (self.session, other[3:])
+
+
+class Spent(NamedTuple):
+    """What attempts that have ended took, added up."""
+
+    attempts: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+    picocost: int = 0
+    """In millionths of a millionth: whole numbers add up to the same in any order."""
+    microseconds: int = 0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(*map(add, self, other))
+
+    @classmethod
+    def parse(cls, figures: str) -> Spent:
+        """As it is stored."""
+        return cls(*map(int, figures.split()))
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(*self[1:5])
+
+    @property
+    def cost(self) -> float:
+        return self.picocost / PICO
+
+    @property
+    def seconds(self) -> float:
+        return self.microseconds / MICRO
+
+
+class _OpenTrial:
+    """A trial whose row is being changed."""
+
+    __slots__ = ("group", "here", "key", "places", "row", "slots", "standing")
+
+    def __init__(self, key: bytes | str) -> None:
+        self.key, self.row, self.group, self.standing = key, TrialRow(), 0, 0
+        self.here: tuple[int, int] | None = None
+        self.places: list[int] = []
+        self.slots: dict[tuple[str, int], Slot] = {}
+
+    def arrive(self, here: tuple[int, int], frame: Origin) -> None:
+        """A frame that lies here has records of it."""
+        self.here = here
+        self.places += here
+        self.row.touch(frame.session, frame.seq)
+
+    def add_slot(self, scorer: str, attempt: int, slot: Slot) -> None:
+        known = self.slots.get((scorer, attempt))
+        if known is None or known.gives_way_to(slot):
+            self.slots[scorer, attempt] = slot
+
+    def filled(self) -> tuple[str, ...]:
+        """The scorers whose scores belong to the attempt that counts."""
+        first, last = self.row.answer_of, self.row.counted
+        if len(self.slots) == 1:
+            ((scorer, attempt),) = self.slots
+            return (scorer,) if first <= attempt <= last else ()
+        return tuple(sorted({scorer for scorer, attempt in self.slots if first <= attempt <= last}))
+
+
+_StandingNames = tuple[int, Status, str, tuple[str, ...], bool]
+"""Group, status, reason, scorers, and whether records are missing."""
+
+
+class FoldWriter:
+    """Takes in records, and writes the rows."""
+
+    schema = SCHEMA
+
+    def __init__(self, cut: Cut | None = None) -> None:
+        self._cut = cut
+        self._db: sqlite3.Connection
+        self._prepared: dict[tuple[int, ...], Sequence[FoldedRecord | None]] = {}
+        self._handlers: dict[type, Callable[..., None]] = {
+            CallEntry: self._add_call,
+            CallRecord: self._add_call,
+            StepEntry: self._add_step,
+            AnswerEntry: self._add_answer,
+            ScoreEntry: self._add_score,
+            ScoreRecord: self._add_score,
+            TrialEntry: self._add_trial,
+            TrialRecord: self._add_trial,
+        }
+
+    def begin(self, db: sqlite3.Connection) -> None:
+        """From now on the tables are those of this connection; what was not flushed is forgotten."""
+        self._db = db
+        self._is_empty = db.execute("SELECT 1 FROM trials LIMIT 1").fetchone() is None
+        """Whether no row was written yet, so that none has to be looked for."""
+        self._trials: dict[str, _OpenTrial] = {}
+        self._groups: dict[tuple[str, str, str], int] = {}
+        self._scorers: dict[str, int] = {}
+        self._standings: dict[_StandingNames, int] = {}
+        self._moved: Counter[int] = Counter()
+        self._spent: dict[tuple[str, str], list[int]] = {}
+        self._written: Counter[tuple[int, str]] = Counter()
+        self._landmarks: list[tuple[object, ...]] = []
+
+    # Frames.
+
+    def prepare(self, frame: Origin, records: Sequence[tuple[Record, bytes]]) -> None:
+        """The records of a frame that has just been written, with their lines; from any thread."""
+        # Exact tuples: what holds no other objects is nothing that a collector has to look at.
+        self._prepared[tuple(frame)] = tuple(entry_of_record(record, line) for record, line in records)
+
+    def prepared(self, frame: Origin) -> Sequence[FoldedRecord | None] | None:
+        return self._prepared.pop(frame, None)
+
+    def forget_prepared(self, seen: SeenFrames) -> None:
+        """Lets go of prepared frames that were taken in already."""
+        for frame in [frame for frame in list(self._prepared) if frame in seen]:
+            self._prepared.pop(frame, None)
+
+    def decode(self, lines: list[bytes]) -> Sequence[FoldedRecord | None]:
+        return [entry_of_line(line) for line in lines]
+
+    def keys(self, lines: list[bytes]) -> list[str]:
+        """The keys that records belong to, without taking them in."""
+        return [key for line in lines if (key := head_of(line)[1])]
+
+    def add(self, frame: Origin, segment: int, offset: int, records: Sequence[FoldedRecord | None]) -> None:
+        """Takes in the records of a frame; each frame once."""
+        if self._cut is not None:
+            records = [entry if entry is not None and self._cut.admits(frame, entry) else None for entry in records]
+        self._open_all(records)
+        handlers, trials, here = self._handlers, self._trials, (segment, offset)
+        for place, entry in enumerate(records):
+            if entry is None:
+                continue
+            if not entry.trial:
+                self._landmarks.append((type(entry).__struct_config__.tag, *frame, place, *here))
+            elif (handler := handlers.get(type(entry))) is not None:
+                trial = trials[entry.trial]
+                if trial.here is not here:
+                    trial.arrive(here, frame)
+                if entry.attempt > trial.row.attempt:  # type: ignore[union-attr]
+                    trial.row.begin_attempt(entry.attempt)  # type: ignore[union-attr]
+                handler(trial, entry, frame, place)
+        self._count_records(frame.session, records)
+        if len(trials) >= _BATCH_TRIALS:
+            self.flush()
+
+    def _count_records(self, session: int, records: Sequence[FoldedRecord | None]) -> None:
+        for type_, count in Counter(map(type, records)).items():
+            if issubclass(type_, msgspec.Struct):
+                self._written[session, str(type_.__struct_config__.tag)] += count
+
+    def _open_all(self, records: Sequence[FoldedRecord | None]) -> None:
+        """Has the rows of all trials of a frame at hand: as they are, or new ones."""
+        trials, handlers = self._trials, self._handlers
+        new = {entry.trial for entry in records if type(entry) in handlers and entry.trial not in trials}  # type: ignore[union-attr]
+        new.discard("")
+        for key in new:
+            trials[key] = _OpenTrial(pack_key(key))
+        if not self._is_empty and new:
+            self._load_rows({trial.key: trial for trial in map(trials.__getitem__, new)})
+
+    def _load_rows(self, opened: dict[bytes | str, _OpenTrial]) -> None:
+        marks = ",".join("?" * len(opened))
+        query = f"SELECT key, standing, row, places FROM trials WHERE key IN ({marks})"  # noqa: S608
+        for key, standing, row, places in self._db.execute(query, list(opened)).fetchall():
+            trial = opened[key]
+            trial.standing, trial.row, trial.places = standing, unpack_row(row), _places_decoder.decode(places)
+            trial.group, trial.slots = self._group_of(standing), self._slots_of(key)
+
+    def _group_of(self, standing: int) -> int:
+        found = self._db.execute("SELECT group_ FROM standings WHERE id = ?", (standing,)).fetchone()
+        return int(found[0])
+
+    def _slots_of(self, key: bytes | str) -> dict[tuple[str, int], Slot]:
+        query = (
+            "SELECT name, attempt, value, cached, session, writer, seq, place"
+            " FROM slots JOIN scorers ON scorers.id = slots.scorer WHERE key = ?"
+        )
+        return {(name, attempt): Slot(*rest) for name, attempt, *rest in self._db.execute(query, (key,))}
+
+    # Records.
+
+    def _add_call(self, trial: _OpenTrial, entry: CallEntry | CallRecord, _frame: Origin, _place: int) -> None:
+        if entry.about is not None and not trial.group:
+            self._locate(trial, entry.about)
+
+    def _add_step(self, trial: _OpenTrial, entry: StepEntry, frame: Origin, _place: int) -> None:
+        if entry.error is None and entry.attempt == trial.row.attempt:
+            trial.row.steps += 1
+        if entry.model and not entry.source:
+            self._written[frame.session, REPLY] += 1
+        if entry.about is not None and not trial.group:
+            self._locate(trial, entry.about)
+
+    def _add_answer(self, trial: _OpenTrial, entry: AnswerEntry, _frame: Origin, _place: int) -> None:
+        trial.row.add_answer(entry.attempt)
+        if entry.about is not None and not trial.group:
+            self._locate(trial, entry.about)
+
+    def _add_score(self, trial: _OpenTrial, entry: ScoreEntry | ScoreRecord, frame: Origin, place: int) -> None:
+        if entry.error is None and (entry.value is not None or getattr(entry, "blob", None)):
+            trial.add_slot(entry.scorer, entry.attempt, Slot(entry.value, False, *frame, place))
+
+    def _add_trial(self, trial: _OpenTrial, entry: TrialEntry | TrialRecord, frame: Origin, place: int) -> None:
+        if not trial.group:
+            self._locate(trial, entry)
+        ident = RecordId(*frame, place)
+        trial.row.add_end(entry, ident)
+        if (change := trial.row.add_spent(entry, ident)) is not None:
+            self._add_spent(entry.task, entry.model, change)
+        if entry.status in KEPT_STATUSES:
+            self._written[frame.session, KEPT] += 1
+            for scorer, value in entry.scores.items():
+                known = trial.slots.get((scorer, entry.attempt))
+                if known is None or known.cached or known.value is None:
+                    trial.add_slot(scorer, entry.attempt, Slot(value, True, *frame, place))
+
+    def _locate(self, trial: _OpenTrial, about: Coordinates | TrialEntry | TrialRecord) -> None:
+        """A record says which trial it is; all that say it say the same."""
+        axes = msgspec.json.encode(about.axes, order="sorted").decode() if about.axes else _NO_AXES
+        trial.group = self._group(about.task, about.model, axes)
+        trial.row.sample, trial.row.epoch = about.sample, about.epoch
+
+    def _add_spent(self, task: str, model: str, change: Sequence[int]) -> None:
+        total = self._spent.get((task, model))
+        self._spent[task, model] = list(map(add, total, change)) if total is not None else list(change)
+
+    # Numbers of what has a name.
+
+    def _group(self, *names: str) -> int:
+        if names not in self._groups:
+            values = "(task, model, axes) VALUES (?, ?, ?)"
+            self._db.execute(f"INSERT OR IGNORE INTO groups {values}", names)
+            query = "SELECT id FROM groups WHERE (task, model, axes) = (?, ?, ?)"
+            self._groups[names] = self._db.execute(query, names).fetchone()[0]  # type: ignore[index]
+        return self._groups[names]  # type: ignore[index]
+
+    def _scorer(self, name: str) -> int:
+        if name not in self._scorers:
+            self._db.execute("INSERT OR IGNORE INTO scorers (name) VALUES (?)", (name,))
+            query = "SELECT id FROM scorers WHERE name = ?"
+            self._scorers[name] = self._db.execute(query, (name,)).fetchone()[0]
+        return self._scorers[name]
+
+    def _standing(self, trial: _OpenTrial) -> int:
+        row = trial.row
+        names = (trial.group, *row.fact(), trial.filled(), row.is_hollow)
+        number = self._standings.get(names)
+        if number is None:
+            number = self._standings[names] = self._number_standing(names)
+        return number
+
+    def _number_standing(self, names: _StandingNames) -> int:
+        group, status, reason, scorers, hollow = names
+        values = (group, status.value, reason, msgspec.json.encode(scorers).decode(), hollow)
+        columns = "(group_, status, reason, scorers, hollow)"
+        self._db.execute(f"INSERT OR IGNORE INTO standings {columns} VALUES (?, ?, ?, ?, ?)", values)  # noqa: S608
+        query = f"SELECT id FROM standings WHERE {columns} = (?, ?, ?, ?, ?)"  # noqa: S608
+        return int(self._db.execute(query, values).fetchone()[0])
+
+    # Rows.
+
+    def flush(self) -> None:
+        """Writes what was taken in to the tables."""
+        # In the table's own order each of its pages is touched once a batch, not once a row.
+        trials = sorted(self._trials.values(), key=_sort_key)
+        # The same object: whoever adds a frame goes on with it.
+        self._trials.clear()
+        self._is_empty = self._is_empty and not trials
+        self._write_trials(trials)
+        self._write_slots(trials)
+        self._write_sums()
+
+    def _write_trials(self, trials: list[_OpenTrial]) -> None:
+        rows = []
+        for trial in trials:
+            row, standing = trial.row, self._standing(trial)
+            if standing != trial.standing:
+                self._moved[trial.standing] -= 1
+                self._moved[standing] += 1
+            places = _row_encoder.encode(trial.places)
+            counted = row.counted, row.answer_of
+            rows.append((trial.key, standing, *counted, row.moment, _row_encoder.encode(row), places))
+        self._db.executemany("INSERT OR REPLACE INTO trials VALUES (?,?,?,?,?,?,?)", rows)
+
+    def _write_slots(self, trials: list[_OpenTrial]) -> None:
+        rows = [
+            (trial.key, self._scorer(scorer), attempt, *slot)
+            for trial in trials
+            for (scorer, attempt), slot in trial.slots.items()
+        ]
+        self._db.executemany("INSERT OR REPLACE INTO slots VALUES (?,?,?,?,?,?,?,?,?)", rows)
+
+    def _write_sums(self) -> None:
+        moved, self._moved = self._moved, Counter()
+        spent, self._spent = self._spent, {}
+        written, self._written = self._written, Counter()
+        landmarks, self._landmarks = self._landmarks, []
+        changes = [(change, standing) for standing, change in moved.items() if standing and change]
+        self._db.executemany("UPDATE standings SET trials = trials + ? WHERE id = ?", changes)
+        for names, figures in spent.items():
+            self._write_spent(names, Spent(*figures))
+        self._db.executemany(_ADD_WRITTEN, [(*names, count) for names, count in written.items()])
+        self._db.executemany("INSERT OR REPLACE INTO landmarks VALUES (?,?,?,?,?,?,?)", landmarks)
+
+    def _write_spent(self, names: tuple[str, str], more: Spent) -> None:
+        found = self._db.execute("SELECT figures FROM spent WHERE (task, model) = (?, ?)", names).fetchone()
+        total = Spent.parse(found[0]).plus(more) if found else more
+        self._db.execute("INSERT OR REPLACE INTO spent VALUES (?, ?, ?)", (*names, " ".join(map(str, total))))
+
+    def clear(self) -> None:
+        """Empties the tables."""
+        for table in TABLES:
+            self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - no value is put into the text
+        self.begin(self._db)
+
+    def places_in(self, segments: set[int]) -> set[RecordPlace]:
+        """Where records were read from in these segments."""
+        found: set[RecordPlace] = set()
+        for key, data in self._db.execute("SELECT key, places FROM trials"):
+            for segment, offset in unpack_places(data):
+                if segment in segments:
+                    found.add(RecordPlace(segment, unpack_key(key), offset))
+        return found
+
+
+def _sort_key(trial: _OpenTrial) -> tuple[bool, bytes]:
+    key = trial.key
+    return (True, key) if isinstance(key, bytes) else (False, key.encode())
+
+
+_ADD_WRITTEN = "INSERT INTO written VALUES (?,?,?) ON CONFLICT DO UPDATE SET records = records + excluded.records"

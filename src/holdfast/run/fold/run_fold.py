@@ -1,0 +1,339 @@
+"""The state of a run and of its trials: the one answer to how much is finished, which record counts, and what remains.
+
+It reads the rows that `FoldWriter` keeps in the index, and gives them the names that follow from the newest plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.journal import RecordId
+from holdfast.run.core.records import PlanEntry, SessionRecord, Status
+from holdfast.run.fold.fold_writer import KEPT, REPLY, Spent, pack_key, unpack_key, unpack_places, unpack_row
+from holdfast.run.fold.states import NOT_UPLOADED, RUNNING, State, StateCounts
+from holdfast.run.fold.trial_row import NOT_SCORED, TrialRow
+
+Query = Callable[..., Iterator[tuple[Any, ...]]]
+"""Gives the rows of a statement, as `Index.query` does."""
+_COLUMNS = "key, standing, row, places"
+_KEY_AND_SCORER = itemgetter(0, 1)
+_axes_decoder = msgspec.json.Decoder(dict[str, str])
+_names_decoder = msgspec.json.Decoder(list[str])
+
+
+class Group(NamedTuple):
+    """Trials of one task, model and combination of axes."""
+
+    task: str
+    model: str
+    axes: Mapping[str, str]
+
+
+_NO_GROUP = Group("", "", {})
+
+
+class Standing(NamedTuple):
+    """How a number of trials stand, in the terms of the plan."""
+
+    number: int
+    group: Group
+    state: State
+    reason: str
+    scorers: frozenset[str]
+    """Whose scores the attempt that counts has."""
+    missing: frozenset[str]
+    """Planned scorers whose scores a valid trial lacks."""
+    is_hollow: bool
+    trials: int
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether an end is on record that is kept; a score may still be missing."""
+        return self.state.is_finished or bool(self.missing)
+
+
+class FoldedTrial(NamedTuple):
+    """One trial as the fold has it."""
+
+    key: str
+    standing: Standing
+    row: TrialRow
+    placed: bytes
+    """Where its records lie, as it is stored."""
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The segments and offsets of the frames that hold its records."""
+        return unpack_places(self.placed)
+
+    @property
+    def state(self) -> State:
+        return self.standing.state
+
+    @property
+    def has_transcript(self) -> bool:
+        """Whether it was run: a result that came from a file has scores and nothing behind them."""
+        return self.row.end is None or self.row.end.steps >= 0
+
+    @property
+    def spent(self) -> Spent:
+        """What its attempts that have ended took."""
+        total = Spent()
+        for one in self.row.spent:
+            total = total.plus(Spent(1, *one.figures))
+        return total
+
+    @property
+    def end_id(self) -> RecordId | None:
+        """The record that decides about it, if an attempt has ended."""
+        end = self.row.end
+        return RecordId(end.session, end.writer, end.seq, end.place) if end is not None else None
+
+
+class SlotValue(NamedTuple):
+    """A score that counts, and how its trial stands."""
+
+    key: bytes | str
+    """Of the trial, as it is stored."""
+    standing: Standing
+    scorer: str
+    value: float | None
+
+
+class RunFold:
+    """What the index says of the trials of a run, by the plan of its newest session."""
+
+    def __init__(self, query: Query, sessions: list[SessionRecord], offered: list[PlanEntry] | None = None) -> None:
+        """With an `offered` plan, that one decides instead of the newest session's."""
+        self._query, self._offered = query, offered
+        self.session = sessions[-1] if sessions else None
+
+    def with_plan(self, offered: list[PlanEntry]) -> RunFold:
+        """The same trials by another plan."""
+        return RunFold(self._query, [self.session] if self.session else [], offered)
+
+    @property
+    def plan(self) -> list[PlanEntry]:
+        if self._offered is not None:
+            return self._offered
+        return self.session.plan if self.session else []
+
+    def has_price(self, model: str) -> bool:
+        """Whether the configuration says what a model costs."""
+        models = self.session.config.get("models") if self.session else None
+        entry = models.get(model) if isinstance(models, dict) else None
+        return isinstance(entry, dict) and entry.get("price") is not None
+
+    # Counts.
+
+    @cached_property
+    def groups(self) -> dict[int, Group]:
+        rows = self._query("SELECT id, task, model, axes FROM groups")
+        return {number: Group(task, model, _axes_decoder.decode(axes)) for number, task, model, axes in rows}
+
+    @property
+    def scorers(self) -> list[str]:
+        """Everybody who has given a score."""
+        return [name for (name,) in self._query("SELECT name FROM scorers ORDER BY name")]
+
+    @cached_property
+    def standings(self) -> dict[int, Standing]:
+        """Every way in which trials stand, by its number."""
+        rows = self._query("SELECT id, group_, status, reason, scorers, hollow, trials FROM standings WHERE trials")
+        return {row[0]: self._standing(*row) for row in rows}
+
+    def _standing(
+        self, number: int, group: int, status: str, reason: str, scorers: str, hollow: int, trials: int
+    ) -> Standing:
+        where, filled = self.groups.get(group, _NO_GROUP), frozenset(_names_decoder.decode(scorers))
+        state, missing = State(status), frozenset[str]()
+        if status == Status.VALID.value and (missing := self._planned_scorers.get(where.task, missing) - filled):
+            state, reason = State.UNFINISHED, NOT_SCORED
+        return Standing(number, where, state, reason, filled, missing, bool(hollow), trials)
+
+    @cached_property
+    def _planned_scorers(self) -> dict[str, frozenset[str]]:
+        return {entry.task: frozenset(entry.scorers) for entry in self.plan}
+
+    @property
+    def planned(self) -> int:
+        if self._offered is not None:
+            return sum(entry.planned for entry in self._offered)
+        return self.session.planned if self.session else 0
+
+    @cached_property
+    def counts(self) -> StateCounts:
+        """How many trials of the plan are in which state."""
+        return StateCounts.of(self.planned, _by_state(self._of_plan()))
+
+    def _of_plan(self) -> Iterator[Standing]:
+        """The standings of trials that belong to the plan; one whose record was cut short may not say where."""
+        pairs = {(entry.task, entry.model) for entry in self.plan}
+        for standing in self.standings.values():
+            pair = standing.group[:2]
+            if not pairs or pair in pairs or pair == ("", ""):
+                yield standing
+
+    def counts_by_group(self) -> dict[tuple[str, str], StateCounts]:
+        """The same for every task and model of the plan."""
+        found: dict[tuple[str, str], Counter[tuple[State, str]]] = {}
+        for standing in self.standings.values():
+            by_state = found.setdefault(self._pair(standing.group), Counter())
+            by_state[standing.state, standing.reason] += standing.trials
+        return {
+            (entry.task, entry.model): StateCounts.of(entry.planned, found.get((entry.task, entry.model), {}))
+            for entry in self.plan
+        }
+
+    def _pair(self, group: Group) -> tuple[str, str]:
+        """Where a trial belongs; one that does not say it can only be of the one task and model that there is."""
+        if not group.task and len(self.plan) == 1:
+            return self.plan[0].task, self.plan[0].model
+        return group.task, group.model
+
+    def counts_when_uploaded(self, confirmed: Mapping[tuple[int, int], int]) -> StateCounts:
+        """The counts if a trial counts only once its end is in a store: there up to these frames of these writers."""
+        planned = {standing.number for standing in self._of_plan()}
+        held_back = Counter(
+            trial.standing.number
+            for trial in self.trials(State.VALID, State.LIMITED, State.BLOCKED)
+            if trial.standing.number in planned
+            and (ident := trial.end_id)
+            and ident.seq > confirmed.get(ident[:2], ident.seq)
+        )
+        by_state = _by_state(self._of_plan())
+        for number, count in held_back.items():
+            standing = self.standings[number]
+            by_state[standing.state, standing.reason] -= count
+            by_state[State.UNFINISHED, NOT_UPLOADED] += count
+        return StateCounts.of(self.planned, by_state)
+
+    def counts_while_held(self, session: int) -> StateCounts:
+        """The counts while a session is at work: what it has written about and not ended is running."""
+        by_state = _by_state(self._of_plan())
+        planned = {standing.number for standing in self._of_plan() if not standing.is_kept}
+        for trial in self.trials(State.UNFINISHED):
+            end = trial.row.end
+            is_at_work = trial.row.session == session and (end is None or end.attempt < trial.row.attempt)
+            if is_at_work and trial.standing.number in planned:
+                by_state[State.UNFINISHED, trial.standing.reason] -= 1
+                by_state[State.UNFINISHED, RUNNING] += 1
+        return StateCounts.of(self.planned, by_state)
+
+    @property
+    def kept(self) -> int:
+        """How many trials have a final record that is kept, whatever the plan asks for."""
+        return sum(standing.trials for standing in self.standings.values() if standing.is_kept)
+
+    @property
+    def on_record(self) -> int:
+        """How many trials have a record of any kind."""
+        return sum(standing.trials for standing in self.standings.values())
+
+    @property
+    def hollow(self) -> int:
+        """How many finished trials lack records that their ends rest on."""
+        return sum(standing.trials for standing in self.standings.values() if standing.is_hollow)
+
+    def spent(self) -> dict[tuple[str, str], Spent]:
+        """What the attempts that have ended took, by task and model."""
+        rows = self._query("SELECT task, model, figures FROM spent")
+        return {(task, model): Spent.parse(figures) for task, model, figures in rows}
+
+    def written(self, kind: str) -> dict[int, int]:
+        """How many records of a kind each session wrote."""
+        return dict(self._query("SELECT session, records FROM written WHERE kind = ?", (kind,)))
+
+    def record_counts(self) -> dict[str, int]:
+        """How many records there are of each type."""
+        query = "SELECT kind, sum(records) FROM written WHERE kind NOT IN (?, ?) GROUP BY kind"
+        return dict(self._query(query, (KEPT, REPLY)))
+
+    # Trials.
+
+    def find(self, key: str) -> FoldedTrial | None:
+        """One trial; None if nothing is on record of it."""
+        query = f"SELECT {_COLUMNS} FROM trials WHERE key = ?"  # noqa: S608
+        row = next(self._query(query, (pack_key(key),)), None)
+        return self._trial(*row) if row is not None else None
+
+    def _trial(self, key: bytes | str, standing: int, data: bytes, places: bytes) -> FoldedTrial:
+        return FoldedTrial(unpack_key(key), self.standings[standing], unpack_row(data), places)
+
+    def trials_in_order(self, *states: State) -> Iterator[FoldedTrial]:
+        """Every trial that is on record, or those in some states, in the order in which they were written."""
+        # Sorted by their keys alone: whoever wants a few does not wait for all rows to be sorted.
+        for (key,) in self._query(f"SELECT key FROM trials{self._where(states)} ORDER BY moment, key"):  # noqa: S608
+            if (trial := self.find(unpack_key(key))) is not None:
+                yield trial
+
+    def trials(self, *states: State) -> Iterator[FoldedTrial]:
+        """The same in the order of their keys."""
+        for row in self._query(f"SELECT {_COLUMNS} FROM trials{self._where(states)} ORDER BY key"):  # noqa: S608
+            yield self._trial(*row)
+
+    def keys(self, *states: State) -> Iterator[str]:
+        """Their keys, sorted."""
+        query = f"SELECT key FROM trials{self._where(states)} ORDER BY key"  # noqa: S608 - numbers
+        return (unpack_key(key) for (key,) in self._query(query))
+
+    def _where(self, states: Iterable[State]) -> str:
+        wanted = set(states)
+        if not wanted:
+            return ""
+        numbers = [str(one.number) for one in self.standings.values() if one.state in wanted]
+        return f" WHERE standing IN ({','.join(numbers)})"
+
+    def raw_rows(self) -> Iterator[tuple[bytes | str, int, int, int, int, bytes, bytes]]:
+        """The rows of all trials as they are stored, in the order of their keys."""
+        return self._query("SELECT key, standing, counted, answer, moment, row, places FROM trials ORDER BY key")
+
+    def finished(self) -> Iterator[str]:
+        """The keys of the trials that have nothing left to be done, sorted."""
+        return self.keys(State.VALID, State.LIMITED, State.BLOCKED)
+
+    def keys_with_end(self) -> Iterator[str]:
+        """The keys of the trials that have an end which is kept, sorted; some may lack a score of the plan."""
+        return (unpack_key(key) for (key,) in self._query("SELECT key FROM trials WHERE counted ORDER BY key"))
+
+    def missing_scores(self) -> Iterator[str]:
+        """The keys of valid trials that lack a score of the plan, sorted."""
+        numbers = [str(one.number) for one in self.standings.values() if one.missing]
+        query = f"SELECT key FROM trials WHERE standing IN ({','.join(numbers)}) ORDER BY key"  # noqa: S608 - numbers
+        return (unpack_key(key) for (key,) in self._query(query))
+
+    # Scores.
+
+    def scores_of(self, key: str) -> dict[str, float]:
+        """The scores that count of one trial: those of the attempt that counts."""
+        query = (
+            "SELECT name, value FROM slots JOIN scorers ON scorers.id = scorer JOIN trials USING (key)"
+            " WHERE key = ? AND attempt BETWEEN answer AND counted ORDER BY scorer, attempt"
+        )
+        return {name: value for name, value in self._query(query, (pack_key(key),)) if value is not None}
+
+    def slots(self) -> Iterator[SlotValue]:
+        """Every score that counts, trial by trial."""
+        names: dict[int, str] = dict(self._query("SELECT id, name FROM scorers"))
+        standings = self.standings
+        query = (
+            "SELECT slots.key, scorer, standing, value FROM slots JOIN trials USING (key)"
+            " WHERE attempt BETWEEN answer AND counted ORDER BY slots.key, scorer, attempt"
+        )
+        for (key, scorer), rows in groupby(self._query(query), _KEY_AND_SCORER):
+            *_, (_, _, standing, value) = rows
+            yield SlotValue(key, standings[standing], names[scorer], value)
+
+
+def _by_state(standings: Iterable[Standing]) -> Counter[tuple[State, str]]:
+    found: Counter[tuple[State, str]] = Counter()
+    for standing in standings:
+        found[standing.state, standing.reason] += standing.trials
+    return found

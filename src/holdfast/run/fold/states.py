@@ -1,0 +1,102 @@
+"""The six states of a planned trial, what remains and why, and counts that add up to the plan.
+
+valid, limited and blocked trials are finished; failed, unfinished and not started ones remain, each for one reason. A
+valid trial that lacks a score of the plan is unfinished.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+NOT_STARTED, NOT_UPLOADED, RUNNING = "not started", "not uploaded", "running"
+
+
+class State(enum.StrEnum):
+    """How a planned trial stands."""
+
+    VALID = "valid"
+    LIMITED = "limited"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+    UNFINISHED = "unfinished"
+    NOT_STARTED = "not_started"
+
+    @property
+    def is_finished(self) -> bool:
+        return self in FINISHED
+
+
+FINISHED = frozenset({State.VALID, State.LIMITED, State.BLOCKED})
+REMAINING = (State.FAILED, State.UNFINISHED, State.NOT_STARTED)
+
+
+class StateCounts(msgspec.Struct, frozen=True):
+    """How many planned trials are in which state; every count of trials that the program gives is one of these."""
+
+    planned: int = 0
+    finished: int = 0
+    """valid + limited + blocked"""
+    valid: int = 0
+    limited: int = 0
+    blocked: int = 0
+    failed: int = 0
+    unfinished: int = 0
+    not_started: int = 0
+    remaining: int = 0
+    """failed + unfinished + not started"""
+    remaining_by_reason: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, planned: int, trials: Mapping[tuple[State, str], int]) -> StateCounts:
+        """The counts, given how many trials have records; those of the plan that have none are not started."""
+        states: Counter[State] = Counter()
+        for (state, _), count in trials.items():
+            states[state] += count
+        states[State.NOT_STARTED] = max(planned - sum(states.values()), 0)
+        return cls(
+            planned=planned,
+            finished=sum(states[state] for state in FINISHED),
+            remaining=sum(states[state] for state in REMAINING),
+            remaining_by_reason=_reasons(trials, states[State.NOT_STARTED]),
+            **{state.value: states[state] for state in State},
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing remains of a plan that is known."""
+        return self.planned > 0 and self.remaining == 0
+
+    def states(self) -> dict[str, int]:
+        """The six states, which add up to planned."""
+        return {state.value: getattr(self, state.value) for state in State}
+
+    def finished_text(self) -> str:
+        """How many are finished, of how many."""
+        if not self.planned:
+            return f"{self.finished} trials finished; how many are planned is not known"
+        return f"{self.finished} of {self.planned} trials finished"
+
+    def remaining_text(self) -> str:
+        """How many remain, and why: "5 remaining: 2 interrupted, 3 not started"."""
+        parts = [f"{count} {reason_text(reason)}" for reason, count in self.remaining_by_reason.items()]
+        total = f"{self.remaining} remaining"
+        return f"{total}: {', '.join(parts)}" if parts else total
+
+
+def _reasons(trials: Mapping[tuple[State, str], int], not_started: int) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for wanted in (State.FAILED, State.UNFINISHED):
+        for (state, reason), count in sorted(trials.items()):
+            if state is wanted:
+                found[reason] += count
+    found[NOT_STARTED] = not_started
+    return {reason: count for reason, count in found.items() if count}
+
+
+def reason_text(reason: str) -> str:
+    """A reason behind a number."""
+    return f"failed ({reason})" if reason.endswith("error") else reason

@@ -1,0 +1,222 @@
+"""The state of one trial as far as records say it: a row of the index.
+
+Records come in any order of segments, each once; whatever the order, the row is the same. Of several final records
+that are kept, the first of the newest session counts: a late holder of the run fills gaps only. A failed end never
+takes the place of one that is kept.
+"""
+
+from __future__ import annotations
+
+from operator import sub
+
+import msgspec
+
+from holdfast.journal import RecordId
+from holdfast.models.message import Usage
+from holdfast.run.core.records import ARTIFACT, Status, TrialRecord
+from holdfast.run.fold.entries import TrialEntry
+
+STATUSES = (Status.VALID, Status.LIMITED, Status.BLOCKED, Status.FAILED, Status.UNFINISHED)
+_KEPT_CODES = 3
+"""The first so many statuses are kept; that of a valid trial is the first of all."""
+_CODES = {status: code for code, status in enumerate(STATUSES)}
+INTERRUPTED, NO_REPLY, MODEL_DISABLED = "interrupted", "no reply", "model disabled"
+NOT_SCORED = "not scored"
+"""It has its answer, and lacks a score."""
+TASK_ERROR, SCORER_ERROR, POLICY = "task error", "scorer error", "content policy"
+_CLOSED = "closed"
+"""The kind of error of a trial whose model is not asked any more."""
+_MOST_CALLS = 1 << 40
+_MOST = 1 << 62
+_LAST_MOMENT = (1 << 63) - 1
+_NO_USAGE = Usage()
+PICO, MICRO = 10**12, 10**6
+
+
+class DecidingEnd(msgspec.Struct, array_like=True, gc=False):
+    """The end of an attempt that decides about the trial so far."""
+
+    session: int
+    writer: int
+    seq: int
+    place: int
+    attempt: int
+    code: int
+    """Of its status."""
+    steps: int
+    """How many steps on record the attempt rests on, by its own count."""
+    reason: str
+    will_retry: bool
+
+    @property
+    def status(self) -> Status:
+        return STATUSES[self.code]
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.writer, self.seq, self.place
+
+    def gives_way_to(self, other: DecidingEnd) -> bool:
+        """Whether the other one decides, now that both are known."""
+        kept, other_kept = self.status.is_kept, other.status.is_kept
+        if kept != other_kept:
+            return other_kept
+        if kept:
+            return (other.session, self.order) > (self.session, other.order)
+        return (other.attempt, other.session, other.order) > (self.attempt, self.session, self.order)
+
+
+class AttemptSpent(msgspec.Struct, array_like=True, gc=False):
+    """What one attempt took, by the end that counts for it: of several the first of the newest session."""
+
+    attempt: int
+    session: int
+    order: tuple[int, int, int]
+    figures: tuple[int, int, int, int, int, int]
+    """Tokens in, out, cached and for reasoning, cost in millionths of a millionth, and microseconds."""
+
+    def gives_way_to(self, other: AttemptSpent) -> bool:
+        return (other.session, self.order) > (self.session, other.order)
+
+
+class TrialRow(msgspec.Struct, array_like=True, gc=False):
+    """What is known of a trial; the same bytes in every index of the run."""
+
+    attempt: int = 0
+    """The newest that has a record."""
+    session: int = 0
+    seq: int = 0
+    """The newest session that has written about it, and the last frame in which it did."""
+    end: DecidingEnd | None = None
+    answered: list[int] = []
+    """The attempts that have an answer of their own."""
+    steps: int = 0
+    """How many results of steps the newest attempt has on record."""
+    sample: str = ""
+    epoch: int = 1
+    spent: list[AttemptSpent] = []
+    """What the attempts that have an end on record took; an unfinished one is continued, and its next end counts."""
+
+    def touch(self, session: int, seq: int) -> None:
+        """A frame has records of it."""
+        if session > self.session or (session == self.session and seq > self.seq):
+            self.session, self.seq = session, seq
+
+    def begin_attempt(self, attempt: int) -> None:
+        """A record of a newer attempt was met."""
+        self.attempt, self.steps = attempt, 0
+
+    def add_end(self, entry: TrialEntry | TrialRecord, ident: RecordId) -> None:
+        """An attempt has ended."""
+        end = DecidingEnd(
+            *ident, entry.attempt, _CODES[entry.status], _steps_of(entry), _reason(entry), entry.will_retry
+        )
+        if self.end is None or self.end.gives_way_to(end):
+            self.end = end
+
+    def add_spent(self, entry: TrialEntry | TrialRecord, ident: RecordId) -> tuple[int, ...] | None:
+        """An attempt has taken so much; how many more attempts and how much more that makes, if it is a change."""
+        spent = AttemptSpent(entry.attempt, ident.session, ident[1:], _figures(entry))
+        for place, known in enumerate(self.spent):
+            if known.attempt == entry.attempt:
+                if not known.gives_way_to(spent):
+                    return None
+                self.spent[place] = spent
+                return 0, *map(sub, spent.figures, known.figures)
+        self.spent.append(spent)
+        if len(self.spent) > 1:
+            # In the order of attempts, whichever was met first.
+            self.spent.sort(key=lambda one: one.attempt)
+        return 1, *spent.figures
+
+    def add_answer(self, attempt: int) -> None:
+        """An attempt has its answer."""
+        if attempt not in self.answered:
+            self.answered.append(attempt)
+            self.answered.sort()
+
+    @property
+    def answer_of(self) -> int:
+        """The attempt whose answer, and whose scores from then on, belong to the one that counts.
+
+        An attempt after a scorer has failed takes over the answer of the one before it, so it has none of its own.
+        """
+        counted = self.counted
+        if not counted:
+            return self.answered[-1] if self.answered else 0
+        if self.end is None or self.end.code != 0:
+            return counted
+        return max((attempt for attempt in self.answered if attempt <= counted), default=counted)
+
+    @property
+    def counted(self) -> int:
+        """The attempt whose end is kept and counts; 0 while there is none."""
+        return self.end.attempt if self.end is not None and self.end.code < _KEPT_CODES else 0
+
+    @property
+    def moment(self) -> int:
+        """A number that grows with the place, in the run, of what decides about it."""
+        end = self.end
+        if end is None:
+            return min((self.session << 50) + (self.seq << 20), _LAST_MOMENT)
+        return min((end.session << 50) + (end.seq << 20) + end.place, _LAST_MOMENT)
+
+    def fact(self) -> tuple[Status, str]:
+        """How it stands, and why, whatever the plan asks for."""
+        end = self.end
+        if end is not None and end.code < _KEPT_CODES:
+            return STATUSES[end.code], end.reason
+        if end is None or end.attempt < self.attempt or end.will_retry:
+            return Status.UNFINISHED, NOT_SCORED if self.attempt in self.answered else INTERRUPTED
+        if end.status is Status.UNFINISHED and (self.session, self.seq) > (end.session, end.seq):
+            # It was taken up again, and cut short.
+            return Status.UNFINISHED, INTERRUPTED
+        return end.status, end.reason
+
+    @property
+    def is_without_answer(self) -> bool:
+        """Whether no answer is on record that the attempt which counts could have."""
+        return not any(attempt <= self.counted for attempt in self.answered)
+
+    @property
+    def is_hollow(self) -> bool:
+        """Whether records that its end rests on are not there: they are lost, or were deleted on purpose."""
+        end = self.end
+        if end is None or end.code >= _KEPT_CODES or end.attempt < self.attempt:
+            return False
+        return self.steps < end.steps or (end.code == 0 and end.steps >= 0 and self.is_without_answer)
+
+
+def _steps_of(entry: TrialEntry | TrialRecord) -> int:
+    """As many as were asked for in the attempt; -1 for a result that came from a file and has no transcript."""
+    if entry.source == ARTIFACT:
+        return -1
+    return min(max(entry.calls, 0) + max(entry.replayed, 0), _MOST_CALLS)
+
+
+def _figures(entry: TrialEntry | TrialRecord) -> tuple[int, int, int, int, int, int]:
+    usage = entry.usage or _NO_USAGE
+    found = (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_input_tokens,
+        usage.reasoning_tokens,
+        round(min(entry.cost, _MOST / PICO) * PICO),
+        round(min(entry.seconds, _MOST / MICRO) * MICRO),
+    )
+    if min(found) < 0 or max(found) > _MOST:
+        # No trial takes less than nothing, or so much that it could not be stored.
+        return tuple(min(max(figure, 0), _MOST) for figure in found)  # type: ignore[return-value]
+    return found
+
+
+def _reason(entry: TrialEntry | TrialRecord) -> str:
+    if entry.status is Status.LIMITED:
+        return entry.limit
+    if entry.status is Status.BLOCKED:
+        return POLICY
+    if entry.status is Status.FAILED:
+        return SCORER_ERROR if entry.stage == "score" else TASK_ERROR
+    if entry.status is Status.UNFINISHED:
+        return MODEL_DISABLED if entry.error is not None and entry.error.kind == _CLOSED else NO_REPLY
+    return ""

@@ -1,0 +1,116 @@
+"""Filling the index of a run while its session writes, so that nothing has to be read again at its end.
+
+What has been written is taken in a few thousand records at a time, in a thread of its own. The index is only a cache:
+whatever goes wrong with it costs time, never data. It is published when the session has ended; until then readers have
+the one that was published before.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.journal import Index
+from holdfast.journal.commit_queue import QueuedRecord
+from holdfast.journal.frame import Origin
+from holdfast.journal.index.database import INDEX, publish_index
+from holdfast.run.core.records import Record
+from holdfast.run.fold.fold_writer import FoldWriter
+from holdfast.run.fold.reader import RunReader
+
+_RECORDS_AT_A_TIME = 20_000
+
+
+class IndexFeed:
+    """Takes in what the journal's thread has written."""
+
+    def __init__(self, reader: RunReader, last_seq: int) -> None:
+        self._reader, self._path = reader, reader.index.path
+        if (published := reader.layout.index).exists() and not published.is_file():
+            # Found now, so that the ledger has it: at the end of the session it could not be told there any more.
+            reader.index.failures.note(INDEX, "something else stands in its place")
+        self._fold = FoldWriter()
+        self._index: Index | None = None
+        self._waiting = 0
+        self.last_seq = last_seq
+        """The last frame that was acknowledged."""
+        self._lock, self._wake = threading.Lock(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._is_over = False
+
+    def written(self, frame: Origin, batch: Sequence[QueuedRecord]) -> None:
+        """A frame is durable; called by the journal's thread."""
+        self.last_seq = frame.seq
+        records = [(item.record, item.line) for item in batch if isinstance(item.record, Record)]
+        if self._path is None or self._is_over or len(records) != len(batch):
+            # The frame is read from the journal instead.
+            return
+        self._fold.prepare(frame, records)
+        self._waiting += len(batch)
+        if self._waiting >= _RECORDS_AT_A_TIME:
+            self._waiting = 0
+            self._start_thread()
+            self._wake.set()
+
+    def _start_thread(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="holdfast-index", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._is_over:
+            self._wake.wait()
+            self._wake.clear()
+            if not self._is_over:
+                self.catch_up(growing=True)
+
+    def catch_up(self, *, growing: bool = False) -> bool:
+        """Takes in everything that has been written; whether the session's reader knows of it now."""
+        try:
+            with self._lock:
+                index = self._open_index()
+                index.refresh(settle=False, again=False, growing=growing)
+        except (OSError, sqlite3.Error) as error:
+            self._give_up(error)
+            return False
+        if not growing:
+            self._reader.forget()
+        # A new index, in a file of its own, may have had to take the place of the old one.
+        return index is self._reader.index or not index.note
+
+    def _give_up(self, error: OSError | sqlite3.Error) -> None:
+        """What is not taken in, the next one who opens the run reads."""
+        self._is_over = True
+        self._reader.index.failures.note(INDEX, error if isinstance(error, OSError) else str(error))
+
+    def _open_index(self) -> Index:
+        """An index of the feed's own on the same file: the session reads from it meanwhile."""
+        if self._path is None:
+            return self._reader.index
+        if self._index is None:
+            self._index = Index(self._reader.journal, self._fold, self._path)
+            # The first failure of the index is told, whichever of the two connections meets it.
+            self._index.failures.listen(lambda failure: self._reader.index.failures.note(INDEX, failure.reason))
+        return self._index
+
+    def finish(self, published: Path) -> None:
+        """Takes in the rest, and publishes the index."""
+        self.stop()
+        self.catch_up()
+        if self._index is not None:
+            self._index.close()
+        self._reader.index.close()
+        if self._path is not None:
+            try:
+                publish_index(self._path, published)
+            except OSError as error:
+                self._give_up(error)
+
+    def stop(self) -> None:
+        """Ends the thread; what it has not taken in, the next one who opens the run reads."""
+        self._is_over = True
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()

@@ -1,0 +1,137 @@
+"""`resume --where` and `resume --redo`: what is run, what counts meanwhile, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from evals import http_eval, python_eval, write_eval
+from program import until
+
+LIMITED_TASK = """
+from pathlib import Path
+from holdfast import Sample, Task, exact, task, TrialLimits
+
+async def solve(trial):
+    if Path("broken").exists():
+        raise ValueError("my bug")
+    text = (await trial.generate(trial.sample.input)).text
+    if Path("long").exists():
+        await trial.generate("more")
+    return text
+
+@task
+def t():
+    samples = [Sample(name, target=name, id=name) for name in ("a", "b", "c")]
+    return Task(samples=samples, solver=solve, scorers=exact(), limits=TrialLimits(tokens=2))
+"""
+
+
+@pytest.fixture
+def redone(holdfast, tmp_path):
+    """A complete run of a task whose behaviour a file decides."""
+    (tmp_path / "own.py").write_text(LIMITED_TASK)
+    data = {
+        "name": "redo",
+        "models": {"m": {"provider": "scripted", "model": "echo"}},
+        "tasks": {"t": {"use": "own.py:t"}},
+        "max_retries": 0,
+    }
+    holdfast("run", write_eval(tmp_path, data), "--run-dir", "r", code=0)
+    return holdfast
+
+
+def rows(holdfast):
+    return {row["sample"]: row for row in holdfast.json("show", "r", code=0)["trials"]}
+
+
+def test_a_redo_that_ends_limited_has_no_score_of_the_attempt_before(redone, tmp_path):
+    """The new end counts, and with it nothing that belongs to the old answer."""
+    (tmp_path / "long").touch()
+    redone("resume", "r", "--redo", "sample=a", code=0)
+    row = rows(redone)["a"]
+    assert (row["state"], row["answer"], row["scores"], row["attempt"]) == ("limited", None, {}, 2)
+    report = redone.json("report", "r", code=0)
+    assert report["tasks"]["t"]["m"]["metrics"]["exact"]["accuracy"]["n"] == 2
+    assert redone.json("verify", "r", "--deep", code=0)["ok"]
+
+
+def test_a_redo_that_fails_leaves_the_result(redone, tmp_path):
+    """The earlier result stands, the exit code says that the redo failed, and so does a sentence."""
+    (tmp_path / "broken").touch()
+    before = rows(redone)
+    told = redone("resume", "r", "--redo", "sample=a", code=1)
+    assert "1 failed again; their earlier results stand" in told.err
+    after = rows(redone)["a"]
+    assert {**after, "attempts": 1, "seconds": 0} == {**before["a"], "attempts": 1, "seconds": 0}
+    assert redone.json("status", "r")["state"] == "complete"
+
+
+def test_where_and_redo_together(redone, tmp_path):
+    """Of the remaining trials only some, and some once more, whatever state they are in."""
+    (tmp_path / "broken").touch()
+    redone("fork", "r", "--run-dir", "f", "--set", "tasks.t.epochs=2", code=0)
+    redone("resume", "f", "--where", "epoch=2 and sample=a", code=1)
+    (tmp_path / "broken").unlink()
+    redone("resume", "f", "--where", "epoch=2 and sample=b", "--redo", "status=failed", code=0)
+    states = {(row["sample"], row["epoch"]): row["state"] for row in redone.json("show", "f")["trials"]}
+    assert {key for key in states if key[1] == 2} == {("a", 2), ("b", 2)}
+    assert set(states.values()) == {"valid"}
+    assert redone.json("status", "f")["remaining_by_reason"] == {"not started": 1}
+
+
+def test_where_sees_a_scorer_that_is_offered_with_it(holdfast, server, tmp_path):
+    """Trials that a new scorer has yet to judge are selected by the plan that is offered."""
+    eval_file = http_eval(tmp_path, server.base_url, 3)
+    holdfast("run", eval_file, "--run-dir", "r", code=0)
+    http_eval(tmp_path, server.base_url, 3, task={"scorers": ["exact", "includes"]})
+    holdfast("resume", "r", "--config", eval_file, "--where", "sample=s1 and reason='not scored'", code=0)
+    assert holdfast.json("status", "r")["remaining_by_reason"] == {"not scored": 2}
+    holdfast("resume", "r", code=0)
+    assert holdfast.json("status", "r")["state"] == "complete"
+
+
+def test_an_interrupt_of_a_redo_says_so(holdfast, server, tmp_path):
+    """Nothing remains, and yet not all that was asked for was done."""
+    holdfast("run", http_eval(tmp_path, server.base_url, 4), "--run-dir", "r", code=0)
+    server.behave(latency=30)
+    redo = holdfast.start("resume", "r", "--redo", "status=valid")
+    server.wait_for(received=8)
+    redo.send(signal.SIGINT)
+    until(lambda: "letting calls in flight finish" in redo.told(), "the signal was taken")
+    redo.send(signal.SIGINT)
+    ended = redo.wait()
+    assert ended.code == 130, ended
+    status = holdfast.json("status", "r")
+    assert (status["state"], status["valid"], status["sessions"][-1]["ended_as"]) == ("complete", 4, "interrupted")
+
+
+def test_an_expression_that_matches_nothing_writes_nothing(holdfast, server, tmp_path):
+    """Also one with a mistake, which is shown with its column."""
+    holdfast("run", http_eval(tmp_path, server.base_url, 2), "--run-dir", "r", code=0)
+    before = sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "r" / "journal").iterdir())
+    for option in ("--where", "--redo"):
+        assert "matches no trial" in holdfast("resume", "r", option, "status=failed", code=2).err
+        wrong = holdfast("resume", "r", option, "task=t and smaple=s1", code=2)
+        assert f"{option}: unknown field" in wrong.err and "column 12" in wrong.err
+    assert sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "r" / "journal").iterdir()) == before
+    assert json.loads(holdfast("show", "r", "--where", "status=failed", "--json", code=2).out)["kind"]
+
+
+def test_a_redo_keeps_the_earlier_attempts(holdfast, server, tmp_path):
+    """Every attempt stays on record; what was spent counts all of them."""
+    source = """
+from holdfast import Sample, Task, exact, task, generate
+@task
+def t():
+    return Task(samples=[Sample("a", target="A", id="a")], solver=generate(), scorers=exact())
+"""
+    holdfast("run", python_eval(tmp_path, server.base_url, source), "--run-dir", "r", code=0)
+    once = holdfast.json("status", "r")["usage"]["input_tokens"]
+    holdfast("resume", "r", "--redo", "sample=a", code=0)
+    assert [record["attempt"] for record in holdfast.records("r", "trial")] == [1, 2]
+    (row,) = holdfast.json("show", "r")["trials"]
+    assert (row["attempt"], row["attempts"]) == (2, 2)
+    assert holdfast.json("status", "r")["usage"]["input_tokens"] == 2 * once
