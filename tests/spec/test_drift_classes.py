@@ -21,7 +21,7 @@ def imported_with(tmp_path: Path, file: str, old: str, new: str) -> subprocess.C
     text = schema.read_text()
     assert text.count(old) == 1
     schema.write_text(text.replace(old, new))
-    command = [sys.executable, "-c", "import holdfast.spec; print(holdfast.spec.__file__)"]
+    command = [sys.executable, "-c", "import holdfast.spec; holdfast.spec.EvalSpec; print(holdfast.spec.__file__)"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
 
