@@ -24,7 +24,7 @@ from holdfast.storage.tolerated_failures import ToleratedFailures
 
 INDEX = "index.sqlite"
 """Under this name the ledger of a session counts what could not be written here."""
-_SCHEMA_VERSION = 4
+_SCHEMA_VERSION = 5
 _GROWTH = 1.25
 _BUSY_SECONDS = 60.0
 _SCHEMA = """

@@ -8,14 +8,16 @@ whole number, so that the order in which segments are read changes nothing.
 from __future__ import annotations
 
 import sqlite3
+import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from operator import add
 from typing import NamedTuple
 
 import msgspec
 
-from holdfast.journal import RecordId, RecordPlace
+from holdfast.journal import RecordPlace
 from holdfast.journal.frame import Origin
 from holdfast.journal.reader import SeenFrames
 from holdfast.models.message import Usage
@@ -26,7 +28,6 @@ from holdfast.run.core.records import (
     Coordinates,
     Record,
     ScoreRecord,
-    Status,
     TrialRecord,
 )
 from holdfast.run.fold.cut import Cut
@@ -65,10 +66,14 @@ records by session, and of steps and ends those that are replies and kept.
 TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "written", "landmarks")
 REPLY, KEPT = "reply", "kept"
 _BATCH_TRIALS = 8192
+_ROWS_AT_A_TIME = 64
 _row_encoder = msgspec.msgpack.Encoder()
 _row_decoder = msgspec.msgpack.Decoder(TrialRow)
-_places_decoder = msgspec.msgpack.Decoder(list[int])
 _NO_AXES = "{}"
+_PLACE = struct.Struct(">Q")
+_OFFSET_BITS = 40
+_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+"""A place is the number of a segment and an offset: 16 million segments, each of a terabyte."""
 _KEY_DIGITS = 20
 
 
@@ -94,19 +99,29 @@ def unpack_row(data: bytes) -> TrialRow:
 
 def unpack_places(data: bytes) -> list[tuple[int, int]]:
     """Where the records of a trial lie, as it is stored."""
-    numbers = _places_decoder.decode(data)
-    return list(zip(numbers[::2], numbers[1::2], strict=True))
+    return [(number >> _OFFSET_BITS, number & _OFFSET_MASK) for (number,) in _PLACE.iter_unpack(data)]
 
 
-class Slot(NamedTuple):
+class Slot(msgspec.Struct, gc=False):
     """What a scorer gave in one attempt."""
 
+    scorer: str
+    attempt: int
     value: float | None
     cached: bool
     session: int
     writer: int
     seq: int
     place: int
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.writer, self.seq, self.place
+
+    @property
+    def columns(self) -> tuple[object, ...]:
+        """As it is stored, behind its trial and scorer."""
+        return self.attempt, self.value, self.cached, self.session, self.writer, self.seq, self.place
 
     def gives_way_to(self, other: Slot) -> bool:
         """The first record of the newest session counts; a score that only the end of a trial gives, if none does.
@@ -116,7 +131,7 @@ class Slot(NamedTuple):
         mine, others = (self.value is None, self.cached), (other.value is None, other.cached)
         if mine != others:
             return mine > others
-        return (other.session, self[3:]) > (self.session, other[3:])
+        return (other.session, self.order) > (self.session, other.order)
 
 
 class Spent(NamedTuple):
@@ -152,38 +167,46 @@ class Spent(NamedTuple):
         return self.microseconds / MICRO
 
 
-class _OpenTrial:
-    """A trial whose row is being changed."""
+class _OpenTrial(msgspec.Struct, gc=False):
+    """A trial whose row is being changed. Thousands are open at once: none is anything a collector has to look at."""
 
-    __slots__ = ("group", "here", "key", "places", "row", "slots", "standing")
+    key: bytes | str
+    row: TrialRow
+    group: int = 0
+    standing: int = 0
+    here: bytes = b""
+    """Where the frame lies that was taken in last."""
+    places: bytes = b""
+    slots: tuple[Slot, ...] = ()
 
-    def __init__(self, key: bytes | str) -> None:
-        self.key, self.row, self.group, self.standing = key, TrialRow(), 0, 0
-        self.here: tuple[int, int] | None = None
-        self.places: list[int] = []
-        self.slots: dict[tuple[str, int], Slot] = {}
-
-    def arrive(self, here: tuple[int, int], frame: Origin) -> None:
+    def arrive(self, here: bytes, frame: Origin) -> None:
         """A frame that lies here has records of it."""
         self.here = here
         self.places += here
         self.row.touch(frame.session, frame.seq)
 
-    def add_slot(self, scorer: str, attempt: int, slot: Slot) -> None:
-        known = self.slots.get((scorer, attempt))
-        if known is None or known.gives_way_to(slot):
-            self.slots[scorer, attempt] = slot
+    def find_slot(self, scorer: str, attempt: int) -> Slot | None:
+        for slot in self.slots:
+            if slot.scorer == scorer and slot.attempt == attempt:
+                return slot
+        return None
 
-    def filled(self) -> tuple[str, ...]:
-        """The scorers whose scores belong to the attempt that counts."""
-        first, last = self.row.answer_of, self.row.counted
+    def add_slot(self, slot: Slot, known: Slot | None) -> None:
+        """A score; `known` is the one of the same attempt that was there."""
+        if known is None:
+            self.slots += (slot,)
+        elif known.gives_way_to(slot):
+            self.slots = tuple(slot if one is known else one for one in self.slots)
+
+    def filled(self, first: int, last: int) -> tuple[str, ...]:
+        """The scorers whose scores belong to the attempt that counts: to those from the first to the last."""
         if len(self.slots) == 1:
-            ((scorer, attempt),) = self.slots
-            return (scorer,) if first <= attempt <= last else ()
-        return tuple(sorted({scorer for scorer, attempt in self.slots if first <= attempt <= last}))
+            slot = self.slots[0]
+            return (slot.scorer,) if first <= slot.attempt <= last else ()
+        return tuple(sorted({slot.scorer for slot in self.slots if first <= slot.attempt <= last}))
 
 
-_StandingNames = tuple[int, Status, str, tuple[str, ...], bool]
+_StandingNames = tuple[int, str, str, tuple[str, ...], bool]
 """Group, status, reason, scorers, and whether records are missing."""
 
 
@@ -248,12 +271,13 @@ class FoldWriter:
         if self._cut is not None:
             records = [entry if entry is not None and self._cut.admits(frame, entry) else None for entry in records]
         self._open_all(records)
-        handlers, trials, here = self._handlers, self._trials, (segment, offset)
+        handlers, trials = self._handlers, self._trials
+        here = _PLACE.pack(segment << _OFFSET_BITS | offset)
         for place, entry in enumerate(records):
             if entry is None:
                 continue
             if not entry.trial:
-                self._landmarks.append((type(entry).__struct_config__.tag, *frame, place, *here))
+                self._landmarks.append((type(entry).__struct_config__.tag, *frame, place, segment, offset))
             elif (handler := handlers.get(type(entry))) is not None:
                 trial = trials[entry.trial]
                 if trial.here is not here:
@@ -276,7 +300,7 @@ class FoldWriter:
         new = {entry.trial for entry in records if type(entry) in handlers and entry.trial not in trials}  # type: ignore[union-attr]
         new.discard("")
         for key in new:
-            trials[key] = _OpenTrial(pack_key(key))
+            trials[key] = _OpenTrial(pack_key(key), TrialRow())
         if not self._is_empty and new:
             self._load_rows({trial.key: trial for trial in map(trials.__getitem__, new)})
 
@@ -285,19 +309,19 @@ class FoldWriter:
         query = f"SELECT key, standing, row, places FROM trials WHERE key IN ({marks})"  # noqa: S608
         for key, standing, row, places in self._db.execute(query, list(opened)).fetchall():
             trial = opened[key]
-            trial.standing, trial.row, trial.places = standing, unpack_row(row), _places_decoder.decode(places)
+            trial.standing, trial.row, trial.places = standing, unpack_row(row), places
             trial.group, trial.slots = self._group_of(standing), self._slots_of(key)
 
     def _group_of(self, standing: int) -> int:
         found = self._db.execute("SELECT group_ FROM standings WHERE id = ?", (standing,)).fetchone()
         return int(found[0])
 
-    def _slots_of(self, key: bytes | str) -> dict[tuple[str, int], Slot]:
+    def _slots_of(self, key: bytes | str) -> tuple[Slot, ...]:
         query = (
             "SELECT name, attempt, value, cached, session, writer, seq, place"
             " FROM slots JOIN scorers ON scorers.id = slots.scorer WHERE key = ?"
         )
-        return {(name, attempt): Slot(*rest) for name, attempt, *rest in self._db.execute(query, (key,))}
+        return tuple(Slot(*row) for row in self._db.execute(query, (key,)))
 
     # Records.
 
@@ -320,21 +344,21 @@ class FoldWriter:
 
     def _add_score(self, trial: _OpenTrial, entry: ScoreEntry | ScoreRecord, frame: Origin, place: int) -> None:
         if entry.error is None and (entry.value is not None or getattr(entry, "blob", None)):
-            trial.add_slot(entry.scorer, entry.attempt, Slot(entry.value, False, *frame, place))
+            slot = Slot(entry.scorer, entry.attempt, entry.value, False, *frame, place)
+            trial.add_slot(slot, trial.find_slot(entry.scorer, entry.attempt))
 
     def _add_trial(self, trial: _OpenTrial, entry: TrialEntry | TrialRecord, frame: Origin, place: int) -> None:
         if not trial.group:
             self._locate(trial, entry)
-        ident = RecordId(*frame, place)
-        trial.row.add_end(entry, ident)
-        if (change := trial.row.add_spent(entry, ident)) is not None:
+        trial.row.add_end(entry, frame, place)
+        if (change := trial.row.add_spent(entry, frame, place)) is not None:
             self._add_spent(entry.task, entry.model, change)
         if entry.status in KEPT_STATUSES:
             self._written[frame.session, KEPT] += 1
             for scorer, value in entry.scores.items():
-                known = trial.slots.get((scorer, entry.attempt))
+                known = trial.find_slot(scorer, entry.attempt)
                 if known is None or known.cached or known.value is None:
-                    trial.add_slot(scorer, entry.attempt, Slot(value, True, *frame, place))
+                    trial.add_slot(Slot(scorer, entry.attempt, value, True, *frame, place), known)
 
     def _locate(self, trial: _OpenTrial, about: Coordinates | TrialEntry | TrialRecord) -> None:
         """A record says which trial it is; all that say it say the same."""
@@ -363,9 +387,9 @@ class FoldWriter:
             self._scorers[name] = self._db.execute(query, (name,)).fetchone()[0]
         return self._scorers[name]
 
-    def _standing(self, trial: _OpenTrial) -> int:
+    def _standing(self, trial: _OpenTrial, first: int, last: int) -> int:
         row = trial.row
-        names = (trial.group, *row.fact(), trial.filled(), row.is_hollow)
+        names = (trial.group, *row.fact(), trial.filled(first, last), row.is_hollow)
         number = self._standings.get(names)
         if number is None:
             number = self._standings[names] = self._number_standing(names)
@@ -373,7 +397,7 @@ class FoldWriter:
 
     def _number_standing(self, names: _StandingNames) -> int:
         group, status, reason, scorers, hollow = names
-        values = (group, status.value, reason, msgspec.json.encode(scorers).decode(), hollow)
+        values = (group, status, reason, msgspec.json.encode(scorers).decode(), hollow)
         columns = "(group_, status, reason, scorers, hollow)"
         self._db.execute(f"INSERT OR IGNORE INTO standings {columns} VALUES (?, ?, ?, ?, ?)", values)  # noqa: S608
         query = f"SELECT id FROM standings WHERE {columns} = (?, ?, ?, ?, ?)"  # noqa: S608
@@ -395,22 +419,19 @@ class FoldWriter:
     def _write_trials(self, trials: list[_OpenTrial]) -> None:
         rows = []
         for trial in trials:
-            row, standing = trial.row, self._standing(trial)
+            row = trial.row
+            counted, answer_of = row.counted, row.answer_of
+            standing = self._standing(trial, answer_of, counted)
             if standing != trial.standing:
                 self._moved[trial.standing] -= 1
                 self._moved[standing] += 1
-            places = _row_encoder.encode(trial.places)
-            counted = row.counted, row.answer_of
-            rows.append((trial.key, standing, *counted, row.moment, _row_encoder.encode(row), places))
-        self._db.executemany("INSERT OR REPLACE INTO trials VALUES (?,?,?,?,?,?,?)", rows)
+            encoded = _row_encoder.encode(row)
+            rows.append((trial.key, standing, counted, answer_of, row.moment, encoded, trial.places))
+        _insert_rows(self._db, "trials", rows)
 
     def _write_slots(self, trials: list[_OpenTrial]) -> None:
-        rows = [
-            (trial.key, self._scorer(scorer), attempt, *slot)
-            for trial in trials
-            for (scorer, attempt), slot in trial.slots.items()
-        ]
-        self._db.executemany("INSERT OR REPLACE INTO slots VALUES (?,?,?,?,?,?,?,?,?)", rows)
+        rows = [(trial.key, self._scorer(slot.scorer), *slot.columns) for trial in trials for slot in trial.slots]
+        _insert_rows(self._db, "slots", rows)
 
     def _write_sums(self) -> None:
         moved, self._moved = self._moved, Counter()
@@ -443,6 +464,22 @@ class FoldWriter:
                 if segment in segments:
                     found.add(RecordPlace(segment, unpack_key(key), offset))
         return found
+
+
+def _insert_rows(db: sqlite3.Connection, table: str, rows: list[tuple[object, ...]]) -> None:
+    """Writes rows of one length, a good number with each statement.
+
+    After every statement another thread may have its turn: with one a row the threads of a session would do little
+    else than take turns.
+    """
+    if not rows:
+        return
+    row = f"({','.join('?' * len(rows[0]))})"
+    whole = len(rows) // _ROWS_AT_A_TIME * _ROWS_AT_A_TIME
+    groups = (rows[first : first + _ROWS_AT_A_TIME] for first in range(0, whole, _ROWS_AT_A_TIME))
+    statement = f"INSERT OR REPLACE INTO {table} VALUES "  # noqa: S608 - no value is put into the text
+    db.executemany(statement + ",".join([row] * _ROWS_AT_A_TIME), (list(chain(*group)) for group in groups))
+    db.executemany(statement + row, rows[whole:])
 
 
 def _sort_key(trial: _OpenTrial) -> tuple[bool, bytes]:

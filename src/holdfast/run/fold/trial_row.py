@@ -11,7 +11,7 @@ from operator import sub
 
 import msgspec
 
-from holdfast.journal import RecordId
+from holdfast.journal.frame import Origin
 from holdfast.models.message import Usage
 from holdfast.run.core.records import ARTIFACT, Status, TrialRecord
 from holdfast.run.fold.entries import TrialEntry
@@ -20,6 +20,8 @@ STATUSES = (Status.VALID, Status.LIMITED, Status.BLOCKED, Status.FAILED, Status.
 _KEPT_CODES = 3
 """The first so many statuses are kept; that of a valid trial is the first of all."""
 _CODES = {status: code for code, status in enumerate(STATUSES)}
+_WORDS = tuple(status.value for status in STATUSES)
+_UNFINISHED = Status.UNFINISHED.value
 INTERRUPTED, NO_REPLY, MODEL_DISABLED = "interrupted", "no reply", "model disabled"
 NOT_SCORED = "not scored"
 """It has its answer, and lacks a score."""
@@ -31,6 +33,7 @@ _MOST = 1 << 62
 _LAST_MOMENT = (1 << 63) - 1
 _NO_USAGE = Usage()
 PICO, MICRO = 10**12, 10**6
+Figures = tuple[int, int, int, int, int, int]
 
 
 class DecidingEnd(msgspec.Struct, array_like=True, gc=False):
@@ -71,9 +74,25 @@ class AttemptSpent(msgspec.Struct, array_like=True, gc=False):
 
     attempt: int
     session: int
-    order: tuple[int, int, int]
-    figures: tuple[int, int, int, int, int, int]
-    """Tokens in, out, cached and for reasoning, cost in millionths of a millionth, and microseconds."""
+    writer: int
+    seq: int
+    place: int
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int
+    reasoning_tokens: int
+    picocost: int
+    microseconds: int
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.writer, self.seq, self.place
+
+    @property
+    def figures(self) -> Figures:
+        """Tokens in, out, cached and for reasoning, cost in millionths of a millionth, and microseconds."""
+        tokens = self.input_tokens, self.output_tokens, self.cached_input_tokens, self.reasoning_tokens
+        return *tokens, self.picocost, self.microseconds
 
     def gives_way_to(self, other: AttemptSpent) -> bool:
         return (other.session, self.order) > (self.session, other.order)
@@ -88,13 +107,13 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     seq: int = 0
     """The newest session that has written about it, and the last frame in which it did."""
     end: DecidingEnd | None = None
-    answered: list[int] = []
+    answered: tuple[int, ...] = ()
     """The attempts that have an answer of their own."""
     steps: int = 0
     """How many results of steps the newest attempt has on record."""
     sample: str = ""
     epoch: int = 1
-    spent: list[AttemptSpent] = []
+    spent: tuple[AttemptSpent, ...] = ()
     """What the attempts that have an end on record took; an unfinished one is continued, and its next end counts."""
 
     def touch(self, session: int, seq: int) -> None:
@@ -106,34 +125,34 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         """A record of a newer attempt was met."""
         self.attempt, self.steps = attempt, 0
 
-    def add_end(self, entry: TrialEntry | TrialRecord, ident: RecordId) -> None:
+    def add_end(self, entry: TrialEntry | TrialRecord, frame: Origin, place: int) -> None:
         """An attempt has ended."""
-        end = DecidingEnd(
-            *ident, entry.attempt, _CODES[entry.status], _steps_of(entry), _reason(entry), entry.will_retry
-        )
+        steps, reason = _steps_of(entry), _reason(entry)
+        end = DecidingEnd(*frame, place, entry.attempt, _CODES[entry.status], steps, reason, entry.will_retry)
         if self.end is None or self.end.gives_way_to(end):
             self.end = end
 
-    def add_spent(self, entry: TrialEntry | TrialRecord, ident: RecordId) -> tuple[int, ...] | None:
+    def add_spent(self, entry: TrialEntry | TrialRecord, frame: Origin, place: int) -> tuple[int, ...] | None:
         """An attempt has taken so much; how many more attempts and how much more that makes, if it is a change."""
-        spent = AttemptSpent(entry.attempt, ident.session, ident[1:], _figures(entry))
-        for place, known in enumerate(self.spent):
-            if known.attempt == entry.attempt:
-                if not known.gives_way_to(spent):
-                    return None
-                self.spent[place] = spent
-                return 0, *map(sub, spent.figures, known.figures)
-        self.spent.append(spent)
-        if len(self.spent) > 1:
-            # In the order of attempts, whichever was met first.
-            self.spent.sort(key=lambda one: one.attempt)
-        return 1, *spent.figures
+        figures = _figures(entry)
+        spent = AttemptSpent(entry.attempt, *frame, place, *figures)
+        if not self.spent:
+            self.spent = (spent,)
+            return 1, *figures
+        known = next((one for one in self.spent if one.attempt == entry.attempt), None)
+        if known is not None and not known.gives_way_to(spent):
+            return None
+        others = [one for one in self.spent if one is not known]
+        # In the order of attempts, whichever was met first.
+        self.spent = tuple(sorted([*others, spent], key=lambda one: one.attempt))
+        return (1, *figures) if known is None else (0, *map(sub, figures, known.figures))
 
     def add_answer(self, attempt: int) -> None:
         """An attempt has its answer."""
-        if attempt not in self.answered:
-            self.answered.append(attempt)
-            self.answered.sort()
+        if not self.answered:
+            self.answered = (attempt,)
+        elif attempt not in self.answered:
+            self.answered = tuple(sorted((*self.answered, attempt)))
 
     @property
     def answer_of(self) -> int:
@@ -161,17 +180,17 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
             return min((self.session << 50) + (self.seq << 20), _LAST_MOMENT)
         return min((end.session << 50) + (end.seq << 20) + end.place, _LAST_MOMENT)
 
-    def fact(self) -> tuple[Status, str]:
+    def fact(self) -> tuple[str, str]:
         """How it stands, and why, whatever the plan asks for."""
         end = self.end
         if end is not None and end.code < _KEPT_CODES:
-            return STATUSES[end.code], end.reason
+            return _WORDS[end.code], end.reason
         if end is None or end.attempt < self.attempt or end.will_retry:
-            return Status.UNFINISHED, NOT_SCORED if self.attempt in self.answered else INTERRUPTED
+            return _UNFINISHED, NOT_SCORED if self.attempt in self.answered else INTERRUPTED
         if end.status is Status.UNFINISHED and (self.session, self.seq) > (end.session, end.seq):
             # It was taken up again, and cut short.
-            return Status.UNFINISHED, INTERRUPTED
-        return end.status, end.reason
+            return _UNFINISHED, INTERRUPTED
+        return _WORDS[end.code], end.reason
 
     @property
     def is_without_answer(self) -> bool:
@@ -194,7 +213,7 @@ def _steps_of(entry: TrialEntry | TrialRecord) -> int:
     return min(max(entry.calls, 0) + max(entry.replayed, 0), _MOST_CALLS)
 
 
-def _figures(entry: TrialEntry | TrialRecord) -> tuple[int, int, int, int, int, int]:
+def _figures(entry: TrialEntry | TrialRecord) -> Figures:
     usage = entry.usage or _NO_USAGE
     found = (
         usage.input_tokens,
