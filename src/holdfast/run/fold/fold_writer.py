@@ -417,7 +417,7 @@ class FoldWriter:
         self._write_sums()
 
     def _write_trials(self, trials: list[_OpenTrial]) -> None:
-        rows = []
+        rows: list[tuple[object, ...]] = []
         for trial in trials:
             row = trial.row
             counted, answer_of = row.counted, row.answer_of

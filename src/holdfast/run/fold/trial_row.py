@@ -108,7 +108,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     """The newest session that has written about it, and the last frame in which it did."""
     end: DecidingEnd | None = None
     answered: tuple[int, ...] = ()
-    """The attempts that have an answer of their own."""
+    """The attempts that have an answer of their own, in order."""
     steps: int = 0
     """How many results of steps the newest attempt has on record."""
     sample: str = ""
@@ -165,7 +165,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
             return self.answered[-1] if self.answered else 0
         if self.end is None or self.end.code != 0:
             return counted
-        return max((attempt for attempt in self.answered if attempt <= counted), default=counted)
+        return next((attempt for attempt in reversed(self.answered) if attempt <= counted), counted)
 
     @property
     def counted(self) -> int:
@@ -195,7 +195,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     @property
     def is_without_answer(self) -> bool:
         """Whether no answer is on record that the attempt which counts could have."""
-        return not any(attempt <= self.counted for attempt in self.answered)
+        return not self.answered or self.answered[0] > self.counted
 
     @property
     def is_hollow(self) -> bool:
