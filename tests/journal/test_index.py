@@ -12,7 +12,6 @@ import sqlite3
 
 import pytest
 import zstandard
-from msgspec import msgpack
 
 from durable import (
     begin_run,
@@ -33,6 +32,7 @@ from holdfast.journal.reader import open_segment
 from holdfast.run import RunReader, verify_run
 from holdfast.run.core.layout import reader_index_path
 from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.fold.fold_writer import pack_place
 from holdfast.storage import RealFileSystem
 from holdfast.testing import FaultyFileSystem, InjectedFault
 
@@ -508,8 +508,8 @@ def test_a_frame_that_cannot_be_read_any_more_gives_no_record(run):
     segment, offset = trial.places[0]
     assert reader.lines_of(trial)
     for wrong in (10**9, 3):
-        assert reader.lines_of(trial._replace(placed=msgpack.encode([segment, wrong]))) == []
-    assert reader.lines_of(trial._replace(placed=msgpack.encode([99, offset]))) == []
+        assert reader.lines_of(trial._replace(placed=pack_place(segment, wrong))) == []
+    assert reader.lines_of(trial._replace(placed=pack_place(99, offset))) == []
     reader.forget()
     reader.fs.failing = True
     assert reader.lines_of(trial) == []

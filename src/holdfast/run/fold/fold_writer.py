@@ -97,6 +97,11 @@ def unpack_row(data: bytes) -> TrialRow:
     return _row_decoder.decode(data)
 
 
+def pack_place(segment: int, offset: int) -> bytes:
+    """Where a frame lies, as it is stored."""
+    return _PLACE.pack(segment << _OFFSET_BITS | offset)
+
+
 def unpack_places(data: bytes) -> list[tuple[int, int]]:
     """Where the records of a trial lie, as it is stored."""
     return [(number >> _OFFSET_BITS, number & _OFFSET_MASK) for (number,) in _PLACE.iter_unpack(data)]
@@ -272,7 +277,7 @@ class FoldWriter:
             records = [entry if entry is not None and self._cut.admits(frame, entry) else None for entry in records]
         self._open_all(records)
         handlers, trials = self._handlers, self._trials
-        here = _PLACE.pack(segment << _OFFSET_BITS | offset)
+        here = pack_place(segment, offset)
         for place, entry in enumerate(records):
             if entry is None:
                 continue
