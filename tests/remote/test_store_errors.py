@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UsageError
-from holdfast.run.remote.spool import spool_root
+from holdfast.run.core.layout import spool_root
 from object_store import BUCKET
 
 

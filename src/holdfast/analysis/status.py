@@ -12,21 +12,21 @@ from typing import Any
 import msgspec
 
 from holdfast.analysis.spending import run_spending
-from holdfast.errors import HoldfastError
 from holdfast.journal import Damage
 from holdfast.models.message import Usage
+from holdfast.run.core.layout import spool_root
 from holdfast.run.core.records import FAILURE, FAILURES, Change
 from holdfast.run.fold.fold_writer import KEPT, REPLY
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
-from holdfast.run.remote.spool import spool_root
 from holdfast.run.remote.upload_lag import UploadLag, read_lag
 from holdfast.storage.leases.holder import LeaseHolder
-from holdfast.storage.leases.local import find_holder
-from holdfast.storage.leases.remote import PublishedLease, find_published_lease
-from holdfast.storage.object_store import ObjectStore
+from holdfast.storage.leases.remote import PublishedLease
 from holdfast.storage.tolerated_failures import ToleratedFailure
+
+_ORDERLY = frozenset({0, 1})
+"""Exit codes of sessions that let every call finish."""
 
 
 class SessionStatus(msgspec.Struct, frozen=True):
@@ -90,11 +90,8 @@ class RunStatus(msgspec.Struct, frozen=True):
 
 def run_status(reader: RunReader) -> RunStatus:
     """The status of a run in any state, at this moment."""
-    remote = _remote_status(reader)
-    holder = _current_holder(reader, remote)
+    holder, counts, last = reader.holder, reader.fold.counts, reader.fold.session
     sessions = _session_statuses(reader, holder)
-    last = reader.fold.session
-    counts = reader.fold.counts_while_held(last.number) if holder and last else reader.fold.counts
     spending = run_spending(reader.fold)
     return RunStatus(
         run=reader.place,
@@ -111,28 +108,15 @@ def run_status(reader: RunReader) -> RunStatus:
         transcripts_lost=reader.transcripts_lost(),
         damage=[item for item in reader.damage() if item.is_loss],
         notes=describe_inconsistencies(reader),
-        remote=remote,
+        remote=_remote_status(reader),
     )
 
 
 def _remote_status(reader: RunReader) -> RemoteStatus | None:
-    """The state of the run in its store; the store may not answer."""
+    """The state of the run in its store."""
     if not reader.url:
         return None
-    try:
-        published = find_published_lease(ObjectStore(reader.url))
-    except HoldfastError:
-        published = None
-    return RemoteStatus(reader.url, read_lag(spool_root(reader.url)) or UploadLag(), published)
-
-
-def _current_holder(reader: RunReader, remote: RemoteStatus | None) -> LeaseHolder | None:
-    """Who executes the run: known for certain on this machine, and from its heartbeat elsewhere."""
-    root = spool_root(remote.url) if remote else reader.layout.root
-    holder = find_holder(reader.fs, root) if root.is_dir() else None
-    if holder is None and remote is not None and remote.published is not None and remote.published.is_current():
-        return remote.published.holder
-    return holder
+    return RemoteStatus(reader.url, read_lag(spool_root(reader.url)) or UploadLag(), reader.published)
 
 
 def _run_state(holder: LeaseHolder | None, counts: StateCounts) -> str:
@@ -152,6 +136,7 @@ def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[Ses
         if end is None and holder is not None and session is reader.sessions[-1]:
             how = "running"
         open_calls = max(calls.get(number, 0) - replies.get(number, 0), 0)
+        is_whole = how == "running" or (end is not None and end.exit_code in _ORDERLY)
         found.append(
             SessionStatus(
                 number=number,
@@ -164,7 +149,7 @@ def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[Ses
                 finished=finished.get(number, 0),
                 changes=session.changes,
                 failures=failures.get(number, []),
-                in_flight_at_kill=0 if how in {"running", "completed"} else open_calls,
+                in_flight_at_kill=0 if is_whole else open_calls,
             )
         )
     return found

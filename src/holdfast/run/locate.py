@@ -6,9 +6,8 @@ import contextlib
 from pathlib import Path
 
 from holdfast.errors import NotARun, UsageError
-from holdfast.run.core.layout import RUNS, Layout, all_runs
+from holdfast.run.core.layout import RUNS, Layout, all_runs, spool_root
 from holdfast.run.remote.merged_view import open_merged_view
-from holdfast.run.remote.spool import spool_root
 from holdfast.storage.object_store import is_url
 
 

@@ -15,12 +15,12 @@ from holdfast.engine.opening.new_run import StartedSession, start_run
 from holdfast.engine.opening.resume import ALL_TRIALS, resume_run
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import NotARun, UsageError
-from holdfast.run.core.layout import Layout
+from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.remote.download import DownloadedRun, download_run, remove_partial_downloads
 from holdfast.run.remote.merged_view import open_merged_view
 from holdfast.run.remote.run_objects import list_run_objects, run_id_in_store
-from holdfast.run.remote.spool import newest_session, spool_root
+from holdfast.run.remote.spool import newest_session
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.run.remote.uploader import Uploader
 from holdfast.run.session.store_copy import StoreCopy

@@ -11,7 +11,7 @@ segments, and keeps what follows from them in tables of its own, in the same fil
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -63,8 +63,11 @@ class Fold(Protocol):
     def clear(self) -> None:
         """Empties the tables."""
 
-    def places_in(self, segments: set[int]) -> set[RecordPlace]:
-        """Where records were read from in these segments."""
+    def remember_places(self) -> None:
+        """Keeps where every record was read from, until `missed_places` is asked."""
+
+    def missed_places(self) -> Iterator[RecordPlace]:
+        """Where records were read from then, and are not any more."""
 
     def keys(self, lines: list[bytes]) -> list[str]:
         """The keys that records belong to, without taking them in."""
@@ -105,11 +108,10 @@ class IndexBuilder:
         # Not kept: the database has another connection after it was begun anew.
         return self._database.connection
 
-    def refresh(self, *, settle: bool = True, again: bool = True, growing: bool = False) -> None:
+    def refresh(self, *, settle: bool = True, again: bool = True) -> None:
         """Brings the rows up to the journal as it is now; reads only what is new, unless something has changed.
 
-        Without `again`, bytes that this object has found unchanged before are not looked at another time. `growing`
-        says that the next refresh follows soon.
+        Without `again`, bytes that this object has found unchanged before are not looked at another time.
         """
         if again:
             self._hashed.clear()
@@ -124,7 +126,6 @@ class IndexBuilder:
                 # The disk is full, say: a new index fits there no better than the old.
                 self._database.begin_anew(once_more, in_temporary_file=True)
                 self._refresh(settle=settle)
-        self._database.vouch(growing=growing)
 
     def is_current(self) -> bool:
         """Whether the rows are those of the journal as it is now: nothing was added, changed or taken away."""
@@ -168,8 +169,7 @@ class IndexBuilder:
 
     def _read_everything(self, *, settle: bool) -> None:
         """Folds everything again, and remembers which keys had records in segments that no longer have them."""
-        numbers = {number for (number,) in self._db.execute("SELECT id FROM segments")}
-        before = self._fold.places_in(numbers)
+        self._fold.remember_places()
         self._fold.clear()
         self._db.execute("DELETE FROM frames")
         self._db.execute("DELETE FROM copies")
@@ -184,7 +184,7 @@ class IndexBuilder:
         self._note_gone(walk.found)
         self._fold.flush()
         self._save_seen()
-        self._note_missed(before - self._fold.places_in(numbers))
+        self._note_missed(self._fold.missed_places())
 
     def _load_seen(self) -> None:
         self._seen = SeenFrames(self._db.execute("SELECT session, writer, first, last FROM frames"))
@@ -206,7 +206,7 @@ class IndexBuilder:
             # A statement that changes nothing leaves the file, and the disk, alone.
             self._db.execute("UPDATE segments SET gone = ? WHERE id = ? AND gone != ?", (gone, number, gone))
 
-    def _note_missed(self, places: set[RecordPlace]) -> None:
+    def _note_missed(self, places: Iterator[RecordPlace]) -> None:
         """Remembers the keys of records that were here once."""
         by_segment: dict[int, set[str]] = {}
         for place in places:

@@ -26,6 +26,7 @@ INDEX = "index.sqlite"
 """Under this name the ledger of a session counts what could not be written here."""
 _SCHEMA_VERSION = 5
 _GROWTH = 1.25
+_PIECE_BYTES = 1 << 20
 _BUSY_SECONDS = 60.0
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -60,7 +61,7 @@ class IndexDatabase:
         self.note = ""
         """Why the index was built anew, if it was."""
         self.failures = ToleratedFailures()
-        self._changes = self._vouched_size = 0
+        self._changes = self._published_size = 0
         self.connection = published or self._open_or_begin()
         """Another one after `begin_anew`."""
 
@@ -146,22 +147,32 @@ class IndexDatabase:
         db.execute("COMMIT")
         return db
 
-    def vouch(self, *, growing: bool = False) -> None:
-        """Writes the hash of the file beside it, where something was changed: without it nobody believes the file.
-
-        A `growing` file is hashed again only when it has become a good deal larger, so that the work of hashing it
-        stays in proportion to its size.
-        """
+    def vouch(self) -> None:
+        """Writes the hash of the file beside it, where something was changed: without it nobody believes the file."""
         if self.path is None or self.connection.total_changes == self._changes:
-            return
-        if growing and self.path.stat().st_size < self._vouched_size * _GROWTH:
             return
         self._changes = self.connection.total_changes
         try:
             sum_path(self.path).write_bytes(_file_hash(self.path))
-            self._vouched_size = self.path.stat().st_size
         except OSError as error:
             self.failures.note(INDEX, error)
+
+    def publish_copy(self, published: Path) -> None:
+        """Publishes a copy of a file that is still growing, if it has become a good deal larger since the last time.
+
+        The file itself changes in place, so that after a kill no hash is right for it; the copy is as it was left.
+        A quarter larger each time: the work of copying stays in proportion to the size.
+        """
+        if self.path is None or (size := self.path.stat().st_size) < self._published_size * _GROWTH:
+            return
+        self._published_size = size
+        temporary = published.with_name(f".{published.name}.new")
+        try:
+            sum_path(temporary).write_bytes(_copied_hash(self.path, temporary))
+            _rename_index(temporary, published)
+        except OSError as error:
+            self.failures.note(INDEX, error)
+            remove_index(temporary)
 
     def begin_anew(self, error: sqlite3.DatabaseError, *, in_temporary_file: bool = False) -> None:
         """Puts an empty index in the place of one that an error has made useless."""
@@ -173,7 +184,7 @@ class IndexDatabase:
         if isinstance(error, sqlite3.OperationalError):
             # Not what was in the file is wrong, but the disk it is on.
             self.failures.note(INDEX, str(error))
-        self.connection, self._changes, self._vouched_size = self._begin_empty(), 0, 0
+        self.connection, self._changes, self._published_size = self._begin_empty(), 0, 0
 
     def _leave_to_others(self, error: sqlite3.DatabaseError) -> None:
         """Another reader may be at work on the file, or have put its own in its place; it must not lose that."""
@@ -232,6 +243,16 @@ def _journal_path(path: Path) -> Path:
 def _file_hash(path: Path) -> bytes:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").digest()
+
+
+def _copied_hash(source: Path, target: Path) -> bytes:
+    """Copies a file; the hash of what was copied."""
+    total = hashlib.sha256()
+    with source.open("rb") as stream, target.open("wb") as copy:
+        while part := stream.read(_PIECE_BYTES):
+            total.update(part)
+            copy.write(part)
+    return total.digest()
 
 
 def has_its_sum(path: Path) -> bool:
@@ -295,9 +316,13 @@ def publish_index(writing: Path, published: Path) -> None:
         OSError: it could not be renamed; the one that was published before stands.
     """
     if has_its_sum(writing):
-        # Between the two steps the hash is that of another file: such an index is not believed.
-        writing.replace(published)
-        sum_path(writing).replace(sum_path(published))
+        _rename_index(writing, published)
+
+
+def _rename_index(path: Path, target: Path) -> None:
+    # Between the two steps the hash is that of another file, and such an index is not believed.
+    path.replace(target)
+    sum_path(path).replace(sum_path(target))
 
 
 def remove_index(path: Path) -> None:

@@ -67,9 +67,15 @@ class Index:
         """Brings the answers up to the journal as it is now.
 
         With `settle`, what is counted is synced first. Without `again`, bytes that were found unchanged before are not
-        looked at another time. `growing` says that the next refresh follows soon.
+        looked at another time. A `growing` index is refreshed again soon: nobody vouches for its file until then.
         """
-        self._builder.refresh(settle=settle, again=again, growing=growing)
+        self._builder.refresh(settle=settle, again=again)
+        if not growing:
+            self._database.vouch()
+
+    def publish_copy(self, published: Path) -> None:
+        """Publishes a copy of an index that is still growing, if it has become a good deal larger."""
+        self._database.publish_copy(published)
 
     def close(self) -> None:
         """Closes the index; doing so again does nothing."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from holdfast.errors import UsageError
+
 RUNS = Path("runs")
 """Where runs are put by default."""
 
@@ -91,3 +93,25 @@ def _home_cache() -> Path:
         return Path.home() / ".cache"
     except RuntimeError:
         return Path(os.devnull) / "cache"
+
+
+def spool_root(url: str) -> Path:
+    """Where the spool of a run with this URL is on this machine.
+
+    Raises:
+        UsageError: there is no place for it.
+    """
+    base = os.environ.get("HOLDFAST_SPOOL") or _home_spool(url)
+    name = url.rstrip("/").rpartition("/")[2]
+    return Path(base) / f"{name}-{blake2b(url.rstrip('/').encode(), digest_size=6).hexdigest()}"
+
+
+def _home_spool(url: str) -> Path:
+    try:
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise UsageError(
+            f"There is no place for the spool of {url}: this user has no home directory.",
+            hint="Set HOLDFAST_SPOOL to a directory that can be written.",
+        ) from None
+    return Path(state) / "holdfast" / "spool"

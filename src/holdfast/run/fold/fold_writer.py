@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from operator import add
 from typing import NamedTuple
@@ -67,6 +67,7 @@ TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "written
 REPLY, KEPT = "reply", "kept"
 _BATCH_TRIALS = 8192
 _ROWS_AT_A_TIME = 64
+_KEYS_AT_A_TIME = 1000
 _row_encoder = msgspec.msgpack.Encoder()
 _row_decoder = msgspec.msgpack.Decoder(TrialRow)
 _NO_AXES = "{}"
@@ -310,12 +311,14 @@ class FoldWriter:
             self._load_rows({trial.key: trial for trial in map(trials.__getitem__, new)})
 
     def _load_rows(self, opened: dict[bytes | str, _OpenTrial]) -> None:
-        marks = ",".join("?" * len(opened))
-        query = f"SELECT key, standing, row, places FROM trials WHERE key IN ({marks})"  # noqa: S608
-        for key, standing, row, places in self._db.execute(query, list(opened)).fetchall():
-            trial = opened[key]
-            trial.standing, trial.row, trial.places = standing, unpack_row(row), places
-            trial.group, trial.slots = self._group_of(standing), self._slots_of(key)
+        wanted = list(opened)
+        for first in range(0, len(wanted), _KEYS_AT_A_TIME):
+            keys = wanted[first : first + _KEYS_AT_A_TIME]
+            query = f"SELECT key, standing, row, places FROM trials WHERE key IN ({','.join('?' * len(keys))})"  # noqa: S608
+            for key, standing, row, places in self._db.execute(query, keys).fetchall():
+                trial = opened[key]
+                trial.standing, trial.row, trial.places = standing, unpack_row(row), places
+                trial.group, trial.slots = self._group_of(standing), self._slots_of(key)
 
     def _group_of(self, standing: int) -> int:
         found = self._db.execute("SELECT group_ FROM standings WHERE id = ?", (standing,)).fetchone()
@@ -461,14 +464,17 @@ class FoldWriter:
             self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - no value is put into the text
         self.begin(self._db)
 
-    def places_in(self, segments: set[int]) -> set[RecordPlace]:
-        """Where records were read from in these segments."""
-        found: set[RecordPlace] = set()
-        for key, data in self._db.execute("SELECT key, places FROM trials"):
-            for segment, offset in unpack_places(data):
-                if segment in segments:
-                    found.add(RecordPlace(segment, unpack_key(key), offset))
-        return found
+    def remember_places(self) -> None:
+        """Keeps where every record was read from, until `missed_places` is asked; not in memory."""
+        self._db.execute("CREATE TEMP TABLE places_before AS SELECT key, places FROM trials")
+
+    def missed_places(self) -> Iterator[RecordPlace]:
+        """Where records were read from then, and are not any more."""
+        query = "SELECT key, b.places, t.places FROM places_before b LEFT JOIN trials t USING (key)"
+        for key, before, now in self._db.execute(query):
+            for segment, offset in set(unpack_places(before)).difference(unpack_places(now or b"")):
+                yield RecordPlace(segment, unpack_key(key), offset)
+        self._db.execute("DROP TABLE places_before")
 
 
 def _insert_rows(db: sqlite3.Connection, table: str, rows: list[tuple[object, ...]]) -> None:

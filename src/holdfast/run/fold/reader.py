@@ -14,14 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast.errors import HoldfastError
 from holdfast.journal import BlobStore, Damage, Index, Journal, RecordId, SegmentPin
+from holdfast.journal.commit_queue import FRAME_BYTES
 from holdfast.journal.frame import Frame
 from holdfast.journal.index.database import is_sound, publish_index
 from holdfast.journal.index.index import read_published
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_state import unseen_successors
 from holdfast.run.core.codec import citation, cited_blob, decode, head_of
-from holdfast.run.core.layout import Layout
+from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import AnyRecord, NoteRecord, SessionEndRecord, SessionRecord
 from holdfast.run.core.run_id import find_run_id, refuse_newer
 from holdfast.run.fold.cut import Cut
@@ -29,9 +31,14 @@ from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader_index import ReaderIndex
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
+from holdfast.storage.leases.holder import LeaseHolder
+from holdfast.storage.leases.local import find_holder
+from holdfast.storage.leases.remote import PublishedLease, find_published_lease
+from holdfast.storage.object_store import ObjectStore
 
 _PIECE_BYTES = 1 << 20
-_FRAME_BYTES_KEPT = 1 << 20
+_FRAME_BYTES_KEPT = FRAME_BYTES
+"""The largest frame that a session writes: trials that ran together lie in one, and are often read together."""
 
 
 class LargeRecord(NamedTuple):
@@ -72,7 +79,7 @@ class RunReader:
     def __init__(
         self, root: Path, fs: FileSystem | None = None, *, index: Path | None = None, fold: FoldWriter | None = None
     ) -> None:
-        """Opens the run in `root`; with `index`, its index is kept up to date at that path.
+        """Opens the run in `root`; with `index`, its index is kept up to date at that path, by whoever holds the run.
 
         With `fold`, everything is folded by that one from the frames alone: nothing that is in an index is believed.
 
@@ -86,15 +93,20 @@ class RunReader:
         self.journal = Journal(self.fs, self.layout.journal, self.run)
         self.blobs = BlobStore(self.fs, self.layout.blobs)
         self.inputs = BlobStore(self.fs, self.layout.inputs)
+        self._is_own = index is not None
+        """Whether the run is held, if it is, by whoever reads it here."""
         self._reader_index: ReaderIndex | None = None
         self._unsound = False
         """Whether the run's own index is there and of no use."""
         self._frames: dict[tuple[int, int], ReadFrame] = {}
+        self._frame_bytes = 0
         with contextlib.ExitStack() as undo:
             undo.callback(self._close_reader_index)
             self.index, self._is_published = self._open_index(index, fold)
             undo.callback(self.index.close)
-            self.refresh()
+            if not self._is_published:
+                self.index.refresh()
+            refuse_newer(self.layout, self.index.newer_format())
             undo.pop_all()
 
     def _open_index(self, path: Path | None, fold: FoldWriter | None) -> tuple[Index, bool]:
@@ -133,7 +145,8 @@ class RunReader:
     def forget(self) -> None:
         """Lets go of answers that were worked out before the index changed."""
         self._frames.clear()
-        for name in ("sessions", "ends", "fold", "_has_losses"):
+        self._frame_bytes = 0
+        for name in ("sessions", "ends", "fold", "holder", "published", "_has_losses"):
             self.__dict__.pop(name, None)
 
     def close(self) -> None:
@@ -229,8 +242,9 @@ class RunReader:
         if found.size > _FRAME_BYTES_KEPT:
             return
         self._frames[place] = found
-        while sum(one.size for one in self._frames.values()) > _FRAME_BYTES_KEPT:
-            self._frames.pop(next(iter(self._frames)))
+        self._frame_bytes += found.size
+        while self._frame_bytes > _FRAME_BYTES_KEPT:
+            self._frame_bytes -= self._frames.pop(next(iter(self._frames))).size
 
     def _landmarks(self, kind: str) -> Iterator[tuple[RecordId, AnyRecord | None]]:
         """The records of a kind that belongs to no trial, in order."""
@@ -250,11 +264,36 @@ class RunReader:
     @cached_property
     def fold(self) -> RunFold:
         """How the trials stand."""
-        return RunFold(self.index.query, self.sessions)
+        return RunFold(self.index.query, self.sessions, working=self._working_session())
 
     def folded_again(self, cut: Cut | None = None) -> RunReader:
         """The same run, folded from its frames alone, up to a cut; to be closed."""
-        return RunReader(self.layout.root, self.fs, fold=FoldWriter(cut))
+        again = RunReader(self.layout.root, self.fs, fold=FoldWriter(cut))
+        again._is_own = self._is_own
+        return again
+
+    def _working_session(self) -> int | None:
+        """The session that another process is executing now."""
+        newest = self.sessions[-1].number if self.sessions else None
+        is_over = any(end.number == newest for end in self.ends)
+        return newest if newest and not is_over and not self._is_own and self.holder is not None else None
+
+    @cached_property
+    def holder(self) -> LeaseHolder | None:
+        """Who executes the run: known for certain on this machine, and from its heartbeat elsewhere; for display."""
+        root = spool_root(self.url) if self.url else self.layout.root
+        holder = find_holder(self.fs, root) if root.is_dir() else None
+        if holder is None and self.published is not None and self.published.is_current():
+            return self.published.holder
+        return holder
+
+    @cached_property
+    def published(self) -> PublishedLease | None:
+        """What the holder of a run in a store last published; the store may not answer."""
+        try:
+            return find_published_lease(ObjectStore(self.url)) if self.url else None
+        except HoldfastError:
+            return None
 
     @cached_property
     def sessions(self) -> list[SessionRecord]:

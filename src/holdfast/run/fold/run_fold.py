@@ -18,12 +18,13 @@ from holdfast.journal import RecordId
 from holdfast.run.core.records import PlanEntry, SessionRecord, Status
 from holdfast.run.fold.fold_writer import KEPT, REPLY, Spent, pack_key, unpack_key, unpack_places, unpack_row
 from holdfast.run.fold.states import NOT_UPLOADED, RUNNING, State, StateCounts
-from holdfast.run.fold.trial_row import NOT_SCORED, TrialRow
+from holdfast.run.fold.trial_row import INTERRUPTED, NOT_SCORED, TrialRow
 
 Query = Callable[..., Iterator[tuple[Any, ...]]]
 """Gives the rows of a statement, as `Index.query` does."""
 _COLUMNS = "key, standing, row, places"
 _KEY_AND_SCORER = itemgetter(0, 1)
+_NOT_ENDED = {INTERRUPTED, NOT_SCORED}
 _axes_decoder = msgspec.json.Decoder(dict[str, str])
 _names_decoder = msgspec.json.Decoder(list[str])
 
@@ -110,14 +111,23 @@ class SlotValue(NamedTuple):
 class RunFold:
     """What the index says of the trials of a run, by the plan of its newest session."""
 
-    def __init__(self, query: Query, sessions: list[SessionRecord], offered: list[PlanEntry] | None = None) -> None:
-        """With an `offered` plan, that one decides instead of the newest session's."""
-        self._query, self._offered = query, offered
+    def __init__(
+        self,
+        query: Query,
+        sessions: list[SessionRecord],
+        offered: list[PlanEntry] | None = None,
+        working: int | None = None,
+    ) -> None:
+        """With an `offered` plan, that one decides instead of the newest session's.
+
+        `working` is the session that is being executed now: what it has written about and not ended is running.
+        """
+        self._query, self._offered, self._working = query, offered, working
         self.session = sessions[-1] if sessions else None
 
     def with_plan(self, offered: list[PlanEntry]) -> RunFold:
         """The same trials by another plan."""
-        return RunFold(self._query, [self.session] if self.session else [], offered)
+        return RunFold(self._query, [self.session] if self.session else [], offered, self._working)
 
     @property
     def plan(self) -> list[PlanEntry]:
@@ -171,7 +181,7 @@ class RunFold:
     @cached_property
     def counts(self) -> StateCounts:
         """How many trials of the plan are in which state."""
-        return StateCounts.of(self.planned, _by_state(self._of_plan()))
+        return StateCounts.of(self.planned, self._by_state(self._of_plan()))
 
     def _of_plan(self) -> Iterator[Standing]:
         """The standings of trials that belong to the plan; one whose record was cut short may not say where."""
@@ -183,14 +193,35 @@ class RunFold:
 
     def counts_by_group(self) -> dict[tuple[str, str], StateCounts]:
         """The same for every task and model of the plan."""
-        found: dict[tuple[str, str], Counter[tuple[State, str]]] = {}
+        found: dict[tuple[str, str], list[Standing]] = {}
         for standing in self.standings.values():
-            by_state = found.setdefault(self._pair(standing.group), Counter())
-            by_state[standing.state, standing.reason] += standing.trials
+            found.setdefault(self._pair(standing.group), []).append(standing)
         return {
-            (entry.task, entry.model): StateCounts.of(entry.planned, found.get((entry.task, entry.model), {}))
+            (entry.task, entry.model): StateCounts.of(
+                entry.planned, self._by_state(found.get((entry.task, entry.model), []))
+            )
             for entry in self.plan
         }
+
+    def _by_state(self, standings: Iterable[Standing]) -> Counter[tuple[State, str]]:
+        found: Counter[tuple[State, str]] = Counter()
+        for standing in standings:
+            running = self._running[standing.number]
+            found[standing.state, standing.reason] += standing.trials - running
+            found[standing.state, RUNNING] += running
+        return found
+
+    @cached_property
+    def _running(self) -> Counter[int]:
+        """How many trials the session that works now is at, by how they stand; few, however large the run is."""
+        if self._working is None:
+            return Counter()
+        numbers = [one.number for one in self.standings.values() if _may_be_running(one)]
+        rows = self._rows(f" WHERE standing IN ({','.join(map(str, numbers))})")
+        return Counter(standing for _, standing, row, _ in rows if unpack_row(row).session == self._working)
+
+    def _rows(self, where: str) -> Iterator[tuple[Any, ...]]:
+        return self._query(f"SELECT {_COLUMNS} FROM trials{where} ORDER BY key")  # noqa: S608 - numbers
 
     def _pair(self, group: Group) -> tuple[str, str]:
         """Where a trial belongs; one that does not say it can only be of the one task and model that there is."""
@@ -208,23 +239,11 @@ class RunFold:
             and (ident := trial.end_id)
             and ident.seq > confirmed.get(ident[:2], ident.seq)
         )
-        by_state = _by_state(self._of_plan())
+        by_state = self._by_state(self._of_plan())
         for number, count in held_back.items():
             standing = self.standings[number]
             by_state[standing.state, standing.reason] -= count
             by_state[State.UNFINISHED, NOT_UPLOADED] += count
-        return StateCounts.of(self.planned, by_state)
-
-    def counts_while_held(self, session: int) -> StateCounts:
-        """The counts while a session is at work: what it has written about and not ended is running."""
-        by_state = _by_state(self._of_plan())
-        planned = {standing.number for standing in self._of_plan() if not standing.is_kept}
-        for trial in self.trials(State.UNFINISHED):
-            end = trial.row.end
-            is_at_work = trial.row.session == session and (end is None or end.attempt < trial.row.attempt)
-            if is_at_work and trial.standing.number in planned:
-                by_state[State.UNFINISHED, trial.standing.reason] -= 1
-                by_state[State.UNFINISHED, RUNNING] += 1
         return StateCounts.of(self.planned, by_state)
 
     @property
@@ -265,7 +284,10 @@ class RunFold:
         return self._trial(*row) if row is not None else None
 
     def _trial(self, key: bytes | str, standing: int, data: bytes, places: bytes) -> FoldedTrial:
-        return FoldedTrial(unpack_key(key), self.standings[standing], unpack_row(data), places)
+        row, known = unpack_row(data), self.standings[standing]
+        if self._working is not None and row.session == self._working and _may_be_running(known):
+            known = known._replace(reason=RUNNING)
+        return FoldedTrial(unpack_key(key), known, row, places)
 
     def trials_in_order(self, *states: State) -> Iterator[FoldedTrial]:
         """Every trial that is on record, or those in some states, in the order in which they were written."""
@@ -276,7 +298,7 @@ class RunFold:
 
     def trials(self, *states: State) -> Iterator[FoldedTrial]:
         """The same in the order of their keys."""
-        for row in self._query(f"SELECT {_COLUMNS} FROM trials{self._where(states)} ORDER BY key"):  # noqa: S608
+        for row in self._rows(self._where(states)):
             yield self._trial(*row)
 
     def keys(self, *states: State) -> Iterator[str]:
@@ -332,8 +354,6 @@ class RunFold:
             yield SlotValue(key, standings[standing], names[scorer], value)
 
 
-def _by_state(standings: Iterable[Standing]) -> Counter[tuple[State, str]]:
-    found: Counter[tuple[State, str]] = Counter()
-    for standing in standings:
-        found[standing.state, standing.reason] += standing.trials
-    return found
+def _may_be_running(standing: Standing) -> bool:
+    """Whether trials that stand so have not ended: of those, the session that wrote about them last is at work."""
+    return standing.state is State.UNFINISHED and not standing.missing and standing.reason in _NOT_ENDED

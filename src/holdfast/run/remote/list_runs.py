@@ -13,11 +13,9 @@ import msgspec
 
 from holdfast.errors import HoldfastError, NotARun
 from holdfast.journal.segment import parse_name
-from holdfast.run.core.layout import RUNS, Layout, all_runs
+from holdfast.run.core.layout import RUNS, Layout, all_runs, spool_root
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.remote.quick_status import quick_status
-from holdfast.run.remote.spool import spool_root
-from holdfast.storage.leases.local import find_holder
 from holdfast.storage.leases.remote import seconds_since
 from holdfast.storage.object_store import ObjectStore, StoredObject, is_url
 
@@ -102,8 +100,7 @@ def _read_progress(root: Path, source: str) -> Recoverable:
     reader = RunReader(root)
     try:
         counts = reader.fold.counts
-        is_running = find_holder(reader.fs, root) is not None
-        state = "complete" if counts.is_complete else "running" if is_running else "incomplete"
+        state = "complete" if counts.is_complete else "running" if reader.holder else "incomplete"
         age = seconds_since(reader.last_written_at())
         return Recoverable(str(root), state, counts.finished, counts.planned, source, age, states=counts.states())
     finally:

@@ -17,10 +17,9 @@ import msgspec
 
 from holdfast.errors import NotARun, StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
-from holdfast.run.core.layout import Layout
+from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.remote.download import DownloadedRun, download_run
 from holdfast.run.remote.run_objects import list_run_objects
-from holdfast.run.remote.spool import spool_root
 from holdfast.storage.object_store import ObjectStore, StoredObject
 
 _TAGS = "tags.json"

@@ -16,13 +16,12 @@ import msgspec
 
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
-from holdfast.run.core.layout import RUNS, Layout
+from holdfast.run.core.layout import RUNS, Layout, spool_root
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.remote.download import DownloadedRun, download_run, remove_partial_downloads
 from holdfast.run.remote.recover_without_steps import copy_without_steps, origin_run_id
 from holdfast.run.remote.run_objects import is_downloaded, list_run_objects, run_id_in_store
-from holdfast.run.remote.spool import spool_root
 from holdfast.run.session.create import make_directories, refuse_existing
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, write_atomically

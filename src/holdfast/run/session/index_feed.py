@@ -1,8 +1,8 @@
 """Filling the index of a run while its session writes, so that nothing has to be read again at its end.
 
 What has been written is taken in a few thousand records at a time, in a thread of its own. The index is only a cache:
-whatever goes wrong with it costs time, never data. It is published when the session has ended; until then readers have
-the one that was published before.
+whatever goes wrong with it costs time, never data. It is published when the session has ended, and a copy of it now and
+then before: readers of a running session, and whoever opens the run after a kill, start from that.
 """
 
 from __future__ import annotations
@@ -60,11 +60,15 @@ class IndexFeed:
             self._thread.start()
 
     def _run(self) -> None:
-        while not self._is_over:
-            self._wake.wait()
-            self._wake.clear()
-            if not self._is_over:
-                self.catch_up(growing=True)
+        try:
+            while not self._is_over:
+                self._wake.wait()
+                self._wake.clear()
+                if not self._is_over:
+                    self.catch_up(growing=True)
+        finally:
+            # Whatever ended this thread: nobody prepares frames that it would never take in.
+            self._is_over = True
 
     def catch_up(self, *, growing: bool = False) -> bool:
         """Takes in everything that has been written; whether the session's reader knows of it now."""
@@ -72,6 +76,8 @@ class IndexFeed:
             with self._lock:
                 index = self._open_index()
                 index.refresh(settle=False, again=False, growing=growing)
+                if growing:
+                    index.publish_copy(self._reader.layout.index)
         except (OSError, sqlite3.Error) as error:
             self._give_up(error)
             return False

@@ -133,7 +133,9 @@ def find_holder(fs: FileSystem, run: Path) -> LeaseHolder | None:
         holder = decode_holder(_read_generation(run, current)) if current else None
         return holder if holder and is_alive(holder) is not False and not _is_released(run, current) else None
     if fd is None:
-        return decode_holder(path.read_bytes())
+        holder = decode_holder(path.read_bytes())
+        # Another reader that looks at this very moment has the lock too; the name is then that of a dead holder.
+        return holder if holder and is_alive(holder) is not False else None
     os.close(fd)
     return None
 
