@@ -63,7 +63,7 @@ def test_a_redo_that_fails_leaves_the_result(redone, tmp_path):
     (tmp_path / "broken").touch()
     before = rows(redone)
     told = redone("resume", "r", "--redo", "sample=a", code=1)
-    assert "1 failed again; their earlier results stand" in told.err
+    assert "1 got no new result; they keep their results" in told.err
     after = rows(redone)["a"]
     assert {**after, "attempts": 1, "seconds": 0} == {**before["a"], "attempts": 1, "seconds": 0}
     assert redone.json("status", "r")["state"] == "complete"

@@ -257,31 +257,30 @@ class Execution:
 
     def _redo_text(self) -> str:
         failed, left = self.progress.redo_failed, self._redo_left()
-        parts = [f"{failed} failed again"] if failed else []
-        parts += [f"{left} not attempted"] if left else []
-        return f"Of the trials to run once more: {', '.join(parts)}; their earlier results stand." if parts else ""
+        parts = [f"{failed} got no new result"] if failed else []
+        parts += [f"{left} were not run again"] if left else []
+        return f"Of the finished trials to run again, {' and '.join(parts)}; they keep their results." if parts else ""
 
     def _how_and_exit_code(self, counts: StateCounts) -> tuple[str, int]:
+        """Where only some trials were selected, they decide."""
+        selected = self._selection.remaining
+        remaining = counts.remaining if selected is None else self._remaining_of(selected)
+        blocked = counts.blocked if selected is None else self._selection.blocked
         if self._refusal:
             return "refused", ResumeAborted.exit_code
-        if self._interrupt.has_arrived and (counts.remaining or self._redo_left()):
+        if self._interrupt.has_arrived and (remaining or self._redo_left()):
             return "interrupted", self._interrupt.exit_code
-        if self.progress.redo_failed:
+        if remaining or blocked or self.progress.redo_failed:
             return "finished with failures", 1
-        if self._selection.remaining is not None:
-            return self._end_of_selection(self._selection.remaining)
-        if counts.remaining or counts.blocked:
-            return "finished with failures", 1
-        return "completed", 0
+        return "completed" if selected is None else "selected trials completed", 0
+
+    def _remaining_of(self, selected: KeySet) -> int:
+        """How many of the trials that were to be run are neither valid nor limited."""
+        try:
+            return len(selected) - self._session.finished_among(selected.__contains__)
+        except StorageFailure:
+            return len(selected)
 
     def _redo_left(self) -> int:
         """Finished trials that were to be attempted once more, and were not."""
         return self._selection.again - self.progress.redone - self.progress.redo_failed
-
-    def _end_of_selection(self, selected: KeySet) -> tuple[str, int]:
-        """Where only some trials were selected, they decide."""
-        progress = self.progress
-        is_done = progress.finished - progress.blocked >= len(selected)
-        if is_done and not self._selection.blocked:
-            return "selected trials completed", 0
-        return "finished with failures", 1

@@ -79,11 +79,11 @@ class Progress:
             self.retried += 1
             return
         self.ended += 1
-        if end.status.is_kept and planned.again:
+        if end.status.is_kept and planned.was_finished:
             self.redone += 1
         elif end.status.is_kept:
             self._finish(planned, end)
-        elif planned.again:
+        elif planned.was_finished:
             # What it had before still counts.
             self.redo_failed += 1
         elif end.status is Status.FAILED:

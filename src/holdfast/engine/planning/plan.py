@@ -63,6 +63,8 @@ class PlannedTrial(NamedTuple):
     """It has ended; only scores are missing, of scorers that were added later."""
     again: bool = False
     """It has ended, and is attempted once more; what it has counts until then."""
+    was_finished: bool = False
+    """It is attempted once more, and nothing of it was missing."""
 
 
 def axis_values(axes: Mapping[str, list[str]]) -> tuple[Mapping[str, str], ...]:
@@ -126,7 +128,8 @@ class TrialSequence:
                 if digest not in finished:
                     yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample)
                 elif len(redo) and digest in redo:
-                    yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, again=True)
+                    trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, again=True)
+                    yield trial._replace(was_finished=digest not in missing_scores)
                 elif len(missing_scores) and digest in missing_scores:
                     yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, scores_only=True)
                 else:

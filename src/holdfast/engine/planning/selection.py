@@ -112,7 +112,7 @@ class _Selecting:
             self._take(planned.key, trial)
         if self._redo is not None and self._redo.matches(candidate):
             self._matching_redo.append(planned.key)
-            self._again += trial is not None and trial.standing.is_kept
+            self._again += trial is not None and trial.state.is_finished
 
     def _take(self, key: str, trial: FoldedTrial | None) -> None:
         self._matched += 1
@@ -129,7 +129,7 @@ class _Selecting:
             if text is not None and not matched:
                 raise UsageError(
                     f"{option} {text!r} matches no trial of {self._reader.place}.",
-                    hint="`holdfast show RUN --where …` shows what an expression matches; nothing was run.",
+                    hint="Nothing was run. `holdfast show RUN --where …` lists matching trials that have been started.",
                 )
         remaining = KeySet(self._remaining) if request.where is not None else None
         return TrialSelection(remaining, KeySet(self._matching_redo), self._again, self._matched, self._blocked)

@@ -50,7 +50,8 @@ class Attempt:
     async def score_only(self, grant: SlotGrant) -> TrialRecord:
         """As `run`, for a trial that has its answer and only lacks scores."""
         if self.answer is None:
-            return self._end_record(Status.LIMITED)
+            why = "Its answer is no longer on record, so it cannot be scored; `holdfast resume --redo` runs it again."
+            return self._end_record(Status.UNFINISHED, error=Failure("answer lost", why), stage="score")
         return await self._score(grant, self.answer)
 
     async def _solve_and_record(self) -> AnswerRecord:

@@ -23,6 +23,8 @@ class AttemptState:
     """An attempt as far as it is on record."""
 
     attempt: int = 1
+    first: int = 1
+    """The first attempt of those that the task's retries count: each time that a trial is run once more, anew."""
     steps: list[StepRecord] = field(default_factory=list)
     answer: AnswerRecord | None = None
     scores: dict[str, ScoreRecord] = field(default_factory=dict)
@@ -41,28 +43,31 @@ class TrialHistory:
         if bytes.fromhex(key) not in self.started or (trial := self._reader.fold.find(key)) is None:
             return AttemptState()
         records = self._records_of(trial)
-        # An answer, once reached, serves every later attempt.
-        answer = max(_only(AnswerRecord, records), key=lambda record: record.attempt, default=None)
+        # An answer, once reached, serves every later attempt; of several, that of the newest session.
+        answer = max(reversed(_only(AnswerRecord, records)), key=lambda record: record.attempt, default=None)
         scored = {score.scorer: score for score in _only(ScoreRecord, records) if score.error is None} if answer else {}
         attempt = max(trial.row.attempt, 1)
-        if any(end.status is Status.FAILED and end.attempt == attempt for end in _only(TrialRecord, records)):
-            return AttemptState(attempt + 1, [], answer, scored)
+        ends = _only(TrialRecord, records)
+        if any(end.status is Status.FAILED and end.attempt == attempt for end in ends):
+            return AttemptState(attempt + 1, _first_of_series(ends, attempt + 1), [], answer, scored)
         steps = [step for step in _only(StepRecord, records) if step.attempt == attempt]
-        return AttemptState(attempt, steps, answer, scored)
+        return AttemptState(attempt, _first_of_series(ends, attempt), steps, answer, scored)
 
     def attempt_again(self, key: str) -> AttemptState:
         """Another attempt at a trial that is finished: from the beginning, or as far as one that was cut short came."""
         if (trial := self._reader.fold.find(key)) is None:
             return AttemptState()
         records, attempt = self._records_of(trial), trial.row.attempt
-        if any(end.status is not Status.UNFINISHED and end.attempt == attempt for end in _only(TrialRecord, records)):
-            return AttemptState(attempt + 1)
+        ends = _only(TrialRecord, records)
+        if any(end.status is not Status.UNFINISHED and end.attempt == attempt for end in ends):
+            return AttemptState(attempt + 1, _first_of_series(ends, attempt + 1))
         steps = [step for step in _only(StepRecord, records) if step.attempt == attempt]
         answers = [answer for answer in _only(AnswerRecord, records) if answer.attempt == attempt]
         scores = {
             one.scorer: one for one in _only(ScoreRecord, records) if one.attempt == attempt and one.error is None
         }
-        return AttemptState(attempt, steps, answers[-1] if answers else None, scores if answers else {})
+        first, answer = _first_of_series(ends, attempt), answers[-1] if answers else None
+        return AttemptState(attempt, first, steps, answer, scores if answers else {})
 
     def counting_attempt(self, key: str) -> AttemptState:
         """Everything of the attempt that counts: the one whose end is kept, or else the newest."""
@@ -72,7 +77,7 @@ class TrialHistory:
         records, counted = self._records_of(trial), trial.row.counted
         kept = self._answer_and_scores(trial, records)
         steps = [step for step in _only(StepRecord, records) if step.attempt == counted]
-        return AttemptState(counted, steps, kept.answer, kept.scores, self._counting_end(trial))
+        return AttemptState(counted, counted, steps, kept.answer, kept.scores, self._counting_end(trial))
 
     def steps_behind(self, key: str, state: AttemptState) -> list[StepRecord]:
         """The steps of the attempt that the answer comes from, where a later one has taken the answer over."""
@@ -95,7 +100,7 @@ class TrialHistory:
             for record in _only(ScoreRecord, records)
             if record.value is not None and first <= record.attempt <= counted
         }
-        return AttemptState(counted, [], answers[-1] if answers else None, scores)
+        return AttemptState(counted, counted, [], answers[-1] if answers else None, scores)
 
     def _counting_end(self, trial: FoldedTrial) -> TrialRecord | None:
         for placed in self._reader.lines_of(trial, "trial"):
@@ -106,6 +111,12 @@ class TrialHistory:
     def _records_of(self, trial: FoldedTrial) -> list[AnyRecord]:
         found = (self._reader.read(placed.line) for placed in self._reader.lines_of(trial))
         return [record for record in found if record is not None]
+
+
+def _first_of_series(ends: list[TrialRecord], attempt: int) -> int:
+    """The attempt that followed the last one after which the trial was left as it was."""
+    over = (end.attempt for end in ends if end.status is not Status.UNFINISHED and not end.will_retry)
+    return max((number for number in over if number < attempt), default=0) + 1
 
 
 def _only(type_: type[T], records: list[AnyRecord]) -> list[T]:

@@ -87,12 +87,14 @@ class TrialRunner:
         trial, attempt = self._start(planned, state, grant)
         try:
             end = await attempt.run(grant)
-            # Counted from the first attempt of all, so that an interrupt between two of them grants no further ones.
-            will_retry = end.status is Status.FAILED and state.attempt % (planned.task.max_retries + 1) != 0
+            # Counted from the first attempt on record, so that an interrupt between two of them grants no further ones.
+            will_retry = end.status is Status.FAILED and state.attempt - state.first < planned.task.max_retries
             if will_retry:
                 end = msgspec.structs.replace(end, will_retry=True)
             await self._record_end(planned, trial, end, will_retry=will_retry)
-            return AttemptState(state.attempt + 1, [], attempt.answer, attempt.scores) if will_retry else None
+            if not will_retry:
+                return None
+            return AttemptState(state.attempt + 1, state.first, [], attempt.answer, attempt.scores)
         finally:
             self.running.discard(trial)
 

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.journal import RecordId
 from holdfast.run.core.records import PlanEntry, SessionRecord, Status
 from holdfast.run.fold.fold_writer import KEPT, REPLY, Spent, pack_key, unpack_key, unpack_places, unpack_row
-from holdfast.run.fold.states import NOT_UPLOADED, RUNNING, State, StateCounts
+from holdfast.run.fold.states import FINISHED, NOT_UPLOADED, RUNNING, State, StateCounts
 from holdfast.run.fold.trial_row import INTERRUPTED, NOT_SCORED, TrialRow
 
 Query = Callable[..., Iterator[tuple[Any, ...]]]
@@ -68,6 +68,12 @@ class FoldedTrial(NamedTuple):
     row: TrialRow
     placed: bytes
     """Where its records lie, as it is stored."""
+
+    @property
+    def packed_key(self) -> bytes:
+        """Its key, as sets of keys hold it; only those of planned trials are digests."""
+        packed = pack_key(self.key)
+        return packed if isinstance(packed, bytes) else b""
 
     @property
     def places(self) -> list[tuple[int, int]]:
@@ -229,15 +235,13 @@ class RunFold:
             return self.plan[0].task, self.plan[0].model
         return group.task, group.model
 
-    def counts_when_uploaded(self, confirmed: Mapping[tuple[int, int], int]) -> StateCounts:
-        """The counts if a trial counts only once its end is in a store: there up to these frames of these writers."""
+    def counts_when_uploaded(self, is_uploaded: Callable[[FoldedTrial], bool]) -> StateCounts:
+        """The counts if a trial counts only once its result is in a store."""
         planned = {standing.number for standing in self._of_plan()}
         held_back = Counter(
             trial.standing.number
-            for trial in self.trials(State.VALID, State.LIMITED, State.BLOCKED)
-            if trial.standing.number in planned
-            and (ident := trial.end_id)
-            and ident.seq > confirmed.get(ident[:2], ident.seq)
+            for trial in self.trials(*FINISHED)
+            if trial.standing.number in planned and not is_uploaded(trial)
         )
         by_state = self._by_state(self._of_plan())
         for number, count in held_back.items():
@@ -319,7 +323,7 @@ class RunFold:
 
     def finished(self) -> Iterator[str]:
         """The keys of the trials that have nothing left to be done, sorted."""
-        return self.keys(State.VALID, State.LIMITED, State.BLOCKED)
+        return self.keys(*FINISHED)
 
     def keys_with_end(self) -> Iterator[str]:
         """The keys of the trials that have an end which is kept, sorted; some may lack a score of the plan."""

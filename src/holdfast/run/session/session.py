@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,10 +19,19 @@ from holdfast.errors import NotARun, RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, RecordId, SegmentPin
 from holdfast.run.core.codec import encode, outsource
 from holdfast.run.core.provenance import utc_timestamp
-from holdfast.run.core.records import FAILURE, FAILURES, NoteRecord, Record, SessionEndRecord, SessionRecord
+from holdfast.run.core.records import (
+    FAILURE,
+    FAILURES,
+    NoteRecord,
+    Record,
+    SessionEndRecord,
+    SessionRecord,
+    TrialRecord,
+)
 from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.states import StateCounts
+from holdfast.run.fold.run_fold import FoldedTrial
+from holdfast.run.fold.states import State, StateCounts
 from holdfast.run.session.index_feed import IndexFeed
 from holdfast.run.session.store_copy import SegmentUploader, StoreCopy
 from holdfast.storage import Lease
@@ -30,6 +39,7 @@ from holdfast.storage.leases.remote import HolderProgress, LocalAndRemoteLease
 from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, merge_failures
 
 _LEASE_CHECK_SECONDS = 0.2
+T = TypeVar("T")
 
 
 class RunSession:
@@ -45,8 +55,6 @@ class RunSession:
         self._store: StoreCopy | None = None
         self._last_seq = 0
         self._finished: Callable[[], int] = lambda: 0
-        self._counts: StateCounts | None = None
-        self._kept = 0
         self.derived = ToleratedFailures()
         """Failures to write what is only derived from the journal."""
         self._sources: list[ToleratedFailures] = []
@@ -200,14 +208,17 @@ class RunSession:
             StorageFailure: the end could not be recorded; what was acknowledged is intact.
         """
         end = SessionEndRecord(number=self.number, how=how, exit_code=exit_code, ledger=dict(ledger or {}))
+        counts: StateCounts | None = None
         try:
             self._writer.close(lambda pins: self._last_line(end, pins))
-            self._feed.finish(self.layout.index)
             if self.uploader is not None:
                 self.uploader.finish()
+            with contextlib.suppress(StorageFailure):
+                counts = self.counts()
+            self._feed.finish(self.layout.index)
         finally:
             self.abandon()
-        return self._counts
+        return counts
 
     def counts(self) -> StateCounts:
         """How the trials stand, by what is durable now: where the store decides, by what is there.
@@ -215,13 +226,15 @@ class RunSession:
         Raises:
             StorageFailure: what was written cannot be read.
         """
-        try:
-            is_current = self._feed.catch_up()
-            counts, self._kept = self._counted() if is_current and self._is_newest() else self._counted_again()
-        except (OSError, sqlite3.Error, NotARun) as error:
-            raise StorageFailure(f"{self.layout.root} cannot be read: {error}") from error
-        self._counts = counts
-        return counts
+        return self._ask_fold(self._counts_in)
+
+    def finished_among(self, is_wanted: Callable[[bytes], bool]) -> int:
+        """How many of these trials are valid or limited, and count.
+
+        Raises:
+            StorageFailure: what was written cannot be read.
+        """
+        return self._ask_fold(lambda reader: self._finished_among(reader, is_wanted))
 
     def acknowledged_counts(self) -> StateCounts:
         """How the trials stand by what was acknowledged, once nothing more can be written.
@@ -229,8 +242,24 @@ class RunSession:
         Raises:
             StorageFailure: it cannot be read.
         """
+        return self._ask_again(self._counts_in, Cut(self.number, confirmed={(self.number, 0): self._feed.last_seq}))
+
+    def _ask_fold(self, question: Callable[[RunReader], T]) -> T:
+        """Asks a reader that knows everything which is durable now."""
+        if self._feed.catch_up() and self._is_newest():
+            with self._as_storage_failure():
+                return question(self.reader)
+        return self._ask_again(question, Cut(self.number))
+
+    def _ask_again(self, question: Callable[[RunReader], T], cut: Cut) -> T:
+        """Asks a reader that has folded the frames of this session and those before it once more, up to a cut."""
+        with self._as_storage_failure(), contextlib.closing(self.reader.folded_again(cut)) as reader:
+            return question(reader)
+
+    @contextlib.contextmanager
+    def _as_storage_failure(self) -> Iterator[None]:
         try:
-            return self._counted_again(self._feed.last_seq)[0]
+            yield
         except (OSError, sqlite3.Error, NotARun) as error:
             raise StorageFailure(f"{self.layout.root} cannot be read: {error}") from error
 
@@ -238,25 +267,35 @@ class RunSession:
         """Whether no other has taken the run: what that one has done is not this session's to report."""
         return max((session.number for session in self.reader.sessions), default=0) <= self.number
 
-    def _counted(self) -> tuple[StateCounts, int]:
-        """The counts, and how many trials have an end that is kept."""
-        fold = self.reader.fold
-        if not self.counts_when_uploaded or self.uploader is None:
-            return fold.counts, fold.kept
-        return fold.counts_when_uploaded({(self.number, 0): self.uploader.uploaded_seq}), fold.kept
+    def _counts_in(self, reader: RunReader) -> StateCounts:
+        if not self.counts_when_uploaded:
+            return reader.fold.counts
+        return reader.fold.counts_when_uploaded(lambda trial: self._is_uploaded(reader, trial))
 
-    def _counted_again(self, last_seq: int | None = None) -> tuple[StateCounts, int]:
-        """The same from the frames of this session and those before it, up to one of its own."""
-        confirmed = {(self.number, 0): last_seq} if last_seq is not None else None
-        with contextlib.closing(self.reader.folded_again(Cut(self.number, confirmed=confirmed))) as reader:
-            return reader.fold.counts, reader.fold.kept
+    def _finished_among(self, reader: RunReader, is_wanted: Callable[[bytes], bool]) -> int:
+        trials = (trial for trial in reader.fold.trials(State.VALID, State.LIMITED) if is_wanted(trial.packed_key))
+        return sum(not self.counts_when_uploaded or self._is_uploaded(reader, trial) for trial in trials)
+
+    def _is_uploaded(self, reader: RunReader, trial: FoldedTrial) -> bool:
+        """Whether a result of a finished trial is in the store: the one that counts, or one that it had before."""
+        end, confirmed = trial.row.end, self.uploader.uploaded_seq if self.uploader is not None else 0
+        if end is None or end.session != self.number or end.seq <= confirmed:
+            return True
+        return end.attempt > 1 and any(
+            isinstance(record := reader.read(placed.line), TrialRecord) and record.status.is_kept
+            for placed in reader.lines_of(trial, "trial")
+            if placed.ident.session != self.number or placed.ident.seq <= confirmed
+        )
 
     def _last_line(self, end: SessionEndRecord, pins: list[SegmentPin]) -> bytes:
-        """The session's end, once everything before it is durable: what failed until then is counted in it."""
+        """The session's end, once everything before it is durable: what failed until then is counted in it.
+
+        It counts what the journal holds, in the store or not: whoever reads it there has what is before it too.
+        """
         with contextlib.suppress(StorageFailure):
-            counts = self.counts()
+            counts, kept = self._ask_fold(lambda reader: (reader.fold.counts, reader.fold.kept))
             end = msgspec.structs.replace(
-                end, finished=self._kept, failed=counts.failed, planned=counts.planned, states=counts.states()
+                end, finished=kept, failed=counts.failed, planned=counts.planned, states=counts.states()
             )
         failures = self.failures()
         ledger = {**end.ledger, FAILURES: failures} if failures else end.ledger
