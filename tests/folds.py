@@ -49,7 +49,7 @@ def as_told(reader: RunReader) -> Told:
         for trial in fold.trials()
     }
     groups = {pair: counts.states() for pair, counts in fold.counts_by_group().items()}
-    spent = {pair: tuple(one) for pair, one in fold.spent().items()}
+    spent = {pair: tuple(one) for pair, one in fold.spent().items() if any(one)}
     counts = fold.counts
     totals = {"planned": counts.planned, "finished": counts.finished, "remaining": counts.remaining, **counts.states()}
     return Told(trials, {**totals, "reasons": counts.remaining_by_reason}, groups, spent, fold.record_counts())
@@ -68,7 +68,7 @@ def by_definition(reader: RunReader) -> Told:
     coordinates = {key: _pair(found) for key, found in by_key.items()}
     written = Counter(str(record.__struct_config__.tag) for _, record in records if record is not None)
     counts = _counts(trials, coordinates, plan, planned)
-    return Told(trials, counts, _groups(trials, coordinates, plan), _spent(records), dict(written))
+    return Told(trials, counts, _groups(trials, coordinates, plan), _spent(records, coordinates, plan), dict(written))
 
 
 def _trial(found: list[tuple[RecordId, OF_TRIALS]], plan: list[PlanEntry]) -> tuple:
@@ -168,22 +168,33 @@ def _groups(trials: dict, coordinates: dict, plan: list[PlanEntry]) -> dict:
     return found
 
 
-def _spent(records: list) -> dict:
-    """Every attempt once: of several ends of one the first of the newest session."""
+def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
+    """Every attempt once: the larger of what its end says (of several, the first of the newest session) and its replies."""
     ends: dict = {}
+    replies: dict = {}
     for ident, record in sorted(records, key=lambda item: item[0]):
         if isinstance(record, TrialRecord):
             known = ends.get((record.trial, record.attempt))
             if known is None or known[0].session < ident.session:
                 ends[record.trial, record.attempt] = (ident, record)
+        elif isinstance(record, StepRecord) and record.usage is not None:
+            replies.setdefault((record.trial, record.attempt), []).append(_figures(0, record, 0.0))
     found: dict = {}
-    for _, record in ends.values():
-        usage = record.usage or Usage()
-        tokens = (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens)
-        figures = (1, *tokens, round(record.cost * 10**12), round(record.seconds * 10**6))
-        before = found.get((record.task, record.model), (0,) * len(figures))
-        found[record.task, record.model] = tuple(map(sum, zip(before, figures, strict=True)))
-    return found
+    for key in ends.keys() | replies.keys():
+        ended = _figures(1, ends[key][1], ends[key][1].seconds) if key in ends else (0,) * 7
+        recorded = tuple(map(sum, zip(*replies.get(key, [(0,) * 7]), strict=True)))
+        taken = tuple(map(max, ended, recorded))
+        pair = coordinates[key[0]]
+        if pair == ("", "") and len(plan) == 1:
+            pair = (plan[0].task, plan[0].model)
+        found[pair] = tuple(map(sum, zip(found.get(pair, (0,) * 7), taken, strict=True)))
+    return {pair: figures for pair, figures in found.items() if any(figures)}
+
+
+def _figures(attempts: int, record: TrialRecord | StepRecord, seconds: float) -> tuple[int, ...]:
+    usage = record.usage or Usage()
+    tokens = (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens)
+    return (attempts, *tokens, round(record.cost * 10**12), round(seconds * 10**6))
 
 
 def check_fold(reader: RunReader) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from fractions import Fraction
 
 import msgspec
 
@@ -40,8 +41,12 @@ def _metric_name(values: array[float]) -> str:
 
 def _mean_metric(values: array[float]) -> Metric:
     n = len(values)
-    mean = math.fsum(values) / n
-    if n < 2:
-        return Metric(mean, None, n)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    return Metric(mean, math.sqrt(variance / n), n)
+    try:
+        mean = math.fsum(values) / n
+        if n < 2:
+            return Metric(mean, None, n)
+        variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+        return Metric(mean, math.sqrt(variance / n), n)
+    except OverflowError:
+        # Scores near the largest float: their mean is one too, their squares are not.
+        return Metric(float(sum(map(Fraction, values)) / n), None, n)

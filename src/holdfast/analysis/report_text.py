@@ -25,6 +25,8 @@ def report_text(report: Report) -> str:
 
 def coverage_text(coverage: StateCounts) -> str:
     """The denominator, and what is not in it."""
+    if not coverage.planned:
+        return f"{coverage.valid} trials valid; how many are planned is not known"
     parts = [f"{coverage.valid} of {coverage.planned} trials valid"]
     parts += [
         f"{count} {name}" for name, count in (("limited", coverage.limited), ("blocked", coverage.blocked)) if count

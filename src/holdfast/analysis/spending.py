@@ -18,7 +18,7 @@ class Spending(NamedTuple):
 
 
 def run_spending(fold: RunFold) -> Spending:
-    """What all attempts that have ended took."""
+    """What all replies on record took, also those of trials that are not finished."""
     total = Spent()
     for spent in fold.spent().values():
         total = total.plus(spent)
@@ -32,7 +32,7 @@ def group_spending(fold: RunFold) -> dict[tuple[str, str], Spending]:
 
 
 def no_spending(fold: RunFold, model: str) -> Spending:
-    """What a task and model took of which no attempt has ended."""
+    """What a task and model took of which nothing is on record."""
     return _spending(Spent(), is_priced=fold.has_price(model))
 
 

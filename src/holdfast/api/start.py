@@ -97,10 +97,16 @@ def resume_session(
 
 
 def refuse_unknown_scheme(place: str | None) -> None:
-    """Raises UsageError for a URL of an unknown kind, which would otherwise become the name of a directory."""
-    if place is not None and "://" in place and not is_url(place):
+    """Raises UsageError for what was meant as a URL, and would otherwise become the name of a directory."""
+    if place is None or is_url(place):
+        return
+    if "://" in place:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise UsageError(f"{place} is a URL, and of no object store that is known.", hint=f"There are {known}.")
+        raise UsageError(f"{place} is not a URL of a supported object store.", hint=f"Supported: {known}.")
+    if place.partition(":")[0] in SCHEMES and ":" in place:
+        raise UsageError(
+            f"{place} is not a valid URL.", hint="Write it as text, as in 's3://bucket/run': a Path drops a slash."
+        )
 
 
 def _create_or_resume(request: RunRequest) -> StartedSession | CompleteRun:

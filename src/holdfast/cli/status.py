@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 
 import click
+import msgspec
 
 from holdfast.analysis.report_text import cost_text
 from holdfast.analysis.status import RunStatus, SessionStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
-from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.errors import HoldfastError
 from holdfast.run.core.display_text import change_text
@@ -42,21 +42,35 @@ def _status_of(run: str) -> RunStatus:
 
 
 def _print_all_runs(*, as_json: bool) -> int:
-    found: list[RunStatus] = []
+    found: list[RunStatus | UnreadableRun] = []
     for path in all_runs():
         try:
             found.append(_status_of(str(path)))
         except HoldfastError as error:
-            say(printable(f"{path}: {error}"))
+            found.append(UnreadableRun(str(path), "unreadable", str(error)))
     if as_json:
         print_json({"runs": [as_object(status) for status in found]})
         return 0
     for status in found:
-        counts = status.counts
-        click.echo(printable(f"{status.state:<10} {counts.finished:>7}/{counts.planned:<7} {status.run}"))
+        click.echo(printable(_status_line(status)))
     if not found:
         click.echo("There are no runs below runs/. Start one with: holdfast run EVAL")
     return 0
+
+
+class UnreadableRun(msgspec.Struct, frozen=True):
+    """A directory with a journal that cannot be opened."""
+
+    run: str
+    state: str
+    error: str
+
+
+def _status_line(status: RunStatus | UnreadableRun) -> str:
+    if isinstance(status, UnreadableRun):
+        return f"{status.state:<10} {'?':>7}/{'?':<7} {status.run}: {status.error}"
+    counts = status.counts
+    return f"{status.state:<10} {counts.finished:>7}/{counts.planned or '?':<7} {status.run}"
 
 
 def _print_status(status: RunStatus) -> None:

@@ -137,6 +137,10 @@ def _check_pin(state: SegmentState, pin: SegmentPin) -> list[Damage]:
         return [Damage(DamageKind.TRUNCATED, state.where, detail, lost=lost)]
     if state.frames == pin.frames and state.last_digest.hex() != pin.last_digest:
         return [Damage(DamageKind.CHANGED, state.where, "its last frame is not the one that a later record saw")]
+    if state.frames > pin.frames and pin.sealed:
+        # A sealed segment never grows: this one has taken its place, as a copy of the run that was resumed on its own.
+        detail = f"a later record saw it sealed with {pin.frames} frames, {state.frames} are there"
+        return [Damage(DamageKind.CHANGED, state.where, detail)]
     return []
 
 
@@ -149,4 +153,7 @@ def _sequence_gaps(states: Iterable[SegmentState]) -> list[Damage]:
             lost = (before.last_seq + 1, after.first_seq - 1)
             detail = f"frames {lost[0]} to {lost[1]} between it and its successor are missing"
             damage.append(Damage(DamageKind.GAP, before.where, detail, lost=lost))
+        elif after.first_seq <= before.last_seq:
+            detail = f"frames {after.first_seq} to {before.last_seq} are in it and in its successor"
+            damage.append(Damage(DamageKind.CHANGED, before.where, detail))
     return damage

@@ -236,6 +236,21 @@ def _check_values(values: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"{title} cannot be solved by {name!r}.", hint="Give generate() or an async function.")
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise ConfigurationError(f"{title} has {epochs!r} epochs.", hint="Give 1 or more.")
+    _check_axes(title, values["axes"])
+
+
+def _check_axes(title: str, axes: object) -> None:
+    if not isinstance(axes, Mapping):
+        raise ConfigurationError(
+            f"The axes of {title.lower()} are not a map.", hint='As in axes={"tier": ["T0", "T1"]}.'
+        )
+    for axis, values in axes.items():
+        is_list = isinstance(values, list | tuple) and len(values) > 0
+        if not isinstance(axis, str) or not is_list or not all(isinstance(value, str) for value in values):
+            raise ConfigurationError(
+                f"{title} has an axis {axis!r} with the values {values!r}.",
+                hint='An axis is a name with one or more values, all of them text: axes={"tier": ["T0", "T1"]}.',
+            )
 
 
 def _solves(given: object) -> bool:

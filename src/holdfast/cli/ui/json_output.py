@@ -11,6 +11,7 @@ import msgspec
 _TERMINAL_CONTROLS = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
+_OF_PLAN = ("planned", "not_started", "remaining", "remaining_by_reason")
 SCHEMA_VERSION = 1
 """Raised when a key of an object changes its meaning or goes."""
 
@@ -21,12 +22,20 @@ def as_object(value: Any) -> dict[str, Any]:
     return {
         name: item
         for field, value in fields.items()
-        for name, item in (as_object(value).items() if field == "counts" else [(field, _spelled_out(value))])
+        for name, item in (_counts_object(value).items() if field == "counts" else [(field, _spelled_out(value))])
     }
+
+
+def _counts_object(counts: Any) -> dict[str, Any]:
+    """The counts of trials; what is not known without a plan is null."""
+    fields: dict[str, Any] = _spelled_out(msgspec.structs.asdict(counts))
+    return fields if counts.planned else {**fields, **dict.fromkeys(_OF_PLAN)}
 
 
 def _spelled_out(value: Any) -> Any:
     """The same with every figure of what was used, also those that are 0: a key does not come and go."""
+    if hasattr(value, "remaining_by_reason"):
+        return _counts_object(value)
     if isinstance(value, msgspec.Struct) and (hasattr(value, "input_tokens") or not _omits_defaults(value)):
         return {name: _spelled_out(item) for name, item in msgspec.structs.asdict(value).items()}
     if isinstance(value, dict):

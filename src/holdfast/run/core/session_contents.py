@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.journal import SegmentId, SegmentPin
+from holdfast.models.redaction import known_secrets
 from holdfast.run.core.provenance import environment, utc_timestamp
 from holdfast.run.core.records import Change, Input, PlanEntry, SessionRecord, TaskCode
 from holdfast.version import __version__
@@ -60,8 +62,7 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
         inputs=contents.inputs,
         environment=environment(str(contents.config.get("directory", "."))),
         packages=contents.packages,
-        # Only shown to people, so bytes that are no text become escapes.
-        invocation=[word.encode(errors="backslashreplace").decode() for word in sys.argv],
+        invocation=_invocation(contents.config),
         source=contents.source,
         planned=contents.planned,
         plan=contents.plan,
@@ -71,3 +72,14 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
         lost=contents.lost,
         changes=contents.changes,
     )
+
+
+def _invocation(config: Mapping[str, Any]) -> list[str]:
+    """The command line, without the keys that it may hold; bytes that are no text become escapes."""
+    models = config.get("models")
+    for model in models.values() if isinstance(models, Mapping) else ():
+        variable = model.get("api_key_env") if isinstance(model, Mapping) else None
+        if isinstance(variable, str):
+            # A resumed session opens its models later.
+            known_secrets.remember(variable, os.environ.get(variable, ""))
+    return [known_secrets.redact(word.encode(errors="backslashreplace").decode()) for word in sys.argv]

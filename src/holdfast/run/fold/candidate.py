@@ -37,8 +37,9 @@ class TrialCandidate:
         if name in _SPENT:
             return self._spent(name)
         if name in {"task", "model", "sample", "epoch"}:
+            # The first record of a trial says where it belongs; without it that is not known.
             value: str | int = getattr(self._about, name)
-            return value
+            return value or None
         return {"trial": self._key, **self._standing}.get(name)
 
     @cached_property
@@ -47,9 +48,10 @@ class TrialCandidate:
         if trial is None:
             return {"status": State.NOT_STARTED.value, "reason": NOT_STARTED, "attempt": 0}
         lost = trial.standing.is_hollow and self._reader.has_losses()
-        standing: dict[str, str | int] = {"status": trial.state.value, "reason": trial.standing.reason}
-        attempt = trial.row.counted or trial.row.attempt
-        return {**standing, "attempt": attempt, "transcript": LOST if lost else WHOLE}
+        standing: dict[str, str | int] = {"status": trial.state.value, "transcript": LOST if lost else WHOLE}
+        if trial.standing.reason:
+            standing["reason"] = trial.standing.reason
+        return {**standing, "attempt": trial.row.counted or trial.row.attempt}
 
     def _spent(self, name: str) -> float | None:
         spent = self._trial.spent if self._trial is not None else Spent()

@@ -43,6 +43,8 @@ class StepEntry(Entry, frozen=True, gc=False, tag="step"):
     source: str = ""
     error: Failure | None = None
     about: Coordinates | None = None
+    usage: Usage | None = None
+    cost: float = 0.0
 
 
 class AnswerEntry(Entry, frozen=True, gc=False, tag="answer"):
@@ -122,7 +124,10 @@ def entry_of_record(record: Record, line: bytes) -> FoldedRecord | None:
     if type_ is CallRecord or (type_ in _SMALL and len(line) < _SMALL_BYTES):
         return record  # type: ignore[return-value]
     if isinstance(record, StepRecord):
-        return StepEntry(record.trial, record.attempt, record.model, record.source, record.error, record.about)
+        of_model = record.usage, record.cost
+        return StepEntry(
+            record.trial, record.attempt, record.model, record.source, record.error, record.about, *of_model
+        )
     if isinstance(record, AnswerRecord):
         return AnswerEntry(record.trial, record.attempt, record.about)
     return entry_of_line(line)

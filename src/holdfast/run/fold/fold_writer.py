@@ -10,9 +10,9 @@ from __future__ import annotations
 import sqlite3
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from operator import add
+from operator import add, neg
 from typing import NamedTuple
 
 import msgspec
@@ -53,7 +53,7 @@ CREATE TABLE trials (key PRIMARY KEY, standing INTEGER, counted INTEGER, answer 
   WITHOUT ROWID;
 CREATE TABLE slots (key, scorer INTEGER, attempt INTEGER, value REAL, cached INTEGER,
   session INTEGER, writer INTEGER, seq INTEGER, place INTEGER, PRIMARY KEY (key, scorer, attempt)) WITHOUT ROWID;
-CREATE TABLE spent (task TEXT, model TEXT, figures TEXT, PRIMARY KEY (task, model)) WITHOUT ROWID;
+CREATE TABLE spent (group_ INTEGER PRIMARY KEY, figures TEXT);
 CREATE TABLE written (session INTEGER, kind TEXT, records INTEGER, PRIMARY KEY (session, kind)) WITHOUT ROWID;
 CREATE TABLE landmarks (kind TEXT, session INTEGER, writer INTEGER, seq INTEGER, place INTEGER,
   segment INTEGER, offset INTEGER, PRIMARY KEY (kind, session, writer, seq, place)) WITHOUT ROWID;
@@ -141,7 +141,7 @@ class Slot(msgspec.Struct, gc=False):
 
 
 class Spent(NamedTuple):
-    """What attempts that have ended took, added up."""
+    """What attempts took, added up; `attempts` counts those that have ended."""
 
     attempts: int = 0
     input_tokens: int = 0
@@ -246,7 +246,7 @@ class FoldWriter:
         self._scorers: dict[str, int] = {}
         self._standings: dict[_StandingNames, int] = {}
         self._moved: Counter[int] = Counter()
-        self._spent: dict[tuple[str, str], list[int]] = {}
+        self._spent: dict[int, list[int]] = {}
         self._written: Counter[tuple[int, str]] = Counter()
         self._landmarks: list[tuple[object, ...]] = []
 
@@ -319,6 +319,8 @@ class FoldWriter:
                 trial = opened[key]
                 trial.standing, trial.row, trial.places = standing, unpack_row(row), places
                 trial.group, trial.slots = self._group_of(standing), self._slots_of(key)
+                # What it has taken so far is taken back, and all that it has taken is added when it is written.
+                self._add_spent(trial.group, map(neg, trial.row.total_spent()))
 
     def _group_of(self, standing: int) -> int:
         found = self._db.execute("SELECT group_ FROM standings WHERE id = ?", (standing,)).fetchone()
@@ -342,6 +344,8 @@ class FoldWriter:
             trial.row.steps += 1
         if entry.model and not entry.source:
             self._written[frame.session, REPLY] += 1
+        if entry.usage is not None:
+            trial.row.add_reply(entry.attempt, entry.usage, entry.cost)
         if entry.about is not None and not trial.group:
             self._locate(trial, entry.about)
 
@@ -359,8 +363,7 @@ class FoldWriter:
         if not trial.group:
             self._locate(trial, entry)
         trial.row.add_end(entry, frame, place)
-        if (change := trial.row.add_spent(entry, frame, place)) is not None:
-            self._add_spent(entry.task, entry.model, change)
+        trial.row.add_spent(entry, frame, place)
         if entry.status in KEPT_STATUSES:
             self._written[frame.session, KEPT] += 1
             for scorer, value in entry.scores.items():
@@ -374,9 +377,9 @@ class FoldWriter:
         trial.group = self._group(about.task, about.model, axes)
         trial.row.sample, trial.row.epoch = about.sample, about.epoch
 
-    def _add_spent(self, task: str, model: str, change: Sequence[int]) -> None:
-        total = self._spent.get((task, model))
-        self._spent[task, model] = list(map(add, total, change)) if total is not None else list(change)
+    def _add_spent(self, group: int, change: Iterable[int]) -> None:
+        total = self._spent.get(group)
+        self._spent[group] = list(map(add, total, change)) if total is not None else list(change)
 
     # Numbers of what has a name.
 
@@ -433,6 +436,8 @@ class FoldWriter:
             if standing != trial.standing:
                 self._moved[trial.standing] -= 1
                 self._moved[standing] += 1
+            if any(spent := row.total_spent()):
+                self._add_spent(trial.group, spent)
             encoded = _row_encoder.encode(row)
             rows.append((trial.key, standing, counted, answer_of, row.moment, encoded, trial.places))
         _insert_rows(self._db, "trials", rows)
@@ -448,15 +453,15 @@ class FoldWriter:
         landmarks, self._landmarks = self._landmarks, []
         changes = [(change, standing) for standing, change in moved.items() if standing and change]
         self._db.executemany("UPDATE standings SET trials = trials + ? WHERE id = ?", changes)
-        for names, figures in spent.items():
-            self._write_spent(names, Spent(*figures))
+        for group, figures in spent.items():
+            self._write_spent(group, Spent(*figures))
         self._db.executemany(_ADD_WRITTEN, [(*names, count) for names, count in written.items()])
         self._db.executemany("INSERT OR REPLACE INTO landmarks VALUES (?,?,?,?,?,?,?)", landmarks)
 
-    def _write_spent(self, names: tuple[str, str], more: Spent) -> None:
-        found = self._db.execute("SELECT figures FROM spent WHERE (task, model) = (?, ?)", names).fetchone()
+    def _write_spent(self, group: int, more: Spent) -> None:
+        found = self._db.execute("SELECT figures FROM spent WHERE group_ = ?", (group,)).fetchone()
         total = Spent.parse(found[0]).plus(more) if found else more
-        self._db.execute("INSERT OR REPLACE INTO spent VALUES (?, ?, ?)", (*names, " ".join(map(str, total))))
+        self._db.execute("INSERT OR REPLACE INTO spent VALUES (?, ?)", (group, " ".join(map(str, total))))
 
     def clear(self) -> None:
         """Empties the tables."""

@@ -91,11 +91,8 @@ class FoldedTrial(NamedTuple):
 
     @property
     def spent(self) -> Spent:
-        """What its attempts that have ended took."""
-        total = Spent()
-        for one in self.row.spent:
-            total = total.plus(Spent(1, *one.figures))
-        return total
+        """What its attempts took."""
+        return Spent(*self.row.total_spent())
 
     @property
     def end_id(self) -> RecordId | None:
@@ -266,9 +263,12 @@ class RunFold:
         return sum(standing.trials for standing in self.standings.values() if standing.is_hollow)
 
     def spent(self) -> dict[tuple[str, str], Spent]:
-        """What the attempts that have ended took, by task and model."""
-        rows = self._query("SELECT task, model, figures FROM spent")
-        return {(task, model): Spent.parse(figures) for task, model, figures in rows}
+        """What all attempts took, by task and model."""
+        found: dict[tuple[str, str], Spent] = {}
+        for group, figures in self._query("SELECT group_, figures FROM spent"):
+            pair = self._pair(self.groups.get(group, _NO_GROUP))
+            found[pair] = found.get(pair, Spent()).plus(Spent.parse(figures))
+        return found
 
     def written(self, kind: str) -> dict[int, int]:
         """How many records of a kind each session wrote."""

@@ -7,7 +7,7 @@ takes the place of one that is kept.
 
 from __future__ import annotations
 
-from operator import sub
+from operator import add
 
 import msgspec
 
@@ -34,6 +34,7 @@ _LAST_MOMENT = (1 << 63) - 1
 _NO_USAGE = Usage()
 PICO, MICRO = 10**12, 10**6
 Figures = tuple[int, int, int, int, int, int]
+_NO_FIGURES: Figures = (0, 0, 0, 0, 0, 0)
 
 
 class DecidingEnd(msgspec.Struct, array_like=True, gc=False):
@@ -98,6 +99,31 @@ class AttemptSpent(msgspec.Struct, array_like=True, gc=False):
         return (other.session, self.order) > (self.session, other.order)
 
 
+class AttemptReplies(msgspec.Struct, array_like=True, gc=False):
+    """What the replies took that one attempt has on record."""
+
+    attempt: int
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+    picocost: int = 0
+
+    def add(self, usage: Usage, cost: float) -> None:
+        """Another reply is on record."""
+        self.input_tokens += max(usage.input_tokens, 0)
+        self.output_tokens += max(usage.output_tokens, 0)
+        self.cached_input_tokens += max(usage.cached_input_tokens, 0)
+        self.reasoning_tokens += max(usage.reasoning_tokens, 0)
+        self.picocost += max(_picocost(cost), 0)
+
+    @property
+    def figures(self) -> Figures:
+        """As those of an end; how long they took is not added up."""
+        tokens = self.input_tokens, self.output_tokens, self.cached_input_tokens, self.reasoning_tokens
+        return *tokens, self.picocost, 0
+
+
 class TrialRow(msgspec.Struct, array_like=True, gc=False):
     """What is known of a trial; the same bytes in every index of the run."""
 
@@ -115,6 +141,8 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     epoch: int = 1
     spent: tuple[AttemptSpent, ...] = ()
     """What the attempts that have an end on record took; an unfinished one is continued, and its next end counts."""
+    replies: tuple[AttemptReplies, ...] = ()
+    """What the replies took that are on record: an attempt that was cut short has no end that says it."""
 
     def touch(self, session: int, seq: int) -> None:
         """A frame has records of it."""
@@ -132,20 +160,46 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         if self.end is None or self.end.gives_way_to(end):
             self.end = end
 
-    def add_spent(self, entry: TrialEntry | TrialRecord, frame: Origin, place: int) -> tuple[int, ...] | None:
-        """An attempt has taken so much; how many more attempts and how much more that makes, if it is a change."""
-        figures = _figures(entry)
-        spent = AttemptSpent(entry.attempt, *frame, place, *figures)
+    def add_spent(self, entry: TrialEntry | TrialRecord, frame: Origin, place: int) -> None:
+        """An attempt has ended, and says what it took."""
+        spent = AttemptSpent(entry.attempt, *frame, place, *_figures(entry))
         if not self.spent:
             self.spent = (spent,)
-            return 1, *figures
+            return
         known = next((one for one in self.spent if one.attempt == entry.attempt), None)
-        if known is not None and not known.gives_way_to(spent):
-            return None
-        others = [one for one in self.spent if one is not known]
-        # In the order of attempts, whichever was met first.
-        self.spent = tuple(sorted([*others, spent], key=lambda one: one.attempt))
-        return (1, *figures) if known is None else (0, *map(sub, figures, known.figures))
+        if known is None or known.gives_way_to(spent):
+            others = [one for one in self.spent if one is not known]
+            # In the order of attempts, whichever was met first.
+            self.spent = tuple(sorted([*others, spent], key=lambda one: one.attempt))
+
+    def add_reply(self, attempt: int, usage: Usage, cost: float) -> None:
+        """A reply of an attempt is on record, or a refusal that was billed."""
+        for known in self.replies:
+            if known.attempt == attempt:
+                known.add(usage, cost)
+                return
+        known = AttemptReplies(attempt)
+        known.add(usage, cost)
+        self.replies = (known,) if not self.replies else tuple(sorted((*self.replies, known), key=_attempt_of))
+
+    def total_spent(self) -> tuple[int, ...]:
+        """How many attempts have ended, and what all of them took, ended or not.
+
+        Of an attempt, the larger of two figures counts: its end speaks of all its replies, of which some may be deleted
+        since; and after an end that left it unfinished there may be more of them.
+        """
+        if len(self.spent) == 1 and len(self.replies) <= 1 and (not self.replies or self._is_alike()):
+            return 1, *map(max, self.spent[0].figures, self.replies[0].figures if self.replies else _NO_FIGURES)
+        ended = {one.attempt: one.figures for one in self.spent}
+        recorded = {one.attempt: one.figures for one in self.replies}
+        total = [0] * len(_NO_FIGURES)
+        for attempt in ended.keys() | recorded.keys():
+            figures = map(max, ended.get(attempt, _NO_FIGURES), recorded.get(attempt, _NO_FIGURES))
+            total = list(map(add, total, figures))
+        return len(ended), *total
+
+    def _is_alike(self) -> bool:
+        return self.spent[0].attempt == self.replies[0].attempt
 
     def add_answer(self, attempt: int) -> None:
         """An attempt has its answer."""
@@ -220,13 +274,21 @@ def _figures(entry: TrialEntry | TrialRecord) -> Figures:
         usage.output_tokens,
         usage.cached_input_tokens,
         usage.reasoning_tokens,
-        round(min(entry.cost, _MOST / PICO) * PICO),
+        _picocost(entry.cost),
         round(min(entry.seconds, _MOST / MICRO) * MICRO),
     )
     if min(found) < 0 or max(found) > _MOST:
         # No trial takes less than nothing, or so much that it could not be stored.
         return tuple(min(max(figure, 0), _MOST) for figure in found)  # type: ignore[return-value]
     return found
+
+
+def _picocost(cost: float) -> int:
+    return round(min(cost, _MOST / PICO) * PICO)
+
+
+def _attempt_of(replies: AttemptReplies) -> int:
+    return replies.attempt
 
 
 def _reason(entry: TrialEntry | TrialRecord) -> str:

@@ -18,7 +18,7 @@ from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 
 LONGEST_TEXT = 100_000
-"""Scorers look at the last so many characters of an answer: what is asked for stands at the end."""
+"""Scorers that search an answer look at its last so many characters: what is asked for stands at the end."""
 
 
 @runtime_checkable
@@ -39,6 +39,9 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     revision: ClassVar[int] = 1
     """Raised whenever the same arguments judge differently than before."""
 
+    longest_text: ClassVar[int | None] = LONGEST_TEXT
+    """How much of an answer's end it looks at; None where its time does not depend on more than the length."""
+
     name: str
 
     @classmethod
@@ -58,7 +61,8 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __call__(self, answer: Answer, sample: Sample) -> Score:
         adjusted = self.adjusted(sample, "the sample")
-        return adjusted.judge(answer.text[-LONGEST_TEXT:], sample)
+        text = answer.text if self.longest_text is None else answer.text[-self.longest_text :]
+        return adjusted.judge(text, sample)
 
     def adjusted(self, sample: Sample, place: str) -> Self:
         """This scorer with the arguments that the sample carries for it."""

@@ -15,6 +15,7 @@ class Includes(BuiltIn, frozen=True, kw_only=True):
     """True if the answer contains one of the sample's targets."""
 
     kind: ClassVar[str] = "includes"
+    longest_text: ClassVar[int | None] = None
 
     name: str = "includes"
     ignore_case: bool = False
