@@ -169,7 +169,7 @@ def _groups(trials: dict, coordinates: dict, plan: list[PlanEntry]) -> dict:
 
 
 def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
-    """Every attempt once: the larger of what its end says (of several, the first of the newest session) and its replies."""
+    """Every attempt once: the larger of what its end (the first of the newest session) and its replies say."""
     ends: dict = {}
     replies: dict = {}
     for ident, record in sorted(records, key=lambda item: item[0]):

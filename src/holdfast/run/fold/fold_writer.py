@@ -461,7 +461,10 @@ class FoldWriter:
     def _write_spent(self, group: int, more: Spent) -> None:
         found = self._db.execute("SELECT figures FROM spent WHERE group_ = ?", (group,)).fetchone()
         total = Spent.parse(found[0]).plus(more) if found else more
-        self._db.execute("INSERT OR REPLACE INTO spent VALUES (?, ?)", (group, " ".join(map(str, total))))
+        # The same rows, whatever was met first: a trial that is moved to its group leaves nothing behind.
+        self._db.execute("DELETE FROM spent WHERE group_ = ?", (group,))
+        if any(total):
+            self._db.execute("INSERT INTO spent VALUES (?, ?)", (group, " ".join(map(str, total))))
 
     def clear(self) -> None:
         """Empties the tables."""
