@@ -65,10 +65,20 @@ def by_definition(reader: RunReader) -> Told:
         if isinstance(record, OF_TRIALS) and record.trial:
             by_key.setdefault(record.trial, []).append((ident, record))
     trials = {key: _trial(found, plan) for key, found in by_key.items()}
+    if session and reader.holder and all(end.number != session.number for end in reader.ends):
+        trials = {key: _while_held(told, by_key[key], session.number) for key, told in trials.items()}
     coordinates = {key: _pair(found) for key, found in by_key.items()}
     written = Counter(str(record.__struct_config__.tag) for _, record in records if record is not None)
     counts = _counts(trials, coordinates, plan, planned)
     return Told(trials, counts, _groups(trials, coordinates, plan), _spent(records, coordinates, plan), dict(written))
+
+
+def _while_held(told: tuple, found: list, session: int) -> tuple:
+    """What the session that is at work has written about last, and not ended, is running."""
+    state, reason, counted, *rest = told
+    newest = max(ident for ident, _ in found)
+    is_open = state == "unfinished" and reason in {"interrupted", "not scored"} and not counted
+    return (state, "running" if is_open and newest.session == session else reason, counted, *rest)
 
 
 def _trial(found: list[tuple[RecordId, OF_TRIALS]], plan: list[PlanEntry]) -> tuple:

@@ -13,6 +13,7 @@ import pytest
 from engine.rig import Actor, Rig, interrupt, said, samples, simple_task
 from engine.virtual import seeded
 from holdfast import Score, Task, scorer
+from holdfast.analysis.metrics import Metric, ScoreTotals
 from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import run_status
 from holdfast.models.message import Usage
@@ -261,3 +262,11 @@ def test_the_figure_that_a_person_reads_is_the_one_that_the_replies_give(tmp_pat
     rig = Rig(tmp_path / "r", simple_task(20), {"m": Actor(behave)})
     rig.session()
     assert "exact accuracy: 0.750 ± 0.099 (n=20)" in str(rig.report())
+
+
+def test_scores_near_the_largest_float_have_a_mean():
+    """Their sum is no float; a report with such scores is printed all the same."""
+    totals = ScoreTotals()
+    for _ in range(3):
+        totals.add("huge", 1e308)
+    assert totals.metrics()["huge"]["mean"] == Metric(1e308, None, 3)

@@ -319,3 +319,45 @@ def test_while_a_session_holds_the_run(world, tmp_path):
         os.kill(started.pid, signal.SIGKILL)
         started.wait()
     assert "interrupted" in world.check()["remaining_by_reason"]
+
+
+def test_all_say_running_while_a_session_holds_the_run(world):
+    """A trial that it works on was not interrupted, whoever is asked; an expression finds it."""
+    world.args = {"latency": {"seconds": 60}}
+    world.more = {"concurrency_limit": 2}
+    started = world.holdfast.start("run", world.write(), "--run-dir", world.run)
+    try:
+        until(
+            lambda: (
+                (world.run / "journal").is_dir()
+                and world.holdfast.json("status", world.run).get("remaining_by_reason", {}).get("running") == 2
+            ),
+            "two trials are running",
+        )
+        # Stopped, so that nothing changes between two questions.
+        os.kill(started.pid, signal.SIGSTOP)
+        counts = world.check()
+        assert (counts["remaining_by_reason"]["running"], "interrupted" in counts["remaining_by_reason"]) == (2, False)
+        found = world.holdfast.json("show", world.run, "--where", "reason=running", code=0)
+        assert found["matching"] == 2
+    finally:
+        os.kill(started.pid, signal.SIGKILL)
+        started.wait()
+
+
+def test_what_replies_took_counts_before_their_trial_has_ended(world):
+    """Killed after the replies and before any end: tokens and cost of what is on record, everywhere the same."""
+    (world.directory / "own.py").write_text(
+        TASK_FILE.replace("return (await", "text = (await").replace(
+            ".text\n\n@task",
+            ".text\n    import os, signal\n    os.kill(os.getpid(), signal.SIGKILL)\n    return text\n\n@task",
+        )
+    )
+    world.more = {"concurrency_limit": 1, "tasks": {"own": {"use": "own.py:own"}}}
+    assert world.start().code == -signal.SIGKILL
+    steps = world.holdfast.records(world.run, "step")
+    tokens = sum(step["usage"].get("input_tokens", 0) for step in steps)
+    assert len(steps) == 1 and tokens > 0
+    for verb in ("status", "report"):
+        told = world.holdfast.json(verb, world.run, code=0)
+        assert (told["usage"]["input_tokens"], told["cost"]) == (tokens, pytest.approx(steps[0]["cost"]))

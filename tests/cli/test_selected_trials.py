@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from evals import http_eval, python_eval, write_eval
+from evals import http_eval, python_eval, write_dataset, write_eval
 from program import until
 
 LIMITED_TASK = """
@@ -135,3 +135,64 @@ def t():
     (row,) = holdfast.json("show", "r")["trials"]
     assert (row["attempt"], row["attempts"]) == (2, 2)
     assert holdfast.json("status", "r")["usage"]["input_tokens"] == 2 * once
+
+
+def test_the_selected_trials_decide_the_exit_code(redone, tmp_path):
+    """Not those that are run again beside them: neither a success of those nor a missing score of others counts."""
+    (tmp_path / "own.py").write_text(LIMITED_TASK.replace('Path("broken")', 'Path(f"broken-{trial.sample.id}")'))
+    data = {
+        "name": "decide",
+        "models": {"m": {"provider": "scripted", "model": "echo"}},
+        "tasks": {"t": {"use": "own.py:t"}},
+        "max_retries": 0,
+    }
+    for name in "abc":
+        (tmp_path / f"broken-{name}").touch()
+    redone("run", write_eval(tmp_path, data), "--run-dir", "d", code=1)
+    (tmp_path / "broken-a").unlink()
+    (tmp_path / "broken-c").unlink()
+    told = redone("resume", "d", "--where", "sample=a or sample=b", "--redo", "sample=c", code=1)
+    assert "finished with failures" in told.out
+    redone("resume", "d", "--where", "sample=a", code=0)
+
+
+def test_a_selected_trial_that_only_lacked_a_score_and_is_run_again_is_finished(holdfast, tmp_path):
+    """It is valid afterwards, with both scores, and the exit code says so."""
+    write_dataset(tmp_path, 2)
+    task = {"dataset": "rows", "prompt": "{question}", "target": "{question}", "scorers": ["exact"]}
+    data = {
+        "name": "lacking",
+        "models": {"m": {"provider": "scripted", "model": "echo"}},
+        "datasets": {"rows": {"path": "rows.jsonl"}},
+        "tasks": {"t": task},
+    }
+    holdfast("run", write_eval(tmp_path, data), "--run-dir", "r", code=0)
+    task["scorers"] = ["exact", "includes"]
+    killed = holdfast("resume", "r", "--config", write_eval(tmp_path, data), HOLDFAST_CRASH_AT="frame.acknowledged")
+    assert killed.code == -signal.SIGKILL
+    sample = holdfast.json("show", "r", code=0)["trials"][0]["sample"]
+    where = f"sample='{sample}'"
+    holdfast("resume", "r", "--where", where, "--redo", where, code=0)
+    row = next(row for row in holdfast.json("show", "r", code=0)["trials"] if row["sample"] == sample)
+    assert (row["state"], sorted(row["scores"])) == ("valid", ["exact", "includes"])
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_every_redo_has_all_the_retries_of_the_task(holdfast, tmp_path, earlier):
+    """However many attempts there were before."""
+    (tmp_path / "own.py").write_text(LIMITED_TASK)
+    (tmp_path / "broken").touch()
+    data = {
+        "name": "again",
+        "models": {"m": {"provider": "scripted", "model": "echo"}},
+        "tasks": {"t": {"use": "own.py:t"}},
+        "max_retries": 2,
+    }
+    if not earlier:
+        (tmp_path / "broken").unlink()
+    holdfast("run", write_eval(tmp_path, data), "--run-dir", "r", "--sample-id", "a", code=earlier)
+    (tmp_path / "broken").touch()
+    before = len(holdfast.records("r", "trial"))
+    for redo in (1, 2):
+        holdfast("resume", "r", "--redo", "sample=a", code=1)
+        assert len(holdfast.records("r", "trial")) == before + 3 * redo

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import string
+import sys
 import traceback
 from urllib.parse import quote, quote_plus
 
@@ -14,6 +15,8 @@ from chat_server import answering, ask_once, chat_server, completion, raw_server
 from holdfast.models import ModelError, Rejected, Unavailable
 from holdfast.models.errors import excerpt
 from holdfast.models.redaction import Secrets, known_secrets
+from holdfast.run import SessionContents
+from holdfast.run.core.session_contents import session_record
 
 KEY = 'sk-a/b+c"d\\e=f&0123456789'
 FORMS = [
@@ -161,3 +164,11 @@ def test_a_hint_that_repeats_the_key_is_redacted():
     known_secrets.remember("HINT_KEY", "sk-hint-0123456789")
     error = Rejected("refused", status=401, hint="the key sk-hint-0123456789 is bad")
     assert error.hint == "the key [HINT_KEY] is bad" and "sk-hint" not in str(error)
+
+
+def test_a_key_on_the_command_line_is_not_recorded(monkeypatch):
+    """A script that takes its key as an argument is named in the run without it."""
+    monkeypatch.setenv("MY_KEY", "sk-recognisable-0123456789")
+    monkeypatch.setattr(sys, "argv", ["script.py", "--key=sk-recognisable-0123456789"])
+    contents = SessionContents(name="n", config={"models": {"m": {"api_key_env": "MY_KEY"}}})
+    assert session_record("00", 1, [], contents).invocation == ["script.py", "--key=[MY_KEY]"]

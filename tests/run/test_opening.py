@@ -305,3 +305,22 @@ def test_a_failed_name_is_no_run(tmp_path):
     assert find_run("a", tmp_path / "runs") == root
     with pytest.raises(NotARun, match="There is no run 'b'"):
         find_run("b", tmp_path / "none")
+
+
+@pytest.mark.parametrize("ours", [1, 4])
+@pytest.mark.parametrize("theirs", [2, 3])
+def test_a_segment_of_a_copy_that_was_resumed_on_its_own_is_found(tmp_path, ours, theirs):
+    """It has the right run, session and name, and is sound in itself, with more frames than its own place knows."""
+    first = finished_run(tmp_path / "a", "t1")
+    shutil.copytree(first, tmp_path / "b")
+    for name, count in (("a", ours), ("b", ours + theirs)):
+        session = begin_session(tmp_path / name, planned=20)
+        finish_trials(session, *(f"{name}{number}" for number in range(count)))
+        session.close("complete")
+    session = begin_session(first, planned=20)
+    session.close("complete")
+    assert verified(first).ok
+    twin = "journal/000002-0000-000001.jsonl.zst"
+    shutil.copyfile(tmp_path / "b" / twin, first / twin)
+    found = verified(first)
+    assert not found.ok and {item.kind.value for item in found.damage} == {"changed"}

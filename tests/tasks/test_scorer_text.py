@@ -177,3 +177,11 @@ def test_the_identity_changes_with_the_arguments_and_only_then():
     assert exact().identity() != exact(ignore_case=True).identity()
     assert exact().identity() != includes().identity()
     assert regex("a").identity() != regex("b").identity()
+
+
+@pytest.mark.parametrize("scorer", [exact(), includes()])
+@pytest.mark.parametrize("length", [100_000, 100_001, 1_000_000])
+def test_an_answer_of_any_length_is_compared_whole(scorer, length):
+    """A correct answer is not wrong because it is long."""
+    text = "x" * length
+    assert scorer(Answer(text), Sample("q", target=text)).value

@@ -397,3 +397,11 @@ def test_the_signature_of_a_task_names_what_it_takes():
     assert list(parameters)[:4] == ["samples", "dataset", "solver", "scorers"]
     assert parameters["epochs"].default == 1
     assert parameters["solver"].default is inspect.Parameter.empty
+
+
+@pytest.mark.parametrize("axes", [{"k": []}, {"k": [1, 2]}, {"k": "ab"}, {1: ["a"]}, ["k"]])
+def test_axes_that_give_no_grid_are_refused_by_name(axes):
+    """Before anything is written; the sentence shows how axes are given."""
+    with pytest.raises(ConfigurationError) as raised:
+        Task(samples=[Sample("q", target="a")], solver=generate(), scorers=exact(), axes=axes, name="grid")
+    assert "grid" in str(raised.value) and "axes={" in str(raised.value.hint)

@@ -41,6 +41,8 @@ class Report(msgspec.Struct, frozen=True):
     tasks: dict[str, dict[str, GroupReport]]
     coverage: StateCounts
     transcripts_lost: int
+    unassigned: int
+    """Trials on record that do not say which task they belong to, because their first record is lost."""
     usage: Usage
     cost: float | None
     timing: dict[str, Any]
@@ -80,6 +82,7 @@ def make_report(reader: RunReader) -> Report:
         tasks=_task_reports(reader),
         coverage=fold.counts,
         transcripts_lost=reader.transcripts_lost(),
+        unassigned=fold.unassigned,
         usage=spending.usage,
         cost=spending.cost,
         timing={"trial_seconds": round(spending.seconds, 3)},

@@ -15,6 +15,8 @@ def report_text(report: Report) -> str:
         for model, group in models.items():
             lines.append(f"  {task} · {model}: {coverage_text(group.coverage)}")
             lines += [f"    {line}" for line in _metric_lines(group)]
+    if report.unassigned:
+        lines.append(f"  {report.unassigned} trials belong to no task above: the records that name them are lost")
     if report.transcripts_lost:
         lines.append(f"  transcript lost: {report.transcripts_lost} trials; their scores stand")
     lines.append(

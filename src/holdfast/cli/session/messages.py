@@ -41,9 +41,10 @@ def print_start(started: StartedSession) -> None:
 
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
     if selection.remaining is not None:
-        say(f"Selected: {len(selection.remaining)} of the remaining trials.")
+        say(f"Running {len(selection.remaining)} of the {counts.remaining} remaining trials.")
     if len(selection.redo):
-        say(f"To be run once more: {quantity(len(selection.redo), 'trial')}; earlier results count until then.")
+        kept = "; a finished trial keeps its result until the new attempt has finished" if selection.again else ""
+        say(f"Running {quantity(len(selection.redo), 'trial')} again{kept}.")
         if selection.remaining is None and counts.remaining:
             say("All remaining trials are run as well; --where chooses among them.")
 

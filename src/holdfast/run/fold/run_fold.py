@@ -248,6 +248,12 @@ class RunFold:
         return StateCounts.of(self.planned, by_state)
 
     @property
+    def unassigned(self) -> int:
+        """How many trials belong to a task that is not known: damage has taken the record that names it."""
+        without = (standing for standing in self.standings.values() if not self._pair(standing.group)[0])
+        return sum(standing.trials for standing in without)
+
+    @property
     def kept(self) -> int:
         """How many trials have a final record that is kept, whatever the plan asks for."""
         return sum(standing.trials for standing in self.standings.values() if standing.is_kept)
