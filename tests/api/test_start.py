@@ -201,8 +201,11 @@ def test_what_is_not_in_the_store_is_the_warning_of_the_end(place):
 def test_an_unknown_kind_of_url_is_refused_and_nothing_is_left(tmp_path, monkeypatch):
     """A URL is never taken for the name of a directory."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="of no object store that is known"):
+    with pytest.raises(UsageError, match="not a URL of a supported object store"):
         evaluate(letters(), ECHO, run="ftp://host/run")
+    for collapsed in (Path("s3://bucket/run"), "s3:/bucket/run", "gs:bucket"):
+        with pytest.raises(UsageError, match="is not a valid URL"):
+            evaluate(letters(), ECHO, run=collapsed)
     assert list(tmp_path.iterdir()) == []
 
 

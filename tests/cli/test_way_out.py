@@ -55,7 +55,7 @@ MISTAKES = {
         ("run", "eval.yaml", "--set", "seed=1", "--set", "seed=2"), '"seed" is given twice.', "Leave one of them out."
     ),
     "a URL of another kind": (
-        ("run", "eval.yaml", "--run-dir", "http://x/y"), "http://x/y is a URL", "There are s3://"
+        ("run", "eval.yaml", "--run-dir", "http://x/y"), "http://x/y is not a URL of a supported", "Supported: s3://"
     ),
     "a sample that is not there": (
         ("run", "eval.yaml", "--sample-id", "zzz"), "has no sample with the id 'zzz'.", "There are s1, s2, s3."

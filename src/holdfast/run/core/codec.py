@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.errors import UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore
+from holdfast.models.message import Usage
 from holdfast.run.core.records import AnyRecord, Coordinates, Failure, Record
 
 
@@ -29,6 +30,8 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     about: Coordinates | None = None
     error: Failure | None = None
+    usage: Usage | None = None
+    cost: float = 0.0
     blob: str = ""
     size: int = 0
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
-from holdfast.tasks.scorers.base import BuiltIn
+from holdfast.tasks.scorers.base import LONGEST_TEXT, BuiltIn
 from holdfast.tasks.scorers.comparable_text import folded_text, target_texts
 
 
@@ -22,7 +22,8 @@ class Exact(BuiltIn, frozen=True, kw_only=True):
 
     def judge(self, text: str, sample: Sample) -> Score:
         accepted = {self._folded(target) for target in target_texts(sample, self.name)}
-        return Score(self._folded(text) in accepted, answer=text.strip())
+        # The answer itself is on record; what the score repeats of it is for people.
+        return Score(self._folded(text) in accepted, answer=text.strip()[-LONGEST_TEXT:])
 
     def check_target(self, sample: Sample, place: str) -> None:
         target_texts(sample, self.name, place)
