@@ -27,7 +27,7 @@ class Space:
     def __init__(self) -> None:
         self.behaviour: dict[str, Any] = {}
         self.requests: dict[str, dict[str, Any]] = {}
-        self.in_flight = self.most_in_flight = self.passing = 0
+        self.in_flight = self.most_in_flight = self.passing = self.drawn = 0
         self.held = asyncio.Event()
         self.held.set()
 
@@ -120,7 +120,8 @@ async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any
         raw, content_type = _broken(kind, prompt)
         return web.Response(body=raw, content_type=content_type)
     # Dumped here and not by the server: lone surrogates must go out as they are, escaped.
-    text = behaviour.get("reply", prompt.upper())
+    space.drawn += 1
+    text = f"draw {space.drawn}" if behaviour.get("drawing") else behaviour.get("reply", prompt.upper())
     whole = completion(text, prompt) | {"model": behaviour.get("model", "counting")}
     return web.Response(body=json.dumps(whole).encode(), content_type="application/json")
 
@@ -174,7 +175,10 @@ class CountingServer:
         self.base_url = f"{self._address}/v1"
 
     def behave(self, **behaviour: Any) -> None:
-        """From now on: `latency`, `hold` (after `pass` replies), `refuse_status`, `refuse_times`, `broken`, `reply`."""
+        """From now on: `latency`, `hold` (after `pass` replies), `refuse_status`, `refuse_times`, `broken`, `reply`.
+
+        With `drawing`, no two replies are the same.
+        """
         data = json.dumps(behaviour).encode()
         urllib.request.urlopen(urllib.request.Request(f"{self._address}/behaviour", data=data), timeout=30).close()
 

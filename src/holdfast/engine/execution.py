@@ -28,6 +28,7 @@ from holdfast.engine.trials.error_boundary import guard
 from holdfast.engine.trials.history import TrialHistory
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.runner import TrialRunner
+from holdfast.engine.trials.scopes import scoping_tasks
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.fold.states import StateCounts
@@ -140,7 +141,8 @@ class Execution:
             stuck = None if on_stuck is None else lambda: on_stuck(self._stuck())
             self._interrupt.install(missed_signal, stuck)
         try:
-            failure = await self._work()
+            with scoping_tasks():
+                failure = await self._work()
         finally:
             if signals:
                 self._interrupt.remove()

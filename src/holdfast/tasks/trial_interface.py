@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
 from typing import Any, Protocol
 
 from holdfast.models.message import Message, Reply
@@ -40,6 +41,23 @@ class Trial(Protocol):
 
     async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """One durable action; what it returned is recorded, and returned again when replayed."""
+
+    def scope(self, name: str) -> TrialScope:
+        """A named place inside the trial: `with trial.scope("draft"):`, or `await trial.scope("draft").generate(…)`.
+
+        What is asked in it is found again by its name, whatever else the solver does. Names nest with a slash.
+        """
+
+
+class TrialScope(Protocol):
+    """A named place inside a trial; one branch of the solver may use it at a time."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    async def generate(self, prompt: Prompt, **generation: Any) -> Reply: ...
+    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any: ...
 
 
 Solver = Callable[[Trial], Awaitable[Answer | Reply | str]]

@@ -10,6 +10,7 @@ from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
+from holdfast.engine.trials.scopes import CURRENT_SCOPE
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import AnswerRecord, Failure, NoteRecord, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.tasks.answer import Answer, as_answer
@@ -74,6 +75,13 @@ class Attempt:
         return answer
 
     async def _solve(self) -> Answer:
+        token = CURRENT_SCOPE.set(self._trial.root_scope)
+        try:
+            return await self._solve_in_time()
+        finally:
+            CURRENT_SCOPE.reset(token)
+
+    async def _solve_in_time(self) -> Answer:
         task, trial = self._planned.task, self._trial
         if task.limits.time is None:
             return as_answer(await task.task.solver(trial))

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from holdfast.engine.planning.trial_keys import KeySet
-from holdfast.run.core.records import AnswerRecord, AnyRecord, ScoreRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, AnyRecord, CallRecord, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 
-T = TypeVar("T", StepRecord, AnswerRecord, ScoreRecord, TrialRecord)
+T = TypeVar("T", CallRecord, StepRecord, AnswerRecord, ScoreRecord, TrialRecord)
 
 
 @dataclass
@@ -29,6 +29,8 @@ class AttemptState:
     answer: AnswerRecord | None = None
     scores: dict[str, ScoreRecord] = field(default_factory=dict)
     end: TrialRecord | None = None
+    in_flight: frozenset[str] = frozenset()
+    """The keys of calls that were sent, and of which nothing more is on record."""
 
 
 class TrialHistory:
@@ -51,7 +53,8 @@ class TrialHistory:
         if any(end.status is Status.FAILED and end.attempt == attempt for end in ends):
             return AttemptState(attempt + 1, _first_of_series(ends, attempt + 1), [], answer, scored)
         steps = [step for step in _only(StepRecord, records) if step.attempt == attempt]
-        return AttemptState(attempt, _first_of_series(ends, attempt), steps, answer, scored)
+        first, in_flight = _first_of_series(ends, attempt), _in_flight(records, steps, attempt)
+        return AttemptState(attempt, first, steps, answer, scored, in_flight=in_flight)
 
     def attempt_again(self, key: str) -> AttemptState:
         """Another attempt at a trial that is finished: from the beginning, or as far as one that was cut short came."""
@@ -67,7 +70,8 @@ class TrialHistory:
             one.scorer: one for one in _only(ScoreRecord, records) if one.attempt == attempt and one.error is None
         }
         first, answer = _first_of_series(ends, attempt), answers[-1] if answers else None
-        return AttemptState(attempt, first, steps, answer, scores if answers else {})
+        in_flight = _in_flight(records, steps, attempt)
+        return AttemptState(attempt, first, steps, answer, scores if answers else {}, in_flight=in_flight)
 
     def counting_attempt(self, key: str) -> AttemptState:
         """Everything of the attempt that counts: the one whose end is kept, or else the newest."""
@@ -117,6 +121,11 @@ def _first_of_series(ends: list[TrialRecord], attempt: int) -> int:
     """The attempt that followed the last one after which the trial was left as it was."""
     over = (end.attempt for end in ends if end.status is not Status.UNFINISHED and not end.will_retry)
     return max((number for number in over if number < attempt), default=0) + 1
+
+
+def _in_flight(records: list[AnyRecord], steps: list[StepRecord], attempt: int) -> frozenset[str]:
+    sent = {call.step for call in _only(CallRecord, records) if call.attempt == attempt}
+    return frozenset(sent.difference(step.step for step in steps))
 
 
 def _only(type_: type[T], records: list[AnyRecord]) -> list[T]:

@@ -23,6 +23,8 @@ from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION, Conversation
 from holdfast.engine.trials.error_boundary import LimitReached, Outcome, guard, guard_in_thread
 from holdfast.engine.trials.history import AttemptState
+from holdfast.engine.trials.named_scope import NamedScope
+from holdfast.engine.trials.scopes import CURRENT_SCOPE, MASKED, Masking, Scope
 from holdfast.engine.trials.steps import (
     Steps,
     arguments_fingerprint,
@@ -51,6 +53,13 @@ from holdfast.tasks.trial_interface import Prompt
 _to_builtins = msgspec.to_builtins
 
 
+def _inside_step(what: str) -> UsageError:
+    return UsageError(
+        f"trial.{what} was called inside a function that trial.step runs.",
+        hint="Call it in the solver itself, before the step or after it.",
+    )
+
+
 class RunningTrial:
     """What a solver holds of the attempt it is carrying out: calls, steps, and what they have used."""
 
@@ -65,7 +74,8 @@ class RunningTrial:
     ) -> None:
         """To be made in the asyncio task that runs the attempt."""
         self._environment, self._planned, self._model, self._grant = environment, planned, model, grant
-        self._steps = Steps(state.steps)
+        self._steps = Steps(state.steps, state.in_flight)
+        self._loop = asyncio.get_running_loop()
         self.key, self.attempt, self.sample = planned.key, state.attempt, sample
         self.activity = TrialActivity(environment.on_idle)
         self.usage: Usage | None = None
@@ -124,25 +134,71 @@ class RunningTrial:
             UsageError: the trial is over.
         """
         self._check_running("generate")
-        conversation = CURRENT_CONVERSATION.get()
+        scope, conversation = self._current_scope("generate"), CURRENT_CONVERSATION.get()
         continues = bool(conversation.messages) and isinstance(prompt, str | Message)
         messages = as_messages(prompt, None if continues else self._planned.task.task.system)
         if continues:
             messages = (*conversation.messages, *messages)
         request = Request(messages, self._generation(generation))
-        key = self._steps.key("generate", request_fingerprint(request))
-        if (recorded := self._steps.replay(key)) is not None:
+        key = scope.key("generate", request_fingerprint(request))
+        if (recorded := self._steps.replay(scope, key)) is not None:
+            if recorded.step != key:
+                self._environment.session.put(self._borrowed(recorded, key, request, conversation))
             reply = self._replay(recorded)
         elif (reused := self._reused(key)) is not None:
-            parent, added = conversation.added_by(messages)
-            asked = recorded_request(request, added)
-            await self._keep(msgspec.structs.replace(reused, parent=parent, request=asked, about=self.about()))
+            await self._keep(self._as_asked_here(reused, request, conversation))
             reply = self._replay(reused)
         else:
             reply = await self._ask_model(request, key, conversation)
         CURRENT_CONVERSATION.set(Conversation((*messages, Message("assistant", reply.text)), key))
         self._check_limits()
         return reply
+
+    def scope(self, name: str) -> NamedScope:
+        """A named place inside the trial, below the one where this is called.
+
+        Raises:
+            UsageError: the name is not one, or this is called inside a step.
+        """
+        current = CURRENT_SCOPE.get()
+        if current is MASKED:
+            raise _inside_step("scope")
+        parent = current if isinstance(current, Scope) and current.scopes is self._steps.scopes else self.root_scope
+        return NamedScope(self, self._steps.scopes.named(parent, name))
+
+    @property
+    def root_scope(self) -> Scope:
+        """Where a solver starts."""
+        return self._steps.scopes.root
+
+    def _current_scope(self, what: str) -> Scope:
+        scope = CURRENT_SCOPE.get()
+        if scope is MASKED:
+            raise _inside_step(what)
+        if not isinstance(scope, Scope) or scope.scopes is not self._steps.scopes:
+            raise UsageError(
+                f"trial.{what} was called where the branch of the solver is not known, as in another thread.",
+                hint=f'Name the branch: trial.scope("NAME").{what}(…).',
+            )
+        if asyncio.get_running_loop() is not self._loop:
+            raise UsageError(
+                f"trial.{what} was called in another event loop than the solver's.",
+                hint=f'From a thread: asyncio.run_coroutine_threadsafe(trial.scope("NAME").{what}(…), loop).',
+            )
+        return scope
+
+    def _borrowed(self, lender: StepRecord, key: str, request: Request, conversation: Conversation) -> StepRecord:
+        """What says that a step took over the reply of another branch, which nobody asks for any more.
+
+        It need not be waited for: the reply is durable, and without this record it would be borrowed once more.
+        """
+        step = msgspec.structs.replace(lender, step=key, lender=lender.step)
+        return self._as_asked_here(step, request, conversation)
+
+    def _as_asked_here(self, step: StepRecord, request: Request, conversation: Conversation) -> StepRecord:
+        parent, added = conversation.added_by(request.messages)
+        asked = recorded_request(request, added)
+        return msgspec.structs.replace(step, parent=parent, request=asked, about=self.about())
 
     def _check_running(self, what: str) -> None:
         if self._is_over:
@@ -169,7 +225,7 @@ class RunningTrial:
         if found is None:
             return None
         return msgspec.structs.replace(
-            found, trial=self.key, attempt=self.attempt, step=key, model=self._model.name, cost=0.0, tries=0
+            found, trial=self.key, attempt=self.attempt, step=key, model=self._model.name, cost=0.0, tries=0, lender=""
         )
 
     def _replay(self, step: StepRecord) -> Reply:
@@ -220,7 +276,8 @@ class RunningTrial:
             )
 
         try:
-            found = await caller.call(self._model, request, deadline, self.activity, self._grant, on_sent)
+            with Masking():
+                found = await caller.call(self._model, request, deadline, self.activity, self._grant, on_sent)
         except (ModelError, asyncio.CancelledError) as error:
             self._record_failed_call(call, error, was_sent=was_sent)
             raise
@@ -315,13 +372,16 @@ class RunningTrial:
         self._check_running("step")
         if not isinstance(name, str) or not callable(function):
             raise UsageError("A step needs a name and a function.", hint='As in trial.step("run tests", run_tests, x).')
-        asked = as_recorded(name, "arguments", list(args))
-        key = self._steps.key(f"step/{name}", arguments_fingerprint(asked))
-        recorded = self._steps.replay(key)
+        scope, asked = self._current_scope("step"), as_recorded(name, "arguments", list(args))
+        key = scope.key(f"step/{name}", arguments_fingerprint(asked))
+        recorded = self._steps.replay(scope, key)
         if recorded is None:
             recorded = await self._run_step(key, name, function, args, asked)
         else:
             self.replayed += 1
+            if recorded.step != key:
+                loan = msgspec.structs.replace(recorded, step=key, lender=recorded.step, about=self.about())
+                self._environment.session.put(loan)
         return typed_result(recorded.result, function)
 
     async def _run_step(
@@ -330,7 +390,7 @@ class RunningTrial:
         clock, admission = self._environment.clock, self._environment.admission
         at, began = clock.wall(), clock.monotonic()
         await admission.wait_until_open(self.activity)
-        with self.activity.running_code():
+        with self.activity.running_code(), Masking():
             plain = not inspect.iscoroutinefunction(function)
             outcome = await (guard_in_thread(function, *args) if plain else guard(function(*args)))
             if inspect.isawaitable(outcome.value):

@@ -1,20 +1,26 @@
 """Durable steps: what a trial has done is never done again.
 
-The key of a step is its name, the fingerprint of what was asked, and how many times that had been asked before. So
-branches that run side by side find their own replies again in whatever order they arrive, and a request that is not on
-record is made live without affecting the others.
+The key of a step is its scope, its name, the fingerprint of what was asked, and how many times that had been asked
+there before. So branches that run side by side find their own replies again in whatever order they arrive, and a
+request that is not on record is made live without affecting the others.
+
+Where branches are numbered otherwise than before (another Python starts its tasks in another order, or a branch is
+started as others complete), a branch may borrow a reply to the same request that nobody else will ask for: of a branch
+that does not exist now, has ended, or has left its own record, or of the branch that it was started in.
 """
 
 from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
+from holdfast.engine.trials.scopes import AttemptScopes, Scope, family_of, scope_in_key
 from holdfast.errors import UsageError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable, fingerprint
 from holdfast.run.core.records import StepRecord
@@ -41,8 +47,9 @@ def fingerprint_in_key(key: str) -> str:
 
 
 def request_in_key(key: str) -> str:
-    """The name and the fingerprint in a step's key, without how many times that was asked."""
-    return key.rpartition("#")[0]
+    """The name and the fingerprint in a step's key, without its scope and how many times that was asked."""
+    request = key.rpartition("#")[0]
+    return request.partition(" ")[2] if request.startswith("/") else request
 
 
 def as_recorded(name: str, part: str, value: object) -> Any:
@@ -58,27 +65,66 @@ def as_recorded(name: str, part: str, value: object) -> Any:
 
 
 class Steps:
-    """The steps of one attempt: those on record, and how often each was asked for."""
+    """The steps of one attempt that are on record; each is given once."""
 
-    def __init__(self, records: list[StepRecord]) -> None:
-        self._waiting = {step.step: step for step in records if step.error is None}
+    def __init__(self, records: list[StepRecord], in_flight: Collection[str] = ()) -> None:
+        """`in_flight` are the keys of calls that were sent, and of which nothing more is on record."""
+        self._waiting = _unlent(records)
         self._failed = [step for step in records if step.error is not None]
-        self._asked: dict[str, int] = {}
+        self._in_flight = in_flight
+        self._by_request: dict[tuple[str, str], list[str]] | None = None
+        self.scopes = AttemptScopes()
 
-    def key(self, name: str, fingerprint: str) -> str:
-        """The identity of the step that is asked for now."""
-        base = f"{name}:{fingerprint}"
-        count = self._asked[base] = self._asked.get(base, 0) + 1
-        return f"{base}#{count}"
+    def replay(self, scope: Scope, key: str) -> StepRecord | None:
+        """The step on record that this scope asks for, or one that it may borrow, whose key is then another."""
+        found = self._waiting.pop(key, None)
+        if found is None:
+            scope.has_missed = True
+            # A call that was in flight is this scope's own, and is made again.
+            if self._waiting and key not in self._in_flight:
+                found = self._borrow(scope, request_in_key(key))
+        return found
 
-    def replay(self, key: str) -> StepRecord | None:
-        """The step on record, if it is; it is given once."""
-        return self._waiting.pop(key, None)
+    def _borrow(self, scope: Scope, request: str) -> StepRecord | None:
+        for key in self._keys_by_request().get((scope.family, request), ()):
+            if key in self._waiting and self._may_lend(scope_in_key(key), scope):
+                return self._waiting.pop(key)
+        return None
+
+    def _may_lend(self, path: str, borrower: Scope) -> bool:
+        lender = self.scopes.find(path)
+        if lender is None or lender is borrower:
+            return lender is None
+        return lender.has_ended or lender.has_missed or lender.holds(borrower)
+
+    def _keys_by_request(self) -> dict[tuple[str, str], list[str]]:
+        """The keys of steps on record by the named scope that they belong to and what was asked; made when needed."""
+        if self._by_request is None:
+            self._by_request = {}
+            for key in self._waiting:
+                place = family_of(scope_in_key(key)), request_in_key(key)
+                self._by_request.setdefault(place, []).append(key)
+        return self._by_request
 
     def unused(self) -> list[StepRecord]:
         """Steps on record that nobody has asked for in this session; each is given once."""
         unused, self._waiting, self._failed = [*self._waiting.values(), *self._failed], {}, []
         return unused
+
+
+def _unlent(records: list[StepRecord]) -> dict[str, StepRecord]:
+    """The results on record by their keys, without those that another branch has taken over.
+
+    A branch whose reply was taken over may have asked for another one since, under the same key.
+    """
+    loans = Counter(step.lender for step in records if step.lender)
+    found: dict[str, StepRecord] = {}
+    for step in records:
+        if step.error is None and not loans[step.step]:
+            found[step.step] = step
+        elif step.error is None:
+            loans[step.step] -= 1
+    return found
 
 
 def recorded_request(request: Request, added: Sequence[Message]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     error: Failure | None = None
     usage: Usage | None = None
     cost: float = 0.0
+    lender: str = ""
     blob: str = ""
     size: int = 0
 

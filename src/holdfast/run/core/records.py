@@ -154,6 +154,8 @@ class StepRecord(Record, frozen=True):
     attempt: int
     step: str
     """Scope path, name, fingerprint and occurrence: the identity under which it is replayed."""
+    lender: str = ""
+    """The step of another branch whose reply this one took over, if it did: that reply is used once."""
     name: str = ""
     parent: str = ""
     request: Any = None

@@ -45,6 +45,7 @@ class StepEntry(Entry, frozen=True, gc=False, tag="step"):
     about: Coordinates | None = None
     usage: Usage | None = None
     cost: float = 0.0
+    lender: str = ""
 
 
 class AnswerEntry(Entry, frozen=True, gc=False, tag="answer"):
@@ -124,7 +125,7 @@ def entry_of_record(record: Record, line: bytes) -> FoldedRecord | None:
     if type_ is CallRecord or (type_ in _SMALL and len(line) < _SMALL_BYTES):
         return record  # type: ignore[return-value]
     if isinstance(record, StepRecord):
-        of_model = record.usage, record.cost
+        of_model = record.usage, record.cost, record.lender
         return StepEntry(
             record.trial, record.attempt, record.model, record.source, record.error, record.about, *of_model
         )

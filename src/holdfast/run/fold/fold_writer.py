@@ -340,14 +340,19 @@ class FoldWriter:
             self._locate(trial, entry.about)
 
     def _add_step(self, trial: _OpenTrial, entry: StepEntry, frame: Origin, _place: int) -> None:
-        if entry.error is None and entry.attempt == trial.row.attempt:
-            trial.row.steps += 1
+        # A reply that was taken over from another branch is on record as that branch's, and counts once.
+        if not entry.lender:
+            self._add_outcome(trial.row, entry, frame)
+        if entry.about is not None and not trial.group:
+            self._locate(trial, entry.about)
+
+    def _add_outcome(self, row: TrialRow, entry: StepEntry, frame: Origin) -> None:
+        if entry.error is None and entry.attempt == row.attempt:
+            row.steps += 1
         if entry.model and not entry.source:
             self._written[frame.session, REPLY] += 1
         if entry.usage is not None:
-            trial.row.add_reply(entry.attempt, entry.usage, entry.cost)
-        if entry.about is not None and not trial.group:
-            self._locate(trial, entry.about)
+            row.add_reply(entry.attempt, entry.usage, entry.cost)
 
     def _add_answer(self, trial: _OpenTrial, entry: AnswerEntry, _frame: Origin, _place: int) -> None:
         trial.row.add_answer(entry.attempt)

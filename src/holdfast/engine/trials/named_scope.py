@@ -1,0 +1,49 @@
+"""A named scope as a solver uses it: `with trial.scope("draft"):`, or `await trial.scope("draft").generate(…)`.
+
+Its steps have a place of their own on record, and its conversation begins with what was said where it was made; what is
+said in it stays there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from contextvars import Token
+from types import TracebackType
+from typing import Any
+
+from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, Conversation
+from holdfast.engine.trials.scopes import Scope, holding
+from holdfast.models.message import Reply
+from holdfast.tasks.trial_interface import Prompt, Trial
+
+
+class NamedScope:
+    """A named place inside a trial; one branch of the solver may use it at a time, any number of times in turn."""
+
+    def __init__(self, trial: Trial, scope: Scope) -> None:
+        self._trial, self._scope = trial, scope
+        self._entered: list[tuple[AbstractContextManager[None], Token[Conversation]]] = []
+
+    def __enter__(self) -> None:
+        """Raises UsageError if another branch is using it."""
+        held = holding(self._scope)
+        held.__enter__()
+        self._entered.append((held, CURRENT_CONVERSATION.set(CURRENT_CONVERSATION.get())))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        held, conversation = self._entered.pop()
+        CURRENT_CONVERSATION.reset(conversation)
+        held.__exit__(kind, error, trace)
+
+    async def generate(self, prompt: Prompt, **generation: Any) -> Reply:
+        """As `Trial.generate`, in this scope."""
+        with self:
+            return await self._trial.generate(prompt, **generation)
+
+    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """As `Trial.step`, in this scope."""
+        with self:
+            return await self._trial.step(name, function, *args)

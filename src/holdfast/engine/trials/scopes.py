@@ -1,0 +1,212 @@
+"""Scopes: the places inside a trial from which its steps are asked for, each with a path and a count of its own.
+
+A path comes from the structure of the solver, never from timing: every asyncio task that a solver starts is the n-th
+child of the scope it is started in, and `trial.scope("a")` gives a scope a name. So branches that ask the same question
+side by side get their own replies back on resume, in whatever order they arrive.
+
+The variable that holds the scope is masked around everything that a replay leaves out (calls of a model, functions of
+steps): the tasks that a client library starts for itself must take no numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+from urllib.parse import quote
+from weakref import WeakKeyDictionary
+
+from holdfast.errors import UsageError
+
+_NUMBERED = "~"
+_READABLE = " !\"#$&'()*+,:;<=>?@[]^`{|}"
+"""What a name may hold unchanged; a slash nests, and the rest is escaped."""
+
+
+class Scope:
+    """One place inside an attempt at a trial."""
+
+    __slots__ = ("_asked", "_children", "depth", "family", "has_ended", "has_missed", "holder", "path", "scopes")
+
+    def __init__(self, scopes: AttemptScopes, path: str = "", family: str = "") -> None:
+        self.scopes, self.path, self.family = scopes, path, family
+        """`family` is the path of the named scope that it belongs to: its own, if it has a name."""
+        self._children = 0
+        self._asked: dict[str, int] = {}
+        self.has_ended = self.has_missed = False
+        """Whether its task has ended, and whether it has asked for something that it has no record of."""
+        self.holder: asyncio.Task[Any] | None = None
+        self.depth = 0
+
+    def key(self, name: str, fingerprint: str) -> str:
+        """The identity of the step that is asked for here now."""
+        base = f"{name}:{fingerprint}"
+        count = self._asked[base] = self._asked.get(base, 0) + 1
+        return f"/{self.path} {base}#{count}" if self.path else f"{base}#{count}"
+
+    def start_child(self) -> Scope:
+        """The scope of the next task that is started here."""
+        self._children += 1
+        return self.scopes.numbered(self, self._children)
+
+    def holds(self, other: Scope) -> bool:
+        """Whether the other one lies somewhere below it."""
+        return not self.path or other.path.startswith(f"{self.path}/")
+
+
+class AttemptScopes:
+    """The scopes of one attempt, as far as they exist in this session."""
+
+    def __init__(self) -> None:
+        self.root = Scope(self)
+        self._by_path: dict[str, Scope] = {"": self.root}
+
+    def find(self, path: str) -> Scope | None:
+        return self._by_path.get(path)
+
+    def numbered(self, parent: Scope, number: int) -> Scope:
+        path = _joined(parent.path, f"{_NUMBERED}{number}")
+        scope = self._by_path[path] = Scope(self, path, parent.family)
+        return scope
+
+    def named(self, parent: Scope, name: str) -> Scope:
+        """The scope of this name; the same one whenever it is asked for."""
+        path = _joined(parent.path, _spell(name))
+        if path not in self._by_path:
+            self._by_path[path] = Scope(self, path, path)
+        return self._by_path[path]
+
+
+class _Masked:
+    """Stands in place of a scope where none may be used."""
+
+
+MASKED = _Masked()
+CURRENT_SCOPE: contextvars.ContextVar[Scope | _Masked | None] = contextvars.ContextVar("scope", default=None)
+
+
+@contextmanager
+def holding(scope: Scope) -> Iterator[None]:
+    """While a task works in a named scope; no other may do so at the same time.
+
+    Raises:
+        UsageError: another task does.
+    """
+    task = asyncio.current_task()
+    if scope.holder is not None and scope.holder is not task:
+        raise UsageError(
+            f"The scope {scope.path!r} is in use by another branch of the solver.",
+            hint='Give every branch a name of its own, as in trial.scope(f"branch {number}").',
+        )
+    scope.holder, scope.depth = task, scope.depth + 1
+    token = CURRENT_SCOPE.set(scope)
+    try:
+        yield
+    finally:
+        CURRENT_SCOPE.reset(token)
+        scope.depth -= 1
+        if not scope.depth:
+            scope.holder = None
+
+
+class Masking:
+    """While something runs that a replay leaves out: nothing in it takes a number. No generator: it is used often."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = CURRENT_SCOPE.set(MASKED)
+
+    def __exit__(self, *_: object) -> None:
+        CURRENT_SCOPE.reset(self._token)
+
+
+def _joined(path: str, part: str) -> str:
+    return f"{path}/{part}" if path else part
+
+
+def _spell(name: str) -> str:
+    """A name as it stands in a path: a slash nests; what could be taken for something else is escaped."""
+    if not isinstance(name, str) or not all(name.split("/")):
+        raise UsageError(f"{name!r} is not a name of a scope.", hint='A scope has a name, as in trial.scope("draft").')
+    parts = (quote(part, safe=_READABLE.replace(" ", ""), errors="backslashreplace") for part in name.split("/"))
+    return "/".join(f"%7E{part[1:]}" if part.startswith(_NUMBERED) else part for part in parts)
+
+
+def scope_in_key(key: str) -> str:
+    """The path of the scope in a step's key."""
+    return key[1:].partition(" ")[0] if key.startswith("/") else ""
+
+
+def family_of(path: str) -> str:
+    """The path of the named scope that a scope belongs to."""
+    parts = path.split("/")
+    while parts and parts[-1].startswith(_NUMBERED):
+        parts.pop()
+    return "/".join(parts)
+
+
+# Tasks.
+
+TaskFactory = Callable[..., Any]
+
+
+class _ScopingFactory:
+    """Makes the tasks of a loop; one that is started in a scope gets a scope of its own, by its number."""
+
+    def __init__(self, inner: TaskFactory | None) -> None:
+        self.inner, self.users = inner, 0
+
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any
+    ) -> asyncio.Future[Any]:
+        context: contextvars.Context | None = options.get("context")
+        scope = CURRENT_SCOPE.get() if context is None else context.get(CURRENT_SCOPE)
+        if not isinstance(scope, Scope):
+            return self._make(loop, work, **options)
+        child = scope.start_child()
+        # A copy: a context that several tasks share has room for one scope only.
+        own = contextvars.copy_context() if context is None else context.copy()
+        own.run(CURRENT_SCOPE.set, child)
+        if context is None:
+            # Not handed over as an option, which a factory of somebody else's may not know.
+            task = own.run(self._make, loop, work, **options)
+        else:
+            task = self._make(loop, work, **{**options, "context": own})
+        task.add_done_callback(lambda _: setattr(child, "has_ended", True))
+        return task
+
+    def _make(
+        self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any
+    ) -> asyncio.Future[Any]:
+        if self.inner is not None:
+            made: asyncio.Future[Any] = self.inner(loop, work, **options)
+            return made
+        return asyncio.Task(work, loop=loop, **options)
+
+
+_factories: WeakKeyDictionary[asyncio.AbstractEventLoop, _ScopingFactory] = WeakKeyDictionary()
+"""The factory of each loop that has one: two sessions in one loop share it, or every task would get two numbers."""
+
+
+@contextmanager
+def scoping_tasks() -> Iterator[None]:
+    """While the tasks that solvers start in this loop get scopes; whatever makes its tasks otherwise still does."""
+    loop = asyncio.get_running_loop()
+    factory = _factories.get(loop)
+    if factory is None:
+        factory = _factories[loop] = _ScopingFactory(loop.get_task_factory())
+        loop.set_task_factory(cast("Any", factory))
+    factory.users += 1
+    try:
+        yield
+    finally:
+        factory.users -= 1
+        installed: object = loop.get_task_factory()
+        if not factory.users:
+            del _factories[loop]
+            # If somebody has put a factory around it meanwhile, that one stays: without a scope this one does nothing.
+            if installed is factory:
+                loop.set_task_factory(factory.inner)
