@@ -70,6 +70,7 @@ class Campaign:
         }
         in_flight = len(received - answered)
         assert in_flight <= self.limit
+        assert in_flight <= self._bound()
         self.in_flight += in_flight
         assert self._repeated() <= self.in_flight
 
@@ -77,6 +78,12 @@ class Campaign:
         if not (self._program.directory / "r").exists():
             return []
         return self._program.records("r")
+
+    def _bound(self) -> int:
+        """How many calls may have been in flight when the last session was killed, as `status` says it."""
+        if not (self._program.directory / "r").exists():
+            return 0
+        return json.loads(self._program("status", "r", "--json").out)["sessions"][-1]["in_flight_at_kill"]
 
     def _repeated(self) -> int:
         """How many requests the server worked on that it had worked on before."""
@@ -93,5 +100,5 @@ class Campaign:
         assert self._repeated() <= self.in_flight
         status = json.loads(self._program("status", "r", "--json").out)
         assert (status["state"], status["finished"]) == ("complete", self.trials)
-        assert 0 <= status["calls"]["in_flight_at_kill"] <= self.kills * self.limit
+        assert self._repeated() <= status["calls"]["in_flight_at_kill"] <= self.kills * self.limit
         assert status["calls"]["made"] >= self.trials

@@ -17,6 +17,7 @@ from holdfast.run.core.codec import decode, encode
 from holdfast.run.core.records import (
     AnswerRecord,
     CallRecord,
+    MarkRecord,
     Record,
     ScoreRecord,
     SessionEndRecord,
@@ -70,11 +71,12 @@ class Account:
         self.acknowledged.update(lines)
 
     def carry_out(self, session: RunSession, key: str, *, long: str = "") -> None:
-        """One trial, with every kind of record that a trial has; the step of a long one is the same, byte for byte,
-        whenever it is carried out.
+        """One trial, with every kind of record that a trial has, and a mark.
+
+        The step of a long one is the same, byte for byte, whenever it is carried out.
         """
         attempt = session.number
-        self.commit(session, CallRecord(trial=key, attempt=attempt, step="solve/1"))
+        self.commit(session, MarkRecord(calls=16), CallRecord(trial=key, attempt=attempt, step="solve/1"))
         step = StepRecord(trial=key, attempt=1 if long else attempt, step="solve/1", result=f"reply {key}{long}")
         self.commit(session, step)
         self.commit(

@@ -114,7 +114,7 @@ class PowerLoss:
     def _examine(self, tree: CrashState, account: Account, durable: dict[SegmentId, int]) -> None:
         place = self._states / f"{self.examined:06}"
         try:
-            _materialise(tree, place)
+            materialise(tree, place)
             self._add_derived_files(place / RUN)
             examine_state(place / RUN, account, durable, missed=self.missed)
         except Broken as error:
@@ -167,7 +167,7 @@ def _tail(path: Path) -> tuple[int, int]:
     return last, len(data)
 
 
-def _materialise(tree: CrashState, place: Path) -> None:
+def materialise(tree: CrashState, place: Path) -> None:
     place.mkdir(parents=True)
     for name, content in sorted(tree.items()):
         if content is None:

@@ -31,7 +31,7 @@ from holdfast.run import (
     session_record,
 )
 from holdfast.run.core import codec
-from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, CallRecord, MarkRecord, ScoreRecord, Status, StepRecord, TrialRecord
 
 SMALL_SEGMENTS = WriterOptions(segment_bytes=1000)
 BLOB_BYTES = 600
@@ -59,6 +59,7 @@ def carry_out(session: RunSession, key: str, bulk: int) -> None:
     """One trial; every third has a reply so long that it is stored as a blob."""
     length = 3 if int(key[1:]) % 3 else 300
     reply = f"reply {key} " * length + random.Random(key).randbytes(bulk // 2).hex()
+    session.append(MarkRecord(calls=16))
     session.append(CallRecord(trial=key, attempt=session.number, step="solve/1"))
     session.commit(StepRecord(trial=key, attempt=session.number, step="solve/1", result=reply))
     tell("step", key)

@@ -8,24 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.run.core.records import (
-    AnswerRecord,
-    CallRecord,
-    NoteRecord,
-    ScoreRecord,
-    SessionEndRecord,
-    SessionRecord,
-    StepRecord,
-    TrialRecord,
-)
+from holdfast.run.core.records import RECORD_TYPES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "record",
-    [SessionRecord, CallRecord, StepRecord, AnswerRecord, ScoreRecord, TrialRecord, NoteRecord, SessionEndRecord],
-)
+@pytest.mark.parametrize("record", RECORD_TYPES)
 def test_every_field_of_a_record_is_documented(record):
     """A field that is added to a record is added to the page; `v` is told once for all."""
     (row,) = re.findall(rf"^\| `{record.__struct_config__.tag}` \|[^|]*\| `([^`]*)`", PAGE, re.MULTILINE)

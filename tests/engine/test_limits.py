@@ -9,7 +9,9 @@ import pytest
 from engine.rig import Actor, Rig, ask, interrupt, said, samples, simple_task
 from engine.virtual import VirtualLoop, run_virtually, seeded
 from holdfast import Task, exact, scorer
+from holdfast.engine.scheduling.clock import RealClock
 from holdfast.engine.scheduling.concurrency_limits import Limit
+from holdfast.engine.scheduling.holds import Holds
 from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
 from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.errors import RunDamaged
@@ -239,6 +241,9 @@ def test_a_session_that_is_stopped_at_any_moment_gives_every_slot_back(tmp_path,
     limits |= {scheduler._run_limit, *(model.limit for model in runner._models.values())}
     assert all(limit.in_use == 0 for limit in limits), [(limit.name, limit.in_use) for limit in limits]
     assert not scheduler.tasks and not runner.running and not scheduler.slots._waiting
+    tally = session.execution.admission.tally
+    assert (tally.in_flight, session.execution.admission._mark.in_flight) == (0, 0)
+    assert tally.reserved == pytest.approx(0.0)
     assert session.execution.progress.active == 0
     assert rig.is_sound()
     assert rig.session().ended.exit_code == 0
@@ -250,7 +255,7 @@ def test_a_trial_cancelled_between_its_slot_and_its_first_step_gives_it_back():
     run_limit = Limit("run", 2)
 
     async def schedule():
-        scheduler = Scheduler(run_limit)
+        scheduler = Scheduler(run_limit, Holds(RealClock()))
         scheduler.add(TrialQueue(iter(range(10)), (run_limit,), Limit("active", 2)))
 
         async def run_trial(trial, grant):

@@ -1,8 +1,9 @@
 """The status of a run: how far it is, what it cost, and what every session did.
 
 `state` is `complete` when nothing of the plan remains, else `running` while a session holds the run, else
-`incomplete`. The ledger counts, for every session, the calls it sent whose replies it did not live to record: those,
-and only those, may be paid a second time.
+`incomplete`. The ledger gives, for every session, how many calls it may have sent whose replies it did not live to
+record: those, and only those, may be billed a second time. That number is never too low: what a killed session did last
+may not be on record, so the bound is its admission mark.
 """
 
 from __future__ import annotations
@@ -25,9 +26,6 @@ from holdfast.storage.leases.holder import LeaseHolder
 from holdfast.storage.leases.remote import PublishedLease
 from holdfast.storage.tolerated_failures import ToleratedFailure
 
-_ORDERLY = frozenset({0, 1})
-"""Exit codes of sessions that let every call finish."""
-
 
 class SessionStatus(msgspec.Struct, frozen=True):
     """One session: when, how it ended, and its calls."""
@@ -41,6 +39,7 @@ class SessionStatus(msgspec.Struct, frozen=True):
     replies: int = 0
     """Calls whose end is on record: a reply, or why there is none."""
     in_flight_at_kill: int = 0
+    """An upper bound of the calls whose replies it did not live to record."""
     finished: int = 0
     """Trials that it finished."""
     changes: list[Change] = []
@@ -127,6 +126,7 @@ def _run_state(holder: LeaseHolder | None, counts: StateCounts) -> str:
 
 def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[SessionStatus]:
     calls, replies, finished = (reader.fold.written(kind) for kind in ("call", REPLY, KEPT))
+    marks = reader.marks()
     ends = {end.number: end for end in reader.ends}
     failures = _failures_by_session(reader)
     found = []
@@ -136,7 +136,6 @@ def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[Ses
         if end is None and holder is not None and session is reader.sessions[-1]:
             how = "running"
         open_calls = max(calls.get(number, 0) - replies.get(number, 0), 0)
-        is_whole = how == "running" or (end is not None and end.exit_code in _ORDERLY)
         found.append(
             SessionStatus(
                 number=number,
@@ -149,10 +148,18 @@ def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[Ses
                 finished=finished.get(number, 0),
                 changes=session.changes,
                 failures=failures.get(number, []),
-                in_flight_at_kill=0 if is_whole else open_calls,
+                in_flight_at_kill=_in_flight(how, open_calls, marks.get(number, 0)),
             )
         )
     return found
+
+
+def _in_flight(how: str, open_calls: int, mark: int) -> int:
+    """At most so many calls were in flight when a session ended; `open_calls` have no reply on record."""
+    if how == "running" or how.endswith("completed"):
+        return 0
+    # Everything that a session did is on record only if it has an end. Earlier versions wrote no marks.
+    return max(mark, open_calls) if how == "killed" else open_calls
 
 
 def _failures_by_session(reader: RunReader) -> dict[int, list[ToleratedFailure]]:

@@ -108,6 +108,5 @@ def _session_lines(session: SessionStatus) -> list[str]:
 
 def _calls_text(status: RunStatus) -> str:
     calls = status.calls
-    return (
-        f"{calls.made} made, {calls.replayed} replayed, {calls.in_flight_at_kill} in flight when the process was killed"
-    )
+    in_flight = f"up to {calls.in_flight_at_kill} in flight when the process was killed"
+    return f"{calls.made} made, {calls.replayed} replayed, {in_flight}"

@@ -21,8 +21,11 @@ from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.progress import Progress
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
+from holdfast.engine.scheduling.admission_mark import AdmissionMark
 from holdfast.engine.scheduling.clock import Clock, RealClock
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits
+from holdfast.engine.scheduling.holds import Holds
+from holdfast.engine.scheduling.live_settings import LiveSettings
 from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
 from holdfast.engine.trials.error_boundary import guard
 from holdfast.engine.trials.history import TrialHistory
@@ -31,8 +34,10 @@ from holdfast.engine.trials.runner import TrialRunner
 from holdfast.engine.trials.scopes import scoping_tasks
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
+from holdfast.run.core.records import MarkRecord
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
+from holdfast.spec import EvalSpec
 from holdfast.storage.tolerated_failures import ToleratedFailure
 
 
@@ -71,37 +76,63 @@ class Execution:
         # What only lacks scores is not run again either.
         self._finished = KeySet(fold.keys_with_end())
         self._counts = CallCounts()
-        lag = session.uploader.lag_text if session.uploader is not None else str
-        self.progress = Progress(self._clock, prepared.planned, self._finished_before(), self._counts, lag=lag)
+        self.settings = LiveSettings(prepared.spec)
+        self._limits, holds = EvalLimits(prepared.spec), Holds(self._clock)
+        self._scheduler: Scheduler[PlannedTrial] = Scheduler(self._limits.run, holds)
+        self._models = open_models(prepared, session.reader, self._clock, self._limits)
+        self.admission = Admission(self._limits, self._scheduler.slots, holds, self._make_mark(), session.is_held)
+        self.settings.listen(self._apply_settings)
+        self.progress = self._make_progress()
         session.publish_finished(lambda: self.progress.done)
-        self._admission = Admission(session.is_held)
-        self._limits = EvalLimits(prepared.spec)
-        self._scheduler: Scheduler[PlannedTrial] = Scheduler(self._limits.run)
         self._interrupt = Interrupt(self._drain, self._scheduler.cancel, self._note_signal)
-        self._models = open_models(prepared, session.reader, self._clock)
         self._runner = self._make_runner(rng or random.Random(), reuse)  # noqa: S311 - jitter
         self._sequences = [self._queue(sequence) for sequence in self._remaining_trials()]
         self._refusal = ""
         """Why the run may not continue as it was resumed, if that came out only now."""
 
-    def _finished_before(self) -> int:
-        return self._session.reader.fold.counts.finished
+    def _make_mark(self) -> AdmissionMark:
+        session = self._session
+
+        async def write(calls: int) -> None:
+            await session.keep(MarkRecord(calls=calls))
+
+        # A session whose record has none has promised nothing: it writes one before its first call.
+        return AdmissionMark(session.record.mark, write, self._limits.run)
+
+    def _make_progress(self) -> Progress:
+        uploader = self._session.uploader
+        return Progress(
+            self._clock,
+            self._prepared.planned,
+            self._session.reader.fold.counts.finished,
+            self._counts,
+            tally=self.admission.tally,
+            holds=self.admission.holds,
+            lag=uploader.lag_text if uploader is not None else str,
+        )
+
+    def _apply_settings(self, spec: EvalSpec) -> None:
+        """Sets everything that acts by itself as the eval has it now; the rest reads it when it needs it."""
+        for name, model in self._models.items():
+            model.apply(spec.models[name])
+        self.admission.apply(spec)
 
     def _make_runner(self, rng: random.Random, reuse: ReusableReplies | None) -> TrialRunner:
         environment = TrialEnvironment(
             session=self._session,
             caller=Caller(
                 self._clock,
-                self._admission,
+                self.admission,
                 self._counts,
                 rng,
                 self._scheduler.slots,
                 self._disable,
                 self._report_retry,
             ),
-            admission=self._admission,
+            admission=self.admission,
             counts=self._counts,
             clock=self._clock,
+            settings=self.settings,
             on_idle=self._check_idle,
             score_limits=self._limits.score,
             seed=self._prepared.spec.seed,
@@ -170,7 +201,7 @@ class Execution:
 
     async def _end_cancelled(self) -> None:
         """As Ctrl-C does it to asyncio.run: what is running remains to be done."""
-        self._admission.close()
+        self.admission.close()
         await self._scheduler.end()
         self._interrupt.exit_code = self._interrupt.exit_code or INTERRUPTED
         self._end(None)
@@ -200,24 +231,25 @@ class Execution:
 
     def _note_signal(self) -> None:
         """The very moment a signal arrives; the loop may be in the middle of anything."""
-        self._admission.close()
+        self.admission.close()
         self._runner.note_signal()
 
     def _drain(self, name: str) -> None:
-        self.progress.messages.append(f"{name}: letting calls in flight finish; once more stops at once.")
+        count = self.admission.tally.in_flight
+        self.progress.messages.append(f"{name}: letting calls in flight finish ({count}); once more stops at once.")
         self._let_finish()
 
     def _let_finish(self) -> None:
         """Starts nothing more, and gives calls in flight a while to finish."""
-        self._admission.close()
+        self.admission.close()
         self._scheduler.stop()
-        asyncio.get_running_loop().call_later(self._prepared.spec.runner.grace_period, self._scheduler.cancel)
+        asyncio.get_running_loop().call_later(self.settings.grace_period, self._scheduler.cancel)
         for trial in self._runner.running:
             self._check_idle(trial.activity)
 
     def _check_idle(self, activity: TrialActivity) -> None:
         """Once the session is about to end, a trial that only waits gives its slots to those that can finish."""
-        if self._admission.is_closed:
+        if self.admission.is_closed:
             asyncio.get_running_loop().call_soon(self._cancel_if_idle, activity)
 
     def _cancel_if_idle(self, activity: TrialActivity) -> None:

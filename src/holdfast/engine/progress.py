@@ -6,13 +6,15 @@ Nothing is counted as finished here before its record was synced.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.engine.failure_text import failure_line
 from holdfast.engine.model_calls.caller import CallCounts, ModelClosed
 from holdfast.engine.planning.plan import PlannedTrial
+from holdfast.engine.scheduling.call_tally import CallTally
 from holdfast.engine.scheduling.clock import Clock
+from holdfast.engine.scheduling.holds import Hold
 from holdfast.models.message import Usage
 from holdfast.run.core.records import Status, TrialRecord
 from holdfast.run.fold.states import State, StateCounts
@@ -43,7 +45,10 @@ class Progress:
     redo_failed: int = 0
     """Those whose further attempt came to nothing; what they had before still counts."""
     cost: float = 0.0
-    usage: Usage = field(default_factory=Usage)
+    tally: CallTally = field(default_factory=CallTally)
+    """The calls in flight, and the tokens that this session has spent."""
+    holds: Callable[[], Sequence[Hold]] = tuple
+    """Why nothing new starts now, and since when."""
     lag: Callable[[], str] = str
     """How far the run's store is behind, in words; nothing where it is not."""
     messages: deque[str] = field(default_factory=lambda: deque(maxlen=100))
@@ -60,6 +65,11 @@ class Progress:
         return self.finished_before + self.finished
 
     @property
+    def usage(self) -> Usage:
+        """What the calls of this session took, as far as it is durable."""
+        return self.tally.spent
+
+    @property
     def seconds(self) -> float:
         return self.clock.monotonic() - self._began
 
@@ -73,8 +83,6 @@ class Progress:
     def trial_ended(self, planned: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
         """Takes in the end of an attempt, after its record was synced."""
         self.cost += end.cost
-        if end.usage is not None:
-            self.usage = self.usage + end.usage
         if will_retry:
             self.retried += 1
             return

@@ -8,7 +8,6 @@ refuses the key or does not exist is disabled for this session.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from holdfast.engine.model_calls.rate_limit import Reservation
 from holdfast.engine.model_calls.served_model import UnexpectedModel
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
+from holdfast.engine.scheduling.call_tally import Flight
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
-from holdfast.errors import RunHeld
 from holdfast.models.errors import PassingError, RateLimited, Rejected
 from holdfast.models.message import Reply, Request, Usage
 
@@ -90,16 +89,19 @@ class Caller:
         deadline_seconds: float,
         activity: TrialActivity,
         grant: SlotGrant,
+        flight: Flight,
         on_sent: Callable[[], None],
     ) -> tuple[Reply, int]:
         """The model's reply and how many tries it took; `on_sent` is called right before the first request goes out.
+
+        From then on `flight` counts as in flight; the caller ends it once the end of the call is durable.
 
         Raises:
             ModelError: no reply could be had.
         """
         retry_deadline, tries = _RetryDeadline(deadline_seconds), 0
         while True:
-            reservation = await self._admit(model, request, activity, grant)
+            reservation = await self._admit(model, request, activity, grant, flight)
             tries, began = tries + 1, self._clock.monotonic()
             try:
                 return await self._send(model, request, reservation, activity, on_sent if tries == 1 else None), tries
@@ -128,25 +130,30 @@ class Caller:
                 await self._clock.sleep(pause)
 
     async def _admit(
-        self, model: OpenModel, request: Request, activity: TrialActivity, grant: SlotGrant
+        self, model: OpenModel, request: Request, activity: TrialActivity, grant: SlotGrant, flight: Flight
     ) -> Reservation | None:
-        """Returns with the model's slot held, when one more request may be sent."""
-        if model.limit.maximum is None and model.rate_limiter.is_unlimited and self._admission.is_open:
+        """Returns with the model's slot held and the call in flight, when one more request may be sent."""
+        if model.rate_limiter.is_unlimited and self._admission.begin_nowait(flight, model.name, model.limit, grant):
             return None
         with activity.waiting():
-            if model.limit.maximum is not None and not grant.hand_over(model.limit):
-                await self._slots.acquire((model.limit,))
-            try:
-                reservation = None if model.rate_limiter.is_unlimited else await model.rate_limiter.reserve(request)
-                await self._admission.wait_until_open(activity)
-            except (asyncio.CancelledError, RunHeld):
-                self._release_slot(model)
-                raise
-            return reservation
+            while True:
+                await self._admission.wait_until_open(activity, model.name)
+                if not grant.hand_over(model.limit):
+                    await self._slots.acquire((model.limit,))
+                is_admitted, reservation = False, None
+                try:
+                    if not model.rate_limiter.is_unlimited:
+                        reservation = await model.rate_limiter.reserve(request)
+                    if is_admitted := await self._admission.begin(flight, model.name):
+                        return reservation
+                finally:
+                    # Held meanwhile, or given up. Its turn is over: it would go out too late for the rate it was given.
+                    if not is_admitted:
+                        model.rate_limiter.settle(reservation, None)
+                        self._release_slot(model)
 
     def _release_slot(self, model: OpenModel) -> None:
-        if model.limit.maximum is not None:
-            self._slots.release((model.limit,))
+        self._slots.release((model.limit,))
 
     async def _send(
         self,
@@ -168,6 +175,8 @@ class Caller:
         finally:
             if reply is None or reply.usage is not None:
                 model.rate_limiter.settle(reservation, reply.usage if reply else None)
+        if reply.usage is not None:
+            model.estimate.learn(request, reply.usage)
         self._check_served(model, reply)
         model.failing_since, model.has_replied = None, True
         return reply

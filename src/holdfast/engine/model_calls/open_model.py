@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from holdfast.engine.model_calls.rate_limit import RateLimiter
 from holdfast.engine.model_calls.served_model import expected_names
+from holdfast.engine.model_calls.token_estimate import TokenEstimate
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.engine.scheduling.concurrency_limits import Limit
+from holdfast.engine.scheduling.concurrency_limits import EvalLimits, Limit
 from holdfast.models.message import Usage
 from holdfast.models.provider import Provider
 from holdfast.run.fold.reader import RunReader
@@ -24,7 +25,10 @@ class OpenModel:
     provider: Provider
     rate_limiter: RateLimiter
     limit: Limit
-    """How many of its calls may be in flight at once."""
+    """How many of its calls may be sent and not answered at once."""
+
+    estimate: TokenEstimate
+    """How many tokens a call of it will take."""
 
     expected_name: str = ""
     """Which model the server has to say it is, where it is reached at another address than before."""
@@ -43,6 +47,12 @@ class OpenModel:
     reported_at: float | None = None
     """When it was last said that its calls are being retried."""
 
+    def apply(self, spec: ModelSpec) -> None:
+        """Sets its limits as the eval has them now."""
+        # A model in this machine's memory knows best how many requests it can work on.
+        self.limit.maximum = spec.concurrency_limit or getattr(self.provider, "concurrency_limit", None)
+        self.rate_limiter.set_limit(spec.rate_limit)
+
     def note_failure(self, now: float) -> float:
         """Takes note of a failed call; since when every call has failed."""
         self.failing_since = now if self.failing_since is None else self.failing_since
@@ -55,15 +65,14 @@ class OpenModel:
         return (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6
 
 
-def open_models(prepared: PreparedEval, reader: RunReader, clock: Clock) -> dict[str, OpenModel]:
+def open_models(prepared: PreparedEval, reader: RunReader, clock: Clock, limits: EvalLimits) -> dict[str, OpenModel]:
     """The models by name; their providers are opened if they are not open yet."""
     prepared.open_providers()
     models: dict[str, OpenModel] = {}
     expected = expected_names(reader, prepared.spec)
     for name, provider in prepared.providers.items():
-        spec = prepared.spec.models[name]
-        # A model in this machine's memory knows best how many requests it can work on.
-        maximum = spec.concurrency_limit or getattr(provider, "concurrency_limit", None)
-        rate_limiter, limit = RateLimiter(spec.rate_limit, clock), Limit(name, maximum)
-        models[name] = OpenModel(name, spec, provider, rate_limiter, limit, expected.get(name, ""))
+        spec, estimate = prepared.spec.models[name], TokenEstimate()
+        rate_limiter, limit = RateLimiter(None, clock, estimate), limits.add_model(name, None)
+        models[name] = OpenModel(name, spec, provider, rate_limiter, limit, estimate, expected.get(name, ""))
+        models[name].apply(spec)
     return models

@@ -1,15 +1,17 @@
 """Keeping to a provider's rate: so many requests and so many tokens a minute, over any minute.
 
 Both are spread evenly, with a burst of a second's worth, and requests go out in the order they came. What a reply will
-take is not known before it is there: an estimate is reserved when its request goes out, made from the length of the
-text and from what replies took so far, and corrected when the reply is there.
+take is not known before it is there: an estimate is reserved when its request goes out, and corrected when the reply
+is there. The limit can be changed at any moment.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 
+from holdfast.engine.model_calls.token_estimate import TokenEstimate
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.models.message import Request, Usage
 from holdfast.spec import RateLimit
@@ -17,20 +19,15 @@ from holdfast.spec import RateLimit
 _MINUTE = 60.0
 # Waiting out the difference of two floats must come to an end.
 _MOMENT = 1e-9
-_FIRST_GUESS = 500.0
-# What a provider puts around the text, in characters: a short text says little about what a character takes.
-_AROUND = 200
-_MARGIN = 1.25
-_FADING = 0.99
 
 
 class Reservation:
     """What was taken from a quota at a moment."""
 
-    __slots__ = ("amount", "at", "characters", "is_counted")
+    __slots__ = ("amount", "at", "is_counted")
 
-    def __init__(self, at: float, amount: float, characters: int = _AROUND) -> None:
-        self.at, self.amount, self.characters = at, amount, characters
+    def __init__(self, at: float, amount: float) -> None:
+        self.at, self.amount = at, amount
         self.is_counted = True
 
 
@@ -38,11 +35,20 @@ class MinuteQuota:
     """So much a minute: refilled evenly, and not exceeded in any minute by what is reserved."""
 
     def __init__(self, per_minute: int, clock: Clock) -> None:
-        self._limit, self._rate = per_minute, per_minute / _MINUTE
-        self._burst = max(self._rate, 1.0)
+        self._set(per_minute)
         self._available, self._at = self._burst, clock.monotonic()
         self._reserved: deque[Reservation] = deque()
         self._total = 0.0
+
+    def _set(self, per_minute: int) -> None:
+        self._limit, self._rate = per_minute, per_minute / _MINUTE
+        self._burst = max(self._rate, 1.0)
+
+    def change(self, per_minute: int, now: float) -> None:
+        """From now on so much a minute; what was reserved stays reserved."""
+        self._pass_time(now)
+        self._set(per_minute)
+        self._available = min(self._available, self._burst)
 
     def wait_seconds(self, amount: float, now: float) -> float:
         """How long until so much can be reserved; 0 if it can now. An amount beyond the limit goes alone."""
@@ -51,9 +57,9 @@ class MinuteQuota:
         evenly = short / self._rate if short > _MOMENT else 0.0
         return max(evenly, self._until_room(amount, now))
 
-    def reserve(self, amount: float, now: float, characters: int = _AROUND) -> Reservation:
+    def reserve(self, amount: float, now: float) -> Reservation:
         self._pass_time(now)
-        reservation = Reservation(now, amount, characters)
+        reservation = Reservation(now, amount)
         self._reserved.append(reservation)
         self._total += amount
         self._available -= amount
@@ -87,14 +93,26 @@ class MinuteQuota:
 class RateLimiter:
     """Keeps the requests to one model within its rate limit; shared by all that use the model."""
 
-    def __init__(self, limit: RateLimit | None, clock: Clock) -> None:
-        self._clock = clock
-        requests = limit.requests_per_minute if limit else None
-        tokens = limit.tokens_per_minute if limit else None
-        self._requests = MinuteQuota(requests, clock) if requests else None
-        self._tokens = MinuteQuota(tokens, clock) if tokens else None
-        self._turn = asyncio.Lock()
-        self._per_character, self._output = 0.25, 0.0
+    def __init__(self, limit: RateLimit | None, clock: Clock, estimate: TokenEstimate) -> None:
+        self._clock, self._estimate = clock, estimate
+        self._requests: MinuteQuota | None = None
+        self._tokens: MinuteQuota | None = None
+        self._turn, self._changed = asyncio.Lock(), asyncio.Event()
+        self.set_limit(limit)
+
+    def set_limit(self, limit: RateLimit | None) -> None:
+        """Changes the limit; whoever waits for the one before waits for this one now."""
+        self._requests = self._changed_quota(self._requests, limit.requests_per_minute if limit else None)
+        self._tokens = self._changed_quota(self._tokens, limit.tokens_per_minute if limit else None)
+        self._changed.set()
+
+    def _changed_quota(self, quota: MinuteQuota | None, per_minute: int | None) -> MinuteQuota | None:
+        if per_minute is None:
+            return None
+        if quota is None:
+            return MinuteQuota(per_minute, self._clock)
+        quota.change(per_minute, self._clock.monotonic())
+        return quota
 
     @property
     def is_unlimited(self) -> bool:
@@ -104,29 +122,28 @@ class RateLimiter:
     async def reserve(self, request: Request) -> Reservation | None:
         """Waits until one more request may be sent; what was reserved for its tokens, if they are limited."""
         async with self._turn:
-            characters = _AROUND + sum(len(message.content) for message in request.messages)
-            tokens = self._estimate(characters, request.generation.max_tokens)
+            # Estimated when its turn comes: replies have told more by then.
+            tokens = self._estimate.tokens_of(request)
             while wait := self._wait_seconds(tokens):
-                await self._clock.sleep(wait)
+                await self._sleep(wait)
             now = self._clock.monotonic()
             if self._requests is not None:
                 self._requests.reserve(1, now)
-            return self._tokens.reserve(tokens, now, characters) if self._tokens is not None else None
+            return self._tokens.reserve(tokens, now) if self._tokens is not None else None
+
+    async def _sleep(self, seconds: float) -> None:
+        """Waits so long, or until the limit is changed."""
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
 
     def _wait_seconds(self, tokens: float) -> float:
         now = self._clock.monotonic()
         requests = self._requests.wait_seconds(1, now) if self._requests is not None else 0.0
         return max(requests, self._tokens.wait_seconds(tokens, now) if self._tokens is not None else 0.0)
 
-    def _estimate(self, characters: int, max_tokens: int | None) -> float:
-        expected = self._output * _MARGIN or max_tokens or _FIRST_GUESS
-        return characters * self._per_character + min(expected, max_tokens or expected)
-
     def settle(self, reservation: Reservation | None, usage: Usage | None) -> None:
         """Corrects a reservation by what the reply is said to have taken; a failed try took nothing that is known."""
-        if reservation is None or self._tokens is None:
-            return
-        self._tokens.correct(reservation, usage.input_tokens + usage.output_tokens if usage else 0)
-        if usage is not None:
-            self._output = max(self._output * _FADING, usage.output_tokens)
-            self._per_character = max(self._per_character * _FADING, usage.input_tokens / reservation.characters)
+        if reservation is not None and self._tokens is not None:
+            self._tokens.correct(reservation, usage.input_tokens + usage.output_tokens if usage else 0)

@@ -17,6 +17,7 @@ from holdfast.engine.opening.resume_plan import raw_digest, task_codes
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
+from holdfast.engine.scheduling.admission_mark import first_mark
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.run import create_run
 from holdfast.run.core.inputs import SourceFile
@@ -113,7 +114,13 @@ def create_planned(
     """Makes the run of what was prepared, and opens its first session; `preload` and `writer` as for `create_run`."""
     contents = planned_contents(prepared.spec.name, plain_data(prepared.spec, explicit=True), prepared)
     files = input_files(prepared, inputs.files)
-    return create_run(root, replace(contents, source=source), inputs=files, preload=preload, writer=writer)
+    contents = replace(contents, source=source, mark=mark_of_plan(prepared))
+    return create_run(root, contents, inputs=files, preload=preload, writer=writer)
+
+
+def mark_of_plan(prepared: PreparedEval) -> int:
+    """The admission mark that a session of this plan starts with."""
+    return first_mark(prepared.spec.runner.concurrency_limit, prepared.planned)
 
 
 def planned_contents(name: str, config: dict[str, Any], prepared: PreparedEval) -> SessionContents:

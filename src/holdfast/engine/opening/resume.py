@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.engine.opening.new_run import StartedSession, plan_entries, planned_contents, raw_digests
+from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_entries, planned_contents, raw_digests
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session
@@ -106,6 +106,7 @@ class _Resumption:
             serving=last.serving,
             lost=reader.never_uploaded(),
             changes=plan.decision.changes,
+            mark=mark_of_plan(prepared),
         )
         return session_record(reader.run.hex(), number, pins, contents)
 

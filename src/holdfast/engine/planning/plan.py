@@ -35,7 +35,6 @@ class PlannedTask(NamedTuple):
     epochs: int
     limits: TrialLimits
     max_retries: int
-    retry_deadline: float
     source: str = ""
     """The name of the input that its rows come from."""
 

@@ -71,7 +71,6 @@ def _plan_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given
         epochs=task.epochs,
         limits=task.limits or TrialLimits(),
         max_retries=_or_default(entry.runner.max_retries, spec.runner.max_retries),
-        retry_deadline=_or_default(entry.runner.retry_deadline, spec.runner.retry_deadline),
         source=input_name(name, entry),
     )
 

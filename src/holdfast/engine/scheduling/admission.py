@@ -1,48 +1,119 @@
-"""Admission: whether new work may start. An interrupt closes it; a lease in doubt makes everyone wait."""
+"""Admission: the one place that every call passes before it is sent, and other work of a trial before it starts.
+
+It knows the limits, the reasons for which nothing new may start (holds), the calls in flight with their tokens, and
+the mark. An interrupt closes it for good; a lease in doubt is a hold until the lease is renewed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import NoReturn
 
 from holdfast.engine.scheduling.activity import TrialActivity
+from holdfast.engine.scheduling.admission_mark import AdmissionMark
+from holdfast.engine.scheduling.call_tally import CallTally, Flight
+from holdfast.engine.scheduling.concurrency_limits import EvalLimits, Limit
+from holdfast.engine.scheduling.holds import ALL_MODELS, Hold, Holds
+from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
+from holdfast.errors import HoldfastError
+from holdfast.models.message import Usage
+from holdfast.spec import EvalSpec
 
+DRAIN, LEASE = "drain", "lease"
 _LEASE_SECONDS = 0.2
 
 
 class Admission:
-    """Open while the session works; once it is closed, nobody who comes to it continues."""
+    """Who may start what, and when."""
 
-    def __init__(self, is_held: Callable[[], bool] = lambda: True) -> None:
-        self.is_closed = False
+    def __init__(
+        self,
+        limits: EvalLimits,
+        slots: SlotPool,
+        holds: Holds,
+        mark: AdmissionMark,
+        is_held: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`is_held` says whether the lease is held, and raises once it is lost."""
+        self._limits, self._slots, self._holds, self._mark = limits, slots, holds, mark
         self._is_held = is_held
+        self.is_closed = False
+        self.tally = CallTally()
+
+    # Limits.
+
+    def set_limit(self, name: str, maximum: int | None) -> None:
+        """Changes a limit while it is in use; a higher one lets in who waits at once.
+
+        Raises:
+            UsageError: there is no limit of that name, or the maximum is not a whole number from 1 up.
+        """
+        self._limits.set_maximum(name, maximum)
+        self._slots.serve()
+
+    def apply(self, spec: EvalSpec) -> None:
+        """Sets the limits of the run and its tasks as the eval has them now."""
+        self._limits.apply(spec)
+        self._slots.serve()
+
+    # Holds.
+
+    def hold(self, reason: str, model: str = ALL_MODELS) -> None:
+        """Nothing new starts until `release` with the same reason: no call of this model, or nothing at all."""
+        self._holds.place(reason, model)
+
+    def release(self, reason: str, model: str = ALL_MODELS) -> None:
+        """Ends a hold. What an interrupt closed stays closed."""
+        if reason != DRAIN:
+            self._holds.release(reason, model)
+
+    def holds(self) -> list[Hold]:
+        """Why nothing new starts now, and since when; empty while it does."""
+        return self._holds.in_force()
 
     def close(self) -> None:
+        """Nothing new starts any more: the session is about to end. May be called by the handler of a signal."""
         self.is_closed = True
+        self._holds.place(DRAIN)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether work may start now: the session works, and holds the run.
-
-        Raises:
-            RunHeld: the lease is lost.
-        """
-        return not self.is_closed and self._is_held()
-
-    async def wait_until_open(self, activity: TrialActivity) -> None:
-        """Returns at once while it is open; never once it is closed: the session is about to end.
-
-        While the run's lease is not held, it waits for the lease to be renewed.
+    def is_open(self, model: str = ALL_MODELS) -> bool:
+        """Whether work may start now that calls this model, or none.
 
         Raises:
             RunHeld: the lease is lost.
         """
-        while not self.is_open:
-            if self.is_closed:
-                await self.block_forever(activity)
-            with activity.waiting():
-                await asyncio.sleep(_LEASE_SECONDS)
+        if self._holds.stop(model):
+            return False
+        if self._is_held():
+            return True
+        self.hold(LEASE)
+        self._check_lease_later()
+        return False
+
+    def _check_lease_later(self) -> None:
+        asyncio.get_running_loop().call_later(_LEASE_SECONDS, self._check_lease)
+
+    def _check_lease(self) -> None:
+        """Ends the hold once the lease is renewed; also when it is lost, which whoever waits finds out then."""
+        with contextlib.suppress(HoldfastError):
+            if not self.is_closed and not self._is_held():
+                self._check_lease_later()
+                return
+        self.release(LEASE)
+
+    async def wait_until_open(self, activity: TrialActivity, model: str = ALL_MODELS) -> None:
+        """Returns at once while it is open, or when the last hold ends; never once it is closed.
+
+        Raises:
+            RunHeld: the lease is lost.
+        """
+        if self.is_open(model):
+            return
+        with activity.waiting():
+            while not self.is_open(model):
+                await self._holds.changed()
 
     async def block_if_interrupted(self, activity: TrialActivity) -> None:
         """Returns unless a signal came while the task's own code was running, whose outcome then does not count."""
@@ -54,3 +125,46 @@ class Admission:
         with activity.waiting():
             while True:
                 await asyncio.get_running_loop().create_future()
+
+    # Calls.
+
+    def flight(self, model: str, tokens: float) -> Flight:
+        """A call that is about to be made, and how many tokens it is expected to take."""
+        return Flight(self.tally.of(model), tokens)
+
+    def begin_nowait(self, flight: Flight, model: str, limit: Limit, grant: SlotGrant) -> bool:
+        """Lets one request of a call go out, with a slot of the model's limit, if nothing is in its way."""
+        if not self.is_open(model) or not (flight.is_in_flight or self._mark.enter_nowait()):
+            return False
+        is_admitted = grant.hand_over(limit) or self._slots.acquire_nowait((limit,))
+        if not is_admitted and not flight.is_in_flight:
+            self._mark.leave()
+        elif not flight.is_in_flight:
+            flight.begin()
+        return is_admitted
+
+    async def begin(self, flight: Flight, model: str) -> bool:
+        """Counts a call as in flight, once the mark allows that; whether its request may go out now."""
+        is_new = not flight.is_in_flight
+        if is_new:
+            if not self._mark.enter_nowait():
+                await self._mark.enter()
+            flight.begin()
+        is_admitted = False
+        try:
+            is_admitted = self.is_open(model)
+        finally:
+            if is_new and not is_admitted:
+                self.cancel(flight)
+        return is_admitted
+
+    def cancel(self, flight: Flight) -> None:
+        """Nothing of the call was sent."""
+        flight.cancel()
+        self._mark.leave()
+
+    def end(self, flight: Flight, usage: Usage | None = None) -> None:
+        """The end of a call is durable, or none of the session will be: it is no longer in flight."""
+        if flight.is_in_flight:
+            flight.end(usage)
+            self._mark.leave()

@@ -1,8 +1,16 @@
-"""The concurrency limits of an eval: of the run, its tasks, its stages and its models."""
+"""The concurrency limits of an eval: of the run, its tasks, its stages and its models.
+
+Every limit is counted, also one that has no maximum, so that a maximum can be set at any moment. The names are the
+paths of the fields in the resolved eval.
+"""
 
 from __future__ import annotations
 
+from holdfast.errors import UsageError
 from holdfast.spec import EvalSpec, StageLimits
+from holdfast.suggestions import did_you_mean
+
+RUN_LIMIT = "runner.concurrency_limit"
 
 
 class Limit:
@@ -20,34 +28,77 @@ class Limit:
 
 
 class EvalLimits:
-    """One limit for every maximum that the eval sets."""
+    """The limits of the run, of every task, of their stages, and of every model that was added."""
 
     def __init__(self, spec: EvalSpec) -> None:
-        runner = spec.runner
-        self.run = Limit("run", runner.concurrency_limit)
-        self._stages = _stage_limits("run", runner.concurrency_limits)
-        self._tasks = {name: Limit(name, task.runner.concurrency_limit) for name, task in spec.tasks.items()}
-        self._task_stages = {
-            name: _stage_limits(name, task.runner.concurrency_limits) for name, task in spec.tasks.items()
-        }
+        self._by_name: dict[str, Limit] = {}
+        self._active: list[Limit] = []
+        for name, maximum in _maxima(spec).items():
+            self._add(name, maximum)
+        self.run = self._by_name[RUN_LIMIT]
         self.score = {task: self._of_stage(task, "score") for task in spec.tasks}
         """By task, what a trial needs to be scored."""
 
+    def _add(self, name: str, maximum: int | None) -> Limit:
+        limit = self._by_name[name] = Limit(name, maximum)
+        return limit
+
     def _of_stage(self, task: str, stage: str) -> tuple[Limit, ...]:
-        limits = (self._task_stages[task][stage], self._stages[stage], self._tasks[task], self.run)
-        return tuple(limit for limit in limits if limit.maximum is not None)
+        names = (f"{_task_path(task)}.concurrency_limits.{stage}", f"runner.concurrency_limits.{stage}")
+        task_limit = f"{_task_path(task)}.concurrency_limit"
+        return tuple(self._by_name[name] for name in (*names, task_limit, RUN_LIMIT))
+
+    def add_model(self, model: str, maximum: int | None) -> Limit:
+        """A new limit on the calls of a model that may be in flight at once."""
+        return self._add(f"models.{model}.concurrency_limit", maximum)
 
     def solve(self, task: str, model: Limit) -> tuple[Limit, ...]:
         """What a trial needs to start, narrowest first; the model's slot is for its first call."""
-        return (*((model,) if model.maximum is not None else ()), *self._of_stage(task, "solve"))
+        return (model, *self._of_stage(task, "solve"))
 
     def active(self) -> Limit:
         """A new limit on the trials of one queue that have started and not ended, whatever they wait for.
 
-        Each queue has its own: trials that wait to be scored keep no other task or model from starting.
+        It has the run's maximum. Each queue has its own: trials that wait to be scored keep no other task or model
+        from starting.
         """
-        return Limit("active", self.run.maximum)
+        limit = Limit("active", self.run.maximum)
+        self._active.append(limit)
+        return limit
+
+    def set_maximum(self, name: str, maximum: int | None) -> None:
+        """Sets a limit, or takes its maximum away; what is in use stays in use.
+
+        Raises:
+            UsageError: there is no limit of that name, or the maximum is not a whole number from 1 up.
+        """
+        limit = self._by_name.get(name)
+        if limit is None:
+            raise UsageError(f"There is no limit called {name!r}.", hint=did_you_mean(name, self._by_name))
+        if maximum is not None and maximum < 1:
+            raise UsageError(f"{name} cannot be {maximum}.", hint="A limit is a whole number from 1 up.")
+        for changed in (limit, *self._active) if limit is self.run else (limit,):
+            changed.maximum = maximum
+
+    def apply(self, spec: EvalSpec) -> None:
+        """Sets the limits of the run and its tasks as the eval has them now."""
+        for name, maximum in _maxima(spec).items():
+            self.set_maximum(name, maximum)
 
 
-def _stage_limits(owner: str, limits: StageLimits) -> dict[str, Limit]:
-    return {"solve": Limit(f"{owner}.solve", limits.solve), "score": Limit(f"{owner}.score", limits.score)}
+def _task_path(task: str) -> str:
+    return f"tasks.{task}.runner"
+
+
+def _maxima(spec: EvalSpec) -> dict[str, int | None]:
+    """What the eval sets for the run, its tasks and their stages."""
+    found = {RUN_LIMIT: spec.runner.concurrency_limit, **_stage_maxima("runner", spec.runner.concurrency_limits)}
+    for name, task in spec.tasks.items():
+        path = _task_path(name)
+        found[f"{path}.concurrency_limit"] = task.runner.concurrency_limit
+        found |= _stage_maxima(path, task.runner.concurrency_limits)
+    return found
+
+
+def _stage_maxima(path: str, limits: StageLimits) -> dict[str, int | None]:
+    return {f"{path}.concurrency_limits.{stage}": getattr(limits, stage) for stage in ("solve", "score")}

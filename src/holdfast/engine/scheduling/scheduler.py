@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
 from holdfast.engine.scheduling.concurrency_limits import Limit
+from holdfast.engine.scheduling.holds import Holds
 from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 
 _END_SECONDS = 5.0
@@ -30,10 +31,11 @@ class TrialQueue(Generic[TrialT]):
 class Scheduler(Generic[TrialT]):
     """Runs all trials of all queues."""
 
-    def __init__(self, run_limit: Limit) -> None:
+    def __init__(self, run_limit: Limit, holds: Holds) -> None:
         """Every trial needs a slot of `run_limit`: while it is full no queue has to be asked."""
-        self._run_limit = run_limit
+        self._run_limit, self._holds = run_limit, holds
         self._wake = asyncio.Event()
+        holds.listen(self._wake.set)
         self.slots = SlotPool(self._wake.set)
         self._queues: deque[TrialQueue[TrialT]] = deque()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -92,7 +94,7 @@ class Scheduler(Generic[TrialT]):
         blocked = 0
         while blocked < len(self._queues) and not self._run_limit.is_full:
             queue = self._queues[0]
-            if not self.slots.try_acquire(queue.needed):
+            if self._holds.stop(queue.model) or not self.slots.try_acquire(queue.needed):
                 blocked += 1
                 self._queues.rotate(-1)
                 continue

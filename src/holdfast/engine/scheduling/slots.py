@@ -4,6 +4,9 @@ A trial takes a slot of every limit that its stage needs at once, or none: a tri
 so a task or model with a narrow limit never keeps the others from the run's slots. A model's slot is held until the
 reply is complete, and taken again for the next call. Running trials come before those that have not started,
 because finishing frees more than starting.
+
+The maximum of a limit is read whenever a slot is asked for, so it can be changed at any moment: a higher one lets in
+who waits at once, a lower one takes nothing away and lets nobody in until fewer are in use.
 """
 
 from __future__ import annotations
@@ -34,9 +37,18 @@ class SlotPool:
             limit.in_use += 1
         return True
 
+    def acquire_nowait(self, limits: tuple[Limit, ...], held: tuple[Limit, ...] = ()) -> bool:
+        """Takes one slot of each limit but those that are held already, or none.
+
+        Nobody gets past others who wait for the same.
+        """
+        if limits in self._waiting:
+            return False
+        return self.try_acquire(tuple([limit for limit in limits if limit not in held]) if held else limits)
+
     async def acquire(self, limits: tuple[Limit, ...]) -> None:
         """Waits until one slot of each limit can be taken at once, and takes them."""
-        if limits not in self._waiting and self.try_acquire(limits):
+        if self.acquire_nowait(limits):
             return
         turn: Turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(limits, deque()).append(turn)
@@ -50,13 +62,21 @@ class SlotPool:
 
     def release(self, limits: Iterable[Limit]) -> None:
         """Gives the slots back and lets the next continue."""
+        is_freed = False
         for limit in limits:
+            # Nobody waits because of a limit that was not full, or still is.
+            is_freed = is_freed or limit.in_use == limit.maximum
             limit.in_use -= 1
+        if is_freed:
+            self.serve()
+
+    def serve(self) -> None:
+        """Lets everyone continue who can: slots were given back, or a maximum has changed."""
         self._serve_waiting()
         self._on_free()
 
     def _serve_waiting(self) -> None:
-        """Lets everyone continue who can, one of each kind in turn; one that cannot does not hold up the others."""
+        """One of each kind in turn; one that cannot continue does not hold up the others."""
         served = True
         while served and self._waiting:
             served = False
@@ -84,13 +104,14 @@ class SlotGrant:
         self._pool, self.limits = pool, limits
 
     async def change(self, limits: tuple[Limit, ...]) -> None:
-        """Gives everything back, then waits for the slots of another stage; fewer of the same need no wait."""
-        if limits == self.limits:
-            return
-        if all(limit in self.limits for limit in limits):
-            spare = [limit for limit in self.limits if limit not in limits]
+        """Exchanges the slots for those of another stage.
+
+        Where the others are not free now, everything is given back before it waits for them.
+        """
+        held = self.limits
+        if self._pool.acquire_nowait(limits, held):
             self.limits = limits
-            self._pool.release(spare)
+            self._pool.release([limit for limit in held if limit not in limits])
             return
         self.release()
         await self._pool.acquire(limits)
@@ -98,9 +119,11 @@ class SlotGrant:
 
     def hand_over(self, limit: Limit) -> bool:
         """Whether there is a slot of this limit here for a call of the trial, which owns it from then on."""
-        if limit not in self.limits:
+        limits = self.limits
+        # A model's limit comes first in what a trial starts with.
+        if not limits or limits[0] is not limit:
             return False
-        self.limits = tuple(other for other in self.limits if other is not limit)
+        self.limits = limits[1:]
         return True
 
     def release(self) -> None:

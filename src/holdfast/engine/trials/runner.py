@@ -96,6 +96,7 @@ class TrialRunner:
                 return None
             return AttemptState(state.attempt + 1, state.first, [], attempt.answer, attempt.scores)
         finally:
+            trial.end_failed_calls()
             self.running.discard(trial)
 
     def _start(self, planned: PlannedTrial, state: AttemptState, grant: SlotGrant) -> tuple[RunningTrial, Attempt]:

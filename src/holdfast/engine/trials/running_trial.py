@@ -19,6 +19,7 @@ from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.planning.trial_keys import trial_seed
 from holdfast.engine.scheduling.activity import TrialActivity
+from holdfast.engine.scheduling.call_tally import Flight
 from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION, Conversation
 from holdfast.engine.trials.error_boundary import LimitReached, Outcome, guard, guard_in_thread
@@ -82,6 +83,8 @@ class RunningTrial:
         self._costs: list[float] = []
         self._unanswered: dict[str, ModelError] = {}
         """The requests that the infrastructure has failed to answer so far, and why."""
+        self._failed_flights: list[tuple[Flight, Usage | None]] = []
+        """Calls that have failed, which is handed in and not yet durable, and what they took."""
         self.calls = self.replayed = self.tries = 0
         self.limit = ""
         """The limit that was reached, if one was."""
@@ -237,7 +240,22 @@ class RunningTrial:
     async def _ask_model(self, request: Request, key: str, conversation: Conversation) -> Reply:
         environment, model = self._environment, self._model
         at, began = environment.clock.wall(), environment.clock.monotonic()
-        reply, tries = await self._send_call(request, key)
+        flight = environment.admission.flight(model.name, model.estimate.tokens_of(request))
+        usage: Usage | None = None
+        try:
+            reply, tries = await self._send_call(request, key, flight)
+            usage = reply.usage
+            return await self._record_call(request, key, conversation, reply, tries, at, began)
+        finally:
+            # Its reply is durable, also where the trial was cancelled meanwhile: the cancellation has waited for that.
+            if not flight.has_failed:
+                environment.admission.end(flight, usage)
+
+    async def _record_call(
+        self, request: Request, key: str, conversation: Conversation, reply: Reply, tries: int, at: float, began: float
+    ) -> Reply:
+        """Makes the reply to a call durable; the reply as it is on record."""
+        model = self._model
         if reply.logprobs is not None:
             # As they will be read back, whatever the provider made them of.
             reply = recordable_reply(reply)
@@ -257,14 +275,14 @@ class RunningTrial:
             cost=model.cost_of(reply.usage),
             tries=tries,
             at=at,
-            seconds=environment.clock.monotonic() - began,
+            seconds=self._environment.clock.monotonic() - began,
         )
         self._account(reply.usage, step.cost)
         return await self._keep_reply(step, reply)
 
-    async def _send_call(self, request: Request, key: str) -> tuple[Reply, int]:
+    async def _send_call(self, request: Request, key: str, flight: Flight) -> tuple[Reply, int]:
         """The model's reply and how many tries it took; a failed call is on record too."""
-        caller, deadline = self._environment.caller, self._planned.task.retry_deadline
+        caller, deadline = self._environment.caller, self._environment.settings.retry_deadline(self._planned.task.name)
         call = CallRecord(trial=self.key, attempt=self.attempt, step=key, model=self._model.name)
         was_sent = False
 
@@ -277,9 +295,9 @@ class RunningTrial:
 
         try:
             with Masking():
-                found = await caller.call(self._model, request, deadline, self.activity, self._grant, on_sent)
+                found = await caller.call(self._model, request, deadline, self.activity, self._grant, flight, on_sent)
         except (ModelError, asyncio.CancelledError) as error:
-            self._record_failed_call(call, error, was_sent=was_sent)
+            self._record_failed_call(call, error, flight if was_sent else None)
             raise
         if self._unanswered:
             self._unanswered.pop(request_in_key(key), None)
@@ -297,12 +315,15 @@ class RunningTrial:
         return reply
 
     def _record_failed_call(
-        self, call: CallRecord, error: ModelError | asyncio.CancelledError, *, was_sent: bool
+        self, call: CallRecord, error: ModelError | asyncio.CancelledError, flight: Flight | None
     ) -> None:
-        """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it."""
+        """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it.
+
+        Nothing was sent if there is no flight.
+        """
         if isinstance(error, PassingError | ModelClosed):
             self._unanswered[request_in_key(call.step)] = error
-        if not was_sent or (isinstance(error, asyncio.CancelledError) and self._environment.admission.is_closed):
+        if flight is None or (isinstance(error, asyncio.CancelledError) and self._environment.admission.is_closed):
             return
         usage: Usage | None = getattr(error, "usage", None)
         cost = self._model.cost_of(usage)
@@ -320,6 +341,14 @@ class RunningTrial:
         )
         with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
             self._environment.session.put(step)
+        flight.has_failed = True
+        self._failed_flights.append((flight, usage))
+
+    def end_failed_calls(self) -> None:
+        """The end of the attempt is durable, and with it what became of its calls: none is in flight."""
+        for flight, usage in self._failed_flights:
+            self._environment.admission.end(flight, usage)
+        self._failed_flights = []
 
     def check_answered(self) -> None:
         """Raises the error that a solver has swallowed, if a request of its never got an answer.

@@ -10,6 +10,7 @@ from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.concurrency_limits import Limit
+from holdfast.engine.scheduling.live_settings import LiveSettings
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.run.session.session import RunSession
 
@@ -23,6 +24,7 @@ class TrialEnvironment:
     admission: Admission
     counts: CallCounts
     clock: Clock
+    settings: LiveSettings
     on_idle: Callable[[TrialActivity], None]
     """Called whenever nothing of a trial is worth waiting for."""
     score_limits: Mapping[str, tuple[Limit, ...]]

@@ -124,6 +124,8 @@ class SessionRecord(Record, frozen=True):
     lost: list[SegmentId] = []
     """Segments that were lost with their machine before they were uploaded: their trials remain."""
     changes: list[Change] = []
+    mark: int = 0
+    """The first admission mark of the session: at most so many calls are in flight until another is on record."""
 
 
 class Coordinates(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -250,6 +252,12 @@ class NoteRecord(Record, frozen=True):
     data: Any = None
 
 
+class MarkRecord(Record, frozen=True):
+    """The admission mark: at most so many calls of the session are in flight from here on; durable before they are."""
+
+    calls: int
+
+
 class SessionEndRecord(Record, frozen=True, tag="session_end"):
     """The session ended in an orderly way; vouches for all its segments."""
 
@@ -268,7 +276,15 @@ class SessionEndRecord(Record, frozen=True, tag="session_end"):
 
 
 AnyRecord = (
-    SessionRecord | CallRecord | StepRecord | AnswerRecord | ScoreRecord | TrialRecord | NoteRecord | SessionEndRecord
+    SessionRecord
+    | CallRecord
+    | StepRecord
+    | AnswerRecord
+    | ScoreRecord
+    | TrialRecord
+    | NoteRecord
+    | MarkRecord
+    | SessionEndRecord
 )
 RECORD_TYPES: tuple[type[Record], ...] = (
     SessionRecord,
@@ -278,6 +294,7 @@ RECORD_TYPES: tuple[type[Record], ...] = (
     ScoreRecord,
     TrialRecord,
     NoteRecord,
+    MarkRecord,
     SessionEndRecord,
 )
 

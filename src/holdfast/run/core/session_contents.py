@@ -30,6 +30,7 @@ class SessionContents:
     serving: str = ""
     lost: list[SegmentId] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    mark: int = 0
 
     @classmethod
     def carried_over(cls, last: SessionRecord) -> SessionContents:
@@ -71,6 +72,7 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
         pins=pins,
         lost=contents.lost,
         changes=contents.changes,
+        mark=contents.mark,
     )
 
 

@@ -101,7 +101,21 @@ class NoteEntry(Entry, frozen=True, gc=False, tag="note"):
     """A note."""
 
 
-AnyEntry = CallEntry | StepEntry | AnswerEntry | ScoreEntry | TrialEntry | SessionEntry | SessionEndEntry | NoteEntry
+class MarkEntry(Entry, frozen=True, gc=False, tag="mark"):
+    """An admission mark."""
+
+
+AnyEntry = (
+    CallEntry
+    | StepEntry
+    | AnswerEntry
+    | ScoreEntry
+    | TrialEntry
+    | SessionEntry
+    | SessionEndEntry
+    | NoteEntry
+    | MarkEntry
+)
 FoldedRecord = AnyEntry | CallRecord | ScoreRecord | TrialRecord
 """What the fold takes in: records of these types have all the fields that it asks for."""
 _SMALL = frozenset({ScoreRecord, TrialRecord})

@@ -8,6 +8,7 @@ syncs the tail of an unsealed segment itself before it counts it.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
@@ -24,7 +25,7 @@ from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_state import unseen_successors
 from holdfast.run.core.codec import citation, cited_blob, decode, head_of
 from holdfast.run.core.layout import Layout, spool_root
-from holdfast.run.core.records import AnyRecord, NoteRecord, SessionEndRecord, SessionRecord
+from holdfast.run.core.records import AnyRecord, MarkRecord, NoteRecord, SessionEndRecord, SessionRecord
 from holdfast.run.core.run_id import find_run_id, refuse_newer
 from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.fold_writer import FoldWriter
@@ -310,6 +311,19 @@ class RunReader:
         for ident, record in self._landmarks("note"):
             if isinstance(record, NoteRecord):
                 yield ident.session, record
+
+    def marks(self) -> dict[int, int]:
+        """By session, how many calls were in flight at the most; those without a mark are not in it."""
+        highest: dict[tuple[int, int], int] = {}
+        for kind in ("session", "mark"):
+            for ident, record in self._landmarks(kind):
+                calls = record.calls if isinstance(record, MarkRecord) else getattr(record, "mark", 0)
+                writer = ident.session, ident.writer
+                highest[writer] = max(highest.get(writer, 0), calls)
+        found: Counter[int] = Counter()
+        for (session, _), calls in highest.items():
+            found[session] += calls
+        return dict(+found)
 
     def pins(self) -> list[SegmentPin]:
         """What later records saw of earlier segments."""
