@@ -9,7 +9,9 @@ HoldfastError                the base of all; carries a hint (the way out) and a
 ├── RunHeld                  4   another session is executing the run
 ├── StorageFailure           5   the disk or the store failed; acknowledged records are intact
 │   └── SegmentConflict      5   the store holds other bytes under the name of a segment
-└── RunDamaged               1   bytes of the run are lost; named one by one
+├── RunDamaged               1   bytes of the run are lost; named one by one
+└── ReplyWithoutText         1   a solver wants the text of a reply that has none
+    └── ToolCallReply        1   the reply calls tools instead
 """
 
 from __future__ import annotations
@@ -86,3 +88,16 @@ class RunDamaged(HoldfastError):  # noqa: N818 - reads as a sentence where it is
 
     exit_code = 1
     kind = "damaged"
+
+
+class ReplyWithoutText(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
+    """A reply holds no text, but something else; another attempt would meet the same."""
+
+    exit_code = 1
+    kind = "no_text"
+
+
+class ToolCallReply(ReplyWithoutText):
+    """A reply calls tools and holds no text."""
+
+    kind = "tool_call"

@@ -3,6 +3,7 @@
 A package offers a provider through an entry point in the group `holdfast.providers`, which names its opener.
 """
 
+from holdfast.models.content import ImagePart, RawPart, TextPart, ToolCall
 from holdfast.models.errors import Blocked, ModelError, PassingError, RateLimited, Rejected, Unavailable
 from holdfast.models.message import Message, Reply, Request, Usage
 from holdfast.models.provider import Opener, Provider, read_options
@@ -12,6 +13,7 @@ from holdfast.spec import Generation, ModelSpec, Timeouts
 __all__ = [
     "Blocked",
     "Generation",
+    "ImagePart",
     "Message",
     "ModelError",
     "ModelSpec",
@@ -19,10 +21,13 @@ __all__ = [
     "PassingError",
     "Provider",
     "RateLimited",
+    "RawPart",
     "Rejected",
     "Reply",
     "Request",
+    "TextPart",
     "Timeouts",
+    "ToolCall",
     "Unavailable",
     "Usage",
     "read_key",

@@ -13,10 +13,13 @@ from holdfast import (
     Blocked,
     ConfigurationError,
     HoldfastError,
+    ImagePart,
     Message,
     ModelError,
     NotARun,
+    RawPart,
     Reply,
+    ReplyWithoutText,
     Report,
     ResumeAborted,
     Run,
@@ -25,6 +28,9 @@ from holdfast import (
     Score,
     StorageFailure,
     Task,
+    TextPart,
+    ToolCall,
+    ToolCallReply,
     Trial,
     TrialLimits,
     Usage,
@@ -80,7 +86,7 @@ class OwnProvider:
             raise Unavailable("later", detail="down")
         if not last.content:
             raise Rejected("empty", status=400, hint="Say something.")
-        return Reply(redact(last.content + self.mark), "stop", Usage(1, 2), model="own")
+        return Reply(redact(last.text + self.mark), "stop", Usage(1, 2), model="own")
 
     async def close(self) -> None:
         return None
@@ -109,7 +115,7 @@ async def returns_a_reply(trial: Trial) -> Reply:
 async def returns_text(trial: Trial) -> str:
     place: tuple[str, int, int] = (trial.model, trial.epoch, trial.seed)
     tone: str = trial.axes["tone"]
-    said: list[str] = [message.content for message in trial.messages]
+    said: list[str] = [message.text for message in trial.messages]
     return f"{place} {tone} {said} {trial.sample.input}"
 
 
@@ -127,6 +133,21 @@ async def returns_an_answer(trial: Trial) -> Answer:
     first, second = await asyncio.gather(trial.generate("a"), trial.generate("b"))
     usage: Usage = (first.usage or Usage()) + (second.usage or Usage(input_tokens=1))
     return Answer(first.text, value={"number": number, "page": page, "tokens": usage.output_tokens})
+
+
+async def calls_tools(trial: Trial) -> Reply | str:
+    picture = ImagePart("https://example.org/a.png", detail="low")
+    asked = Message("user", (TextPart("What is it?"), picture, RawPart({"type": "file", "file": {"file_id": "f"}})))
+    reply = await trial.generate(asked, extra_body={"tools": []})
+    calls: tuple[ToolCall, ...] = reply.tool_calls
+    results = [Message("tool", call.arguments, tool_call_id=call.id) for call in calls]
+    reply = await trial.generate([*trial.messages[:-1], reply.message, *results])
+    try:
+        return reply.text or reply.refusal or str(reply.other)
+    except ToolCallReply as error:
+        return error.hint
+    except ReplyWithoutText as error:
+        return error.message
 
 
 async def returns_any(trial: Trial) -> Answer | Reply | str:

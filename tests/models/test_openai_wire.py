@@ -160,7 +160,7 @@ def test_a_reply_is_read_whole():
     logprobs = {"content": [{"token": "Paris", "logprob": -0.1, "bytes": None, "top_logprobs": []}]}
     body = completion(message=message, finish_reason="length", logprobs=logprobs, usage=usage)
     assert ask(answering(body)) == Reply(
-        text="Paris",
+        content="Paris",
         finish="length",
         usage=Usage(70, 20, 64, 12),
         model="tiny-2024",

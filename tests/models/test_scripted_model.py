@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from holdfast import ImagePart, TextPart, ToolCall
 from holdfast.errors import ConfigurationError
 from holdfast.models import (
     Blocked,
@@ -272,3 +273,27 @@ def test_a_script_with_a_mistake_is_refused_at_opening(args, words):
     """A mistake is named with its place before the first request."""
     with pytest.raises(ConfigurationError, match=words):
         model("table", **args)
+
+
+def test_a_script_may_call_tools_and_refuse():
+    """Calls get an id by their place and arguments as text; the turn after the results is another."""
+    calls = [{"name": "look", "arguments": {"at": 1}}, {"name": "sum", "arguments": "1 2", "id": "own"}]
+    provider = model(turns=[{"tool_calls": calls}, {"refusal": "No."}])
+    reply = asyncio.run(provider.send(asking("x")))
+    assert reply.tool_calls == (ToolCall("call_1", "look", '{"at":1}'), ToolCall("own", "sum", "1 2"))
+    assert (reply.content, reply.finish) == ("", "tool_calls")
+    results = [Message("tool", "21", tool_call_id=call.id) for call in reply.tool_calls]
+    after = asyncio.run(provider.send(Request((*asking("x").messages, reply.message, *results))))
+    assert (after.text, after.refusal, after.finish) == ("No.", "No.", "stop")
+
+
+def test_a_script_line_that_says_nothing_is_refused():
+    """A reply without a text, a refusal or a call is a slip."""
+    with pytest.raises(ConfigurationError, match="needs a text, a refusal or tool_calls"):
+        model(default={"finish": "stop"})
+
+
+def test_parts_are_prompts_by_their_text():
+    """A script finds its reply by the text of the last user message, whatever else is in it."""
+    request = Request((Message("user", (TextPart("Capital of "), ImagePart("https://x/a.png"), TextPart("France?"))),))
+    assert text_of(model(replies={"Capital of France?": "Paris"}), request) == "Paris"

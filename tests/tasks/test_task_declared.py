@@ -47,7 +47,7 @@ class FakeTrial:
 
     async def generate(self, prompt, **generation):
         self.asked.append((prompt, generation))
-        return Reply(text=prompt[-1].content, finish="stop")
+        return Reply(prompt[-1].text, finish="stop")
 
 
 def test_prompt_and_target_are_made_from_the_rows_fields(tmp_path):

@@ -13,12 +13,12 @@ from holdfast.api.run import Run
 from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
+from holdfast.cli.ui.message_text import first_characters, message_text
 from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.errors import UsageError
 from holdfast.run.core.records import AnswerRecord, Failure, ScoreRecord, StepRecord, TrialRecord
 from holdfast.run.fold.reader import LargeRecord
 
-_SHOWN_CHARACTERS = 20_000
 _CANDIDATES = 8
 
 
@@ -134,7 +134,7 @@ def _record_text(record: Any) -> str:
     if isinstance(record, StepRecord):
         return _step_text(record)
     if isinstance(record, AnswerRecord):
-        return f"── answer (attempt {record.attempt})\n{_first_characters(record.text)}"
+        return f"── answer (attempt {record.attempt})\n{first_characters(record.text)}"
     if isinstance(record, ScoreRecord):
         why = f": {record.explanation}" if record.explanation else ""
         return f"── score {record.scorer} = {record.value}{why}"
@@ -148,22 +148,15 @@ def _step_text(step: StepRecord) -> str:
     if step.error is not None:
         return f"{lines[0]} came to nothing\n{step.error.message}"
     if isinstance(step.request, dict) and isinstance(step.request.get("messages"), list):
-        lines += [
-            f"[{message.get('role')}] {_first_characters(message.get('content'))}"
-            for message in step.request["messages"]
-        ]
-        result = step.result.get("text", "") if isinstance(step.result, dict) else step.result
-        lines.append(f"[{step.model}] {_first_characters(result)}")
+        lines += [message_text(_speaker(message), message) for message in step.request["messages"]]
+        lines.append(message_text(step.model, step.result))
     else:
-        lines.append(_first_characters(msgspec.json.encode(step.result).decode()))
+        lines.append(first_characters(msgspec.json.encode(step.result).decode()))
     return "\n".join(lines)
 
 
-def _first_characters(text: object) -> str:
-    """The beginning of a text, as much as a person may want to read."""
-    whole = str(text)
-    if len(whole) <= _SHOWN_CHARACTERS:
-        return whole
-    return (
-        f"{whole[:_SHOWN_CHARACTERS]}… and {len(whole) - _SHOWN_CHARACTERS:,} characters more; --json has all of them"
-    )
+def _speaker(message: Any) -> str:
+    if not isinstance(message, dict):
+        return "?"
+    call = message.get("tool_call_id")
+    return f"{message.get('role')} for {call}" if call else str(message.get("role"))

@@ -11,17 +11,47 @@ from typing import Any
 import msgspec
 
 from holdfast.digests import packed_digest
+from holdfast.errors import ReplyWithoutText, ToolCallReply
+from holdfast.models.content import Content, ToolCall, joined_text, kinds_without_text
+from holdfast.models.errors import excerpt
 from holdfast.spec import Generation
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+_NAMED = 5
+_NAME_CHARACTERS = 60
+_RUN_THE_TOOLS = (
+    "reply.tool_calls has the calls: carry each out with trial.step(...) and go on with "
+    'trial.generate(Message("tool", result, tool_call_id=call.id)); or offer the model no tools.'
+)
+_READ_THE_PARTS = "reply.content has the parts."
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One message of a conversation."""
+    """One message of a conversation; what has its default stands neither in a fingerprint nor in a record."""
 
     role: str
-    content: str
+    content: Content
     name: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    """What the assistant wants called."""
+    tool_call_id: str | None = None
+    """Of a message with the role `tool`: the call that this is the result of."""
+    reasoning: str = ""
+    refusal: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text in it; that of several parts is joined."""
+        return joined_text(self.content)
+
+    @property
+    def characters(self) -> int:
+        """How much text it brings along, for an estimate of its tokens."""
+        return len(self.text) + sum(len(call.name) + len(call.arguments) for call in self.tool_calls)
+
+
+LATER_FIELDS = frozenset({"tool_calls", "tool_call_id", "reasoning", "refusal"})
+"""What messages have gained: whoever spells out every field leaves these out while they are empty."""
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -49,15 +79,66 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """One whole answer of a model; `usage` is None where the server reported none."""
+    """One whole answer of a model, as itself; `usage` is None where the server reported none."""
 
-    text: str
+    content: Content
     finish: str
     usage: Usage | None = None
     model: str = ""
     id: str = ""
     logprobs: Any = None
     reasoning: str = ""
+    refusal: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    other: dict[str, Any] = {}
+    """What else the server said in its message, by the server's names."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a text, a finish and perhaps reasoning, and nothing else."""
+        return type(self.content) is str and not (self.tool_calls or self.refusal or self.other)
+
+    @property
+    def text(self) -> str:
+        """What the model said: its text or, where there is none, its refusal.
+
+        Raises:
+            ToolCallReply: it said nothing, and wants tools called.
+            ReplyWithoutText: it said nothing, and gave something that is no text.
+        """
+        content = self.content
+        if type(content) is str and not self.tool_calls and (content or not self.refusal):
+            return content
+        return _spoken_text(self)
+
+    @property
+    def message(self) -> Message:
+        """The assistant's message that continues the conversation, with its tool calls."""
+        if self.is_plain:
+            return Message("assistant", self.content)
+        # Servers that reason between calls want that back; after a reply in words none does.
+        thought = self.reasoning if self.tool_calls else ""
+        return Message("assistant", self.content, None, self.tool_calls, None, thought, self.refusal)
+
+
+def _spoken_text(reply: Reply) -> str:
+    text = joined_text(reply.content)
+    # Next to a call, blanks are what a server's parser has left over.
+    if text.strip() or (text and not reply.tool_calls):
+        return text
+    if reply.refusal:
+        return reply.refusal
+    if reply.tool_calls:
+        called = _quoted_names([call.name for call in reply.tool_calls])
+        raise ToolCallReply(f"The reply calls {called} and holds no text.", hint=_RUN_THE_TOOLS)
+    if kinds := kinds_without_text(reply.content):
+        raise ReplyWithoutText(f"The reply holds {_quoted_names(kinds)} and no text.", hint=_READ_THE_PARTS)
+    return text
+
+
+def _quoted_names(names: list[str]) -> str:
+    shown = ", ".join(repr(excerpt(name, _NAME_CHARACTERS)) for name in names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
 def fingerprint(request: Request) -> bytes:

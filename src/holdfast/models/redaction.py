@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 from holdfast.errors import ConfigurationError
@@ -89,3 +90,14 @@ def read_key(name: str, variable: str, environment: Mapping[str, str] = os.envir
 def redact(text: str) -> str:
     """The text with every known secret replaced by the name of its variable."""
     return known_secrets.redact(text)
+
+
+def redact_json(value: Any) -> Any:
+    """The same JSON value with every known secret replaced, in its texts and its keys."""
+    if not known_secrets.longest:
+        return value
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {redact(key): redact_json(item) for key, item in value.items()}
+    return [redact_json(item) for item in value] if isinstance(value, list) else value

@@ -67,9 +67,20 @@ def _scalar_fault(value: object) -> str:
         return "NaN" if math.isnan(value) else "an infinite number"
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         return "an integer of too many digits"
-    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+    if isinstance(value, str) and not _is_utf8(value):
         return "text that is not valid UTF-8"
     return ""
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether UTF-8 can carry a text: it has no lone surrogate."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _scalars(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -12,6 +12,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.model_calls.rate_limit import Reservation
 from holdfast.engine.model_calls.served_model import UnexpectedModel
@@ -213,10 +215,13 @@ def _checked_reply(model: OpenModel, reply: object) -> Reply:
     """What a provider returned, which may be anybody's code: refused unless it is a reply."""
     if not isinstance(reply, Reply):
         raise Rejected(f"The provider of {model.name} returned {type(reply).__name__}.", hint=_GIVE_A_REPLY)
-    texts = (reply.text, reply.finish, reply.model, reply.id, reply.reasoning)
+    texts = (reply.content, reply.finish, reply.model, reply.id, reply.reasoning)
     is_text = set(map(type, texts)) == {str} or all(isinstance(text, str) for text in texts)
-    if not is_text or not (reply.usage is None or isinstance(reply.usage, Usage)):
+    if is_text and reply.is_plain and (reply.usage is None or isinstance(reply.usage, Usage)):
+        return reply
+    try:
+        return msgspec.convert(msgspec.to_builtins(reply, str_keys=True), Reply)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Rejected(
-            f"The provider of {model.name} returned a reply with a field of a wrong type.", hint=_GIVE_A_REPLY
-        )
-    return reply
+            f"The provider of {model.name} returned a reply with a field of a wrong type: {error}.", hint=_GIVE_A_REPLY
+        ) from None

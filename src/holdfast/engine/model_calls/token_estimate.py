@@ -30,4 +30,4 @@ class TokenEstimate:
 
 
 def _characters(request: Request) -> int:
-    return _AROUND + sum([len(message.content) for message in request.messages])
+    return _AROUND + sum([message.characters for message in request.messages])

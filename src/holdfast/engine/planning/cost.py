@@ -71,7 +71,7 @@ def _prompt_lengths(task: PlannedTask, solver: Generate) -> Iterator[int]:
     stride = max(len(task.dataset) // _SAMPLED, 1)
     for position in range(0, len(task.dataset), stride):
         for axes in task.axes:
-            yield sum(len(message.content) for message in solver.messages(task.dataset[position], axes))
+            yield sum(message.characters for message in solver.messages(task.dataset[position], axes))
 
 
 class CostEstimate:

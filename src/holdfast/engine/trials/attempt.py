@@ -34,6 +34,8 @@ class Attempt:
         self._session, self._admission, self._clock = environment.session, environment.admission, environment.clock
         self._at, self._began = self._clock.wall(), self._clock.monotonic()
         self.answer, self.scores = state.answer, state.scores
+        self.is_worth_a_retry = True
+        """Whether another attempt may help where this one fails."""
 
     async def run(self, grant: SlotGrant) -> TrialRecord:
         """The record of how the attempt ended; it is not yet written."""
@@ -141,6 +143,7 @@ class Attempt:
 
     def _failed_end(self, outcome: Outcome, stage: str = "solve") -> TrialRecord:
         status = Status.FAILED
+        self.is_worth_a_retry = outcome.is_worth_a_retry
         if outcome.is_blocked:
             status = Status.BLOCKED
         elif outcome.is_infrastructure:

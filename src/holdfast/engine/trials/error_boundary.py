@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.errors import RunHeld, StorageFailure
+from holdfast.errors import ReplyWithoutText, RunHeld, StorageFailure
 from holdfast.models.errors import Blocked, ModelError
 from holdfast.models.message import encodable
 from holdfast.models.redaction import redact
@@ -58,6 +58,11 @@ class Outcome:
     @property
     def is_blocked(self) -> bool:
         return isinstance(_innermost(self.error), Blocked)
+
+    @property
+    def is_worth_a_retry(self) -> bool:
+        """Whether another attempt may end otherwise: a model that calls tools would only be paid to call them again."""
+        return not isinstance(_innermost(self.error), ReplyWithoutText)
 
     def failure(self) -> Failure:
         """The error as it is recorded."""

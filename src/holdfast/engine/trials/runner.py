@@ -1,6 +1,7 @@
 """Running the trials of a session: attempt after attempt, each outcome on record before the next begins.
 
-What a solver or scorer raises is a failed attempt, and another follows, up to the task's `max_retries`. What the
+What a solver or scorer raises is a failed attempt, and another follows, up to the task's `max_retries`, unless it would
+come to the same. What the
 infrastructure does leaves the trial unfinished: never scored, and the same attempt continues when the run is resumed.
 """
 
@@ -88,7 +89,8 @@ class TrialRunner:
         try:
             end = await attempt.run(grant)
             # Counted from the first attempt on record, so that an interrupt between two of them grants no further ones.
-            will_retry = end.status is Status.FAILED and state.attempt - state.first < planned.task.max_retries
+            has_retries = state.attempt - state.first < planned.task.max_retries
+            will_retry = end.status is Status.FAILED and has_retries and attempt.is_worth_a_retry
             if will_retry:
                 end = msgspec.structs.replace(end, will_retry=True)
             await self._record_end(planned, trial, end, will_retry=will_retry)

@@ -153,7 +153,7 @@ class RunningTrial:
             reply = self._replay(reused)
         else:
             reply = await self._ask_model(request, key, conversation)
-        CURRENT_CONVERSATION.set(Conversation((*messages, Message("assistant", reply.text)), key))
+        CURRENT_CONVERSATION.set(Conversation((*messages, reply.message), key))
         self._check_limits()
         return reply
 
@@ -256,7 +256,7 @@ class RunningTrial:
     ) -> Reply:
         """Makes the reply to a call durable; the reply as it is on record."""
         model = self._model
-        if reply.logprobs is not None:
+        if reply.logprobs is not None or not reply.is_plain:
             # As they will be read back, whatever the provider made them of.
             reply = recordable_reply(reply)
         self.calls += 1

@@ -22,6 +22,7 @@ import msgspec
 
 from holdfast.engine.trials.scopes import AttemptScopes, Scope, family_of, scope_in_key
 from holdfast.errors import UsageError
+from holdfast.models.content import Part, ToolCall, joined_text
 from holdfast.models.message import Message, Reply, Request, Usage, encodable, fingerprint
 from holdfast.run.core.records import StepRecord
 from holdfast.spec import Generation
@@ -144,21 +145,51 @@ class RecordedReply(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str = ""
     logprobs: Any = None
     reasoning: str = ""
+    refusal: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    parts: tuple[Part, ...] | None = None
+    """The content where it is not one text; `text` is then what text there is in it."""
+    other: dict[str, Any] = {}
 
 
 def record_reply(reply: Reply) -> RecordedReply:
-    return RecordedReply(reply.text, reply.finish, reply.model, reply.id, reply.logprobs, reply.reasoning)
+    content = reply.content
+    if reply.is_plain:
+        return RecordedReply(joined_text(content), reply.finish, reply.model, reply.id, reply.logprobs, reply.reasoning)
+    return RecordedReply(
+        joined_text(content),
+        reply.finish,
+        reply.model,
+        reply.id,
+        reply.logprobs,
+        reply.reasoning,
+        reply.refusal,
+        reply.tool_calls,
+        None if isinstance(content, str) else content,
+        reply.other,
+    )
 
 
 def replay_reply(step: StepRecord) -> Reply:
     """The reply that a recorded step holds."""
     kept = msgspec.convert(step.result, RecordedReply)
-    return Reply(kept.text, kept.finish, step.usage, kept.model, kept.id, kept.logprobs, kept.reasoning)
+    return Reply(
+        kept.text if kept.parts is None else kept.parts,
+        kept.finish,
+        step.usage,
+        kept.model,
+        kept.id,
+        kept.logprobs,
+        kept.reasoning,
+        kept.refusal,
+        kept.tool_calls,
+        kept.other,
+    )
 
 
 def recordable_reply(reply: Reply) -> Reply:
     """A reply that was paid for, with what JSON cannot hold replaced: lone surrogates, infinities, NaN."""
-    plain = encodable(_finite(msgspec.to_builtins(reply)))
+    plain = encodable(_finite(msgspec.to_builtins(reply, str_keys=True)))
     return msgspec.convert(plain, Reply)
 
 

@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.models.content import joined_text
 from holdfast.models.errors import Blocked, ModelError, Unavailable
 from holdfast.models.message import Reply, Request, Usage, encodable
+from holdfast.models.openai.chat_messages import chat_messages, is_nested_too_deeply, read_chat_message
 from holdfast.models.openai.error_responses import from_error_field, unreadable
-from holdfast.models.redaction import redact
+from holdfast.models.redaction import redact, redact_json
 from holdfast.spec import Generation
 
 RESERVED = ("messages", "model", "n", "stream")
@@ -46,19 +48,10 @@ class ChatUsage(msgspec.Struct, gc=False):
     prompt_cache_hit_tokens: int | None = None
 
 
-class ChatMessage(msgspec.Struct, gc=False):
-    """The message of a choice; content may be text, a list of parts, or null."""
-
-    content: str | list[dict[str, Any]] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    refusal: str | None = None
-
-
-class ChatChoice(msgspec.Struct, gc=False):
+class ChatChoice(msgspec.Struct):
     """One of the answers; there is never more than one asked for."""
 
-    message: ChatMessage
+    message: dict[str, Any]
     finish_reason: str | None = None
     logprobs: Any = None
 
@@ -79,9 +72,9 @@ _DECODER = msgspec.json.Decoder(ChatCompletion)
 class RequestEncoder:
     """Encodes requests to one model; the part before the messages is fixed, the part after them is kept."""
 
-    def __init__(self, model: str, max_tokens_field: str) -> None:
+    def __init__(self, model: str, max_tokens_field: str, reasoning_field: str | None = None) -> None:
         self._head = b'{"model":' + _ENCODER.encode(model) + b',"messages":'
-        self._max_tokens_field = max_tokens_field
+        self._max_tokens_field, self._reasoning_field = max_tokens_field, reasoning_field
         self._generation: Generation | None = None
         self._tail = b""
 
@@ -90,11 +83,12 @@ class RequestEncoder:
         if request.generation is not self._generation:
             self._tail = self._encode_tail(request.generation)
             self._generation = request.generation
+        messages = chat_messages(request.messages, self._reasoning_field)
         try:
-            messages = _ENCODER.encode(request.messages)
+            encoded = _ENCODER.encode(messages)
         except UnicodeEncodeError:
-            messages = _ENCODER.encode(encodable(msgspec.to_builtins(request.messages)))
-        return b"".join((self._head, messages, self._tail))
+            encoded = _ENCODER.encode(encodable(msgspec.to_builtins(messages)))
+        return b"".join((self._head, encoded, self._tail))
 
     def _encode_tail(self, generation: Generation) -> bytes:
         fields = msgspec.to_builtins(generation)
@@ -120,6 +114,7 @@ def decode_reply(name: str, status: int, body: bytes) -> Reply:
             raise from_error_field(name, answer.error)
         raise unreadable(name, status, body, "JSON that holds no choices")
     choice = answer.choices[0]
+    _check_shape(name, status, body, choice)
     finish = _FINISH.get(choice.finish_reason or "", choice.finish_reason or "")
     reply = _as_reply(answer, choice, finish)
     if finish in _NO_REPLY:
@@ -127,10 +122,21 @@ def decode_reply(name: str, status: int, body: bytes) -> Reply:
     return reply
 
 
+def _check_shape(name: str, status: int, body: bytes, choice: ChatChoice) -> None:
+    """Refuses what could not be kept; anything else is, whatever it is."""
+    content = choice.message.get("content")
+    if content is not None and not isinstance(content, str | list):
+        reason = f"JSON of an unexpected shape (content is {type(content).__name__})"
+        raise unreadable(name, status, body, reason)
+    if is_nested_too_deeply(choice.message) or is_nested_too_deeply(choice.logprobs):
+        raise unreadable(name, status, body, "JSON that is nested too deeply")
+
+
 def _cut_off(name: str, status: int, reply: Reply) -> ModelError:
+    said = joined_text(reply.content) or reply.refusal
     if reply.finish == "error":
-        return Unavailable(f"{name} broke the reply off (finish_reason error).", status=status, detail=reply.text)
-    blocked = Blocked(f"{name} blocked the reply (finish_reason content_filter).", status=status, detail=reply.text)
+        return Unavailable(f"{name} broke the reply off (finish_reason error).", status=status, detail=said)
+    blocked = Blocked(f"{name} blocked the reply (finish_reason content_filter).", status=status, detail=said)
     blocked.usage = reply.usage
     return blocked
 
@@ -161,35 +167,21 @@ def _decode_leniently(name: str, status: int, body: bytes) -> ChatCompletion:
 
 
 def _as_reply(answer: ChatCompletion, choice: ChatChoice, finish: str) -> Reply:
-    message = choice.message
-    content = message.content
-    thought = message.reasoning_content or message.reasoning or ""
-    if isinstance(content, list):
-        content, thought = _join_parts(content, thought)
-    said = content or message.refusal or ""
-    text = redact(said)
-    # The tokens of a redacted text would still spell the secret.
-    logprobs = choice.logprobs if text is said else None
+    said = redact_json(choice.message)
+    message = read_chat_message(said)
     return Reply(
-        text,
+        message.content,
         finish,
         _as_usage(answer.usage),
         redact(answer.model or ""),
         redact(str(answer.id or "")),
-        logprobs,
-        redact(thought) if thought else "",
+        # The tokens of a redacted text would still spell the secret.
+        choice.logprobs if said == choice.message else None,
+        message.reasoning,
+        message.refusal,
+        message.tool_calls,
+        message.other,
     )
-
-
-def _join_parts(parts: list[dict[str, Any]], thought: str) -> tuple[str, str]:
-    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
-    for part in parts:
-        inner = part.get("thinking")
-        if isinstance(inner, str):
-            thought += inner
-        elif isinstance(inner, list):
-            thought += _join_parts([item for item in inner if isinstance(item, dict)], "")[0]
-    return "".join(texts), thought
 
 
 def _as_usage(usage: ChatUsage | None) -> Usage | None:

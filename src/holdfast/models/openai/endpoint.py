@@ -30,6 +30,8 @@ class OpenAIOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_reply_bytes: int = REPLY_BYTES
     max_tokens_field: str | None = None
+    reasoning_field: str | None = None
+    """The field of a message in which the reasoning before a tool call goes back; without it, it does not."""
     api_version: str | None = None
 
 
@@ -45,6 +47,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     total_seconds: float
     proxy: str | None = None
     max_tokens_field: str = "max_tokens"
+    reasoning_field: str | None = None
     max_reply_bytes: int = REPLY_BYTES
 
 
@@ -67,6 +70,7 @@ def resolve_endpoint(
         total_seconds=spec.timeouts.total or TOTAL_SECONDS,
         proxy=_proxy_address(name, spec.proxy, url),
         max_tokens_field=options.max_tokens_field or (preset.max_tokens_field if at_home else "max_tokens"),
+        reasoning_field=options.reasoning_field,
         max_reply_bytes=options.max_reply_bytes,
     )
 

@@ -34,7 +34,7 @@ class OpenAIProvider:
         self._endpoint = endpoint
         self._name = endpoint.name
         self._url = URL(endpoint.url)
-        self._encoder = RequestEncoder(endpoint.model, endpoint.max_tokens_field)
+        self._encoder = RequestEncoder(endpoint.model, endpoint.max_tokens_field, endpoint.reasoning_field)
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 

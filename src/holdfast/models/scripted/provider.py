@@ -10,7 +10,10 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from holdfast.errors import ConfigurationError
+from holdfast.models.content import ToolCall
 from holdfast.models.errors import Blocked, ModelError, RateLimited, Rejected, Unavailable
 from holdfast.models.message import Message, Reply, Request, Usage, fingerprint
 from holdfast.models.scripted.script import (
@@ -19,6 +22,7 @@ from holdfast.models.scripted.script import (
     Lines,
     Match,
     Script,
+    ScriptedCall,
     ScriptedFault,
     ScriptLine,
     read_script,
@@ -54,8 +58,13 @@ class ScriptedProvider:
         if self._errors:
             self._fail_as_scripted(request, prompt)
         line = self._choose(request, prompt)
-        usage = Usage(sum([len(message.content.split()) for message in request.messages]), len(line.text.split()))
-        return Reply(line.text, line.finish, usage, self._model, "", None, line.reasoning)
+        said = line.text or ""
+        usage = Usage(sum([len(message.text.split()) for message in request.messages]), len(said.split()))
+        if not line.tool_calls and not line.refusal:
+            return Reply(said, line.finish or "stop", usage, self._model, "", None, line.reasoning)
+        finish = line.finish or ("tool_calls" if line.tool_calls else "stop")
+        calls = tuple(_scripted_call(call, number) for number, call in enumerate(line.tool_calls, start=1))
+        return Reply(said, finish, usage, self._model, "", None, line.reasoning, line.refusal, calls)
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -118,8 +127,8 @@ def open_scripted(spec: ModelSpec) -> ScriptedProvider:
 def _last_user_message(messages: tuple[Message, ...]) -> str:
     for message in reversed(messages):
         if message.role == "user":
-            return message.content
-    return messages[-1].content if messages else ""
+            return message.text
+    return messages[-1].text if messages else ""
 
 
 def _matcher(match: Match) -> Fits:
@@ -141,6 +150,11 @@ def _script_line(reply: str | ScriptLine) -> ScriptLine:
 
 def _script_lines(reply: Lines) -> list[ScriptLine]:
     return [_script_line(item) for item in reply] if isinstance(reply, list) else [_script_line(reply)]
+
+
+def _scripted_call(call: ScriptedCall, number: int) -> ToolCall:
+    arguments = call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
+    return ToolCall(call.id or f"call_{number}", call.name, arguments)
 
 
 def _draw(request: Request, salt: bytes, bound: int) -> int:

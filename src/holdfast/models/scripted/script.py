@@ -12,7 +12,7 @@
         - {contains: Spain, rate_limited: {times: 2, retry_after: 0.01}}
         - {share: 0.1, unavailable: {times: 1}}
 
-A reply is a text, or `{text, finish, reasoning}`.
+A reply is a text, or `{text, finish, reasoning, refusal, tool_calls: [{name, arguments, id}]}`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,26 @@ WaitSeconds = Annotated[float, Meta(ge=0, le=86_400)]
 ERROR_KINDS = ("rate_limited", "unavailable", "rejected", "blocked")
 
 
+class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A scripted call of a tool; without an id it gets one by its place in the reply."""
+
+    name: str
+    arguments: str | dict[str, Any] = ""
+    id: str = ""
+
+
 class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One scripted reply."""
 
-    text: str
-    finish: str = "stop"
+    text: str | None = None
+    finish: str = ""
     reasoning: str = ""
+    refusal: str = ""
+    tool_calls: list[ScriptedCall] = []
+
+    def __post_init__(self) -> None:
+        if self.text is None and not self.refusal and not self.tool_calls:
+            raise ValueError("A reply needs a text, a refusal or tool_calls")
 
 
 class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

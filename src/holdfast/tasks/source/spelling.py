@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from holdfast.models.message import LATER_FIELDS, Message
 from holdfast.tasks.source.importing import unnumbered
 from holdfast.tasks.source.origin import object_state, versioned_name
 
@@ -42,7 +43,11 @@ class Spelling:
 
     def state(self, value: object) -> Any:
         """What an object holds, where that determines what it does."""
-        return object_state(value)
+        state = object_state(value)
+        if type(value) is not Message:
+            return state
+        # Fields that messages have gained since digests are taken count only where they are used.
+        return {name: held for name, held in state.items() if held or name not in LATER_FIELDS}
 
     def order(self, value: Any) -> str:
         """What the members of a set, and the keys of a map, are sorted by."""
