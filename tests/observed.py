@@ -54,15 +54,16 @@ def new_logs(directory: Path) -> list[Path]:
 def witness() -> None:
     """From now on every acknowledgement is written down, by one write to a file that is only appended to."""
     progress = importlib.import_module("holdfast.engine.progress").Progress
-    original = progress.trial_ended
+    original = progress.attempt_ended
 
-    def trial_ended(self, planned, end, *, will_retry):
-        original(self, planned, end, will_retry=will_retry)
+    def attempt_ended(self, event):
+        original(self, event)
+        end = event.record
         if end.status.is_kept and ACKS in os.environ:
             with Path(os.environ[ACKS]).open("ab", buffering=0) as acks:
                 acks.write(f"{end.trial}\n".encode())
 
-    progress.trial_ended = trial_ended
+    progress.attempt_ended = attempt_ended
 
 
 def acknowledged(path: Path) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+import holdfast.events
 import holdfast.providers
 import holdfast.testing
 
@@ -26,7 +27,7 @@ def test_the_exported_names_are_exactly_the_documented_ones():
     assert len(set(sections)) == len(sections)
 
 
-@pytest.mark.parametrize("module", [holdfast.providers, holdfast.testing])
+@pytest.mark.parametrize("module", [holdfast.events, holdfast.providers, holdfast.testing])
 def test_the_names_of_a_public_module_are_exactly_the_documented_ones(module):
     """Each name stands in the module's table in docs/api.md, and no other name does."""
     table = DOCUMENTED.partition(f"The names in `{module.__name__}`:\n")[2].partition("\n## ")[0]
@@ -35,12 +36,19 @@ def test_the_names_of_a_public_module_are_exactly_the_documented_ones(module):
     assert sorted(names) == sorted(module.__all__)
 
 
-def test_the_names_for_providers_are_there_and_are_the_same_as_elsewhere():
+@pytest.mark.parametrize("module", [holdfast.events, holdfast.providers])
+def test_the_names_for_plug_ins_are_there_and_are_the_same_as_elsewhere(module):
     """No other name is exported, and one that `holdfast` has too is the same object."""
-    exported = {name for name in vars(holdfast.providers) if not name.startswith("_")}
-    assert exported == set(holdfast.providers.__all__)
+    exported = {name for name in vars(module) if not name.startswith("_")}
+    assert exported == set(module.__all__)
     for name in exported & set(holdfast.__all__):
-        assert getattr(holdfast.providers, name) is getattr(holdfast, name)
+        assert getattr(module, name) is getattr(holdfast, name)
+
+
+def test_every_kind_of_event_is_public():
+    """An observer can tell apart whatever it gets."""
+    kinds = {kind.__name__ for kind in holdfast.events.Event.__subclasses__()}
+    assert kinds | {"Event", "Observer"} == set(holdfast.events.__all__)
 
 
 @pytest.mark.parametrize("name", holdfast.__all__)
@@ -83,10 +91,11 @@ def test_evaluating_with_a_scripted_model_loads_no_http_client_and_no_terminal_l
     assert done.stdout.strip() == "[]"
 
 
-def test_the_names_for_providers_load_no_http_client():
+@pytest.mark.parametrize("module", ["holdfast.providers", "holdfast.events"])
+def test_the_names_for_plug_ins_load_no_http_client(module):
     """A plug-in pays for what it imports, and not for the built-in providers."""
     code = (
-        "import sys, holdfast.providers\n"
+        f"import sys, {module}\n"
         "names = {name.partition('.')[0] for name in sys.modules}\n"
         "print(sorted(names & {'aiohttp', 'rich', 'click', 'yaml', 'xllamacpp', 'numpy'}))"
     )

@@ -50,6 +50,22 @@ from holdfast import (
     scorer,
     task,
 )
+from holdfast.events import (
+    AttemptEnded,
+    CallRetried,
+    Event,
+    Interrupted,
+    LimitChanged,
+    ModelDisabled,
+    Note,
+    Observer,
+    SessionEnded,
+    SessionStarted,
+    StepRecorded,
+    TrialLeft,
+    TrialStarted,
+    UploadReported,
+)
 from holdfast.providers import (
     Generation,
     ModelSpec,
@@ -263,3 +279,39 @@ async def recovering() -> list[str]:
     again = await recover_async("s3://bucket/run", steps=False)
     counts: list[int] = [brought.finished, brought.planned, again.fetched, again.published or 0]
     return [item.source for item in list_recoverable("s3://bucket")] + brought.warnings + [str(sum(counts))]
+
+
+def observe(event: Event) -> None:
+    """An observer tells the kinds apart by their classes."""
+    text = type(event).__name__
+    match event:
+        case SessionStarted():
+            text = f"{event.run} {event.place} {event.session} {event.planned - event.finished}"
+        case SessionEnded():
+            text = f"{event.session} {event.ended_as} {event.exit_code} {event.counts.remaining}"
+        case TrialStarted():
+            text = f"{event.trial} {event.task} {event.model} {event.sample} {event.epoch} {event.axes.get('tone')}"
+        case StepRecorded():
+            tokens = event.usage.output_tokens if event.usage else 0
+            text = f"{event.trial} {event.attempt} {event.step} {event.name} {event.replayed} {tokens} {event.source}"
+        case AttemptEnded():
+            text = f"{event.record.status.value} {event.record.scores} {event.will_retry} {event.was_finished}"
+        case TrialLeft():
+            text = event.trial
+        case CallRetried():
+            text = f"{event.model} {event.kind} {event.reason} {event.pause + event.tries}"
+        case ModelDisabled():
+            text = f"{event.model} {event.reason} {event.is_other_model}"
+        case LimitChanged():
+            text = f"{event.name} {event.value or 0} {event.reason}"
+        case UploadReported():
+            text = f"{event.uploaded + event.behind} {event.failure}"
+        case Interrupted():
+            text = f"{event.signal} {event.in_flight} {event.at_once}"
+        case Note():
+            text = f"{event.kind} {event.subject} {event.text} {event.error.message if event.error else ''}"
+    print(text)
+
+
+observer: Observer = observe
+observed: Run = evaluate(configured(), ["scripted/echo"], observers=[observe])

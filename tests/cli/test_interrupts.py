@@ -32,7 +32,7 @@ def test_first_signal_lets_calls_in_flight_finish_and_starts_none(holdfast, serv
     started = holdfast.start("run", eval_file, "--run-dir", "r")
     server.wait_for(in_flight=4)
     started.send(number)
-    until(lambda: "letting calls in flight finish" in started.told(), "the signal was taken")
+    until(lambda: "to stop immediately" in started.told(), "the signal was taken")
     server.behave()
     ended = started.wait()
     assert ended.code == code
@@ -68,7 +68,7 @@ def test_resume_38_second_signal_stops_at_once(holdfast, server, tmp_path):
     started = holdfast.start("run", eval_file, "--run-dir", "r")
     server.wait_for(in_flight=3)
     started.send(signal.SIGINT)
-    until(lambda: "letting calls in flight finish" in started.told(), "the first signal was taken")
+    until(lambda: "to stop immediately" in started.told(), "the first signal was taken")
     started.send(signal.SIGINT)
     ended = started.wait()
     assert ended.code == 130

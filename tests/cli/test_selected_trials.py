@@ -100,7 +100,7 @@ def test_an_interrupt_of_a_redo_says_so(holdfast, server, tmp_path):
     redo = holdfast.start("resume", "r", "--redo", "status=valid")
     server.wait_for(received=8)
     redo.send(signal.SIGINT)
-    until(lambda: "letting calls in flight finish" in redo.told(), "the signal was taken")
+    until(lambda: "to stop immediately" in redo.told(), "the signal was taken")
     redo.send(signal.SIGINT)
     ended = redo.wait()
     assert ended.code == 130, ended

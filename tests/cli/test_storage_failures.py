@@ -111,7 +111,7 @@ def test_resume_49_an_end_that_cannot_be_written_is_a_warning(holdfast, server, 
     # Nothing can be created in a directory that is not there; what is open can still be written to.
     (tmp_path / "r/journal").rename(tmp_path / "r/elsewhere")
     started.send(signal.SIGINT)
-    until(lambda: "letting calls in flight finish" in started.told(), "the signal was taken")
+    until(lambda: "to stop immediately" in started.told(), "the signal was taken")
     started.send(signal.SIGINT)
     ended = started.wait()
     assert ended.code == 130

@@ -14,10 +14,13 @@ from engine.virtual import VirtualClock, VirtualLoop, run_virtually, seeded
 from holdfast import Reply, Sample, Task, Usage, exact
 from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import RunStatus, run_status
+from holdfast.api.event_text import EventText
+from holdfast.engine.events import Event, Observer
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession, start_run
 from holdfast.engine.opening.resume import resume_run
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
+from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.run import verify_run
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import Record, TrialRecord
@@ -114,11 +117,18 @@ class Session:
     ended: SessionOutcome
     execution: Execution
     seconds: float
-    error: BaseException | None = None
+    events: list[Event] = field(default_factory=list)
+    """Everything that was observed, in order."""
 
     @property
     def messages(self) -> list[str]:
-        return list(self.execution.progress.messages)
+        """What people are told about it, as if everything happened at one moment."""
+        sentences = EventText(lambda: 0.0)
+        return [text for event in self.events if (text := sentences.text(event))]
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        """The events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
 
 
 @dataclass
@@ -135,6 +145,12 @@ class Rig:
     """What happens so many seconds after the beginning of the next session."""
     looks: list[Callable[[Execution], None]] = field(default_factory=list)
     """Who looks at the state before every jump of the clock."""
+    observers: list[Observer] = field(default_factory=list)
+    """Who observes every session, after the rig itself."""
+    is_observed: bool = True
+    """Whether the rig observes the sessions."""
+    reuse: list[Path] = field(default_factory=list)
+    """Runs whose replies are used again."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.tasks, list):
@@ -161,7 +177,7 @@ class Rig:
             loop.call_at(began + moment, act, execution)
         self.at = {}
         try:
-            return Session(await execution.run(signals=False), execution, loop.time() - began)
+            return Session(await execution.run(signals=False), execution, loop.time() - began, self._events)
         finally:
             # Timers of a grace time are no reason to go on.
             for handle in list(loop._scheduled):
@@ -173,18 +189,28 @@ class Rig:
         running = asyncio.ensure_future(execution.run(signals=False))
         await asyncio.wait([running], timeout=seconds)
         if running.done():
-            return Session(running.result(), execution, loop.time() - began)
+            return Session(running.result(), execution, loop.time() - began, self._events)
+        events = list(self._events)
         execution._session.abandon()
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        return Session(SessionOutcome("killed", 137, 0, 0, 0), execution, loop.time() - began)
+        return Session(SessionOutcome("killed", 137, 0, 0, 0), execution, loop.time() - began, events)
 
     def _execution(self, loop: VirtualLoop) -> Execution:
         started = self.begin()
         loop.writers.append(started.session._writer)
-        execution = Execution(started.session, started.prepared, clock=VirtualClock(loop), rng=seeded(self.seed))
+        self._events: list[Event] = []
+        observers = [self._events.append, *self.observers] if self.is_observed else self.observers
+        execution = Execution(
+            started.session,
+            started.prepared,
+            clock=VirtualClock(loop),
+            rng=seeded(self.seed),
+            reuse=ReusableReplies(self.reuse) if self.reuse else None,
+            observers=observers,
+        )
         loop.at_jump += [lambda look=look: look(execution) for look in self.looks]
         return execution
 

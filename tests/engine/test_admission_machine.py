@@ -24,6 +24,7 @@ from hypothesis.stateful import (
 
 from engine.rig import said
 from engine.virtual import VirtualClock, VirtualLoop
+from holdfast.engine.events import Events
 from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.model_calls.rate_limit import RateLimiter
@@ -73,6 +74,10 @@ class Stay:
         self.task: asyncio.Task | None = None
 
 
+async def new_events() -> Events:
+    return Events()
+
+
 class AdmissionMachine(RuleBasedStateMachine):
     """Admission beside the test's own count of who is where."""
 
@@ -87,7 +92,10 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.has_lease = True
         self.mark = AdmissionMark(FIRST_MARK, self.write_mark, self.limits.run)
         self.admission = Admission(self.limits, self.slots, self.held_by, self.mark, lambda: self.has_lease)
-        self.caller = Caller(self.clock, self.admission, CallCounts(), random.Random(1), self.slots)
+        events = self.loop.run_until_complete(new_events())
+        self.caller = Caller(
+            self.clock, self.admission, CallCounts(), random.Random(1), self.slots, events, lambda _: None
+        )
         self.models = {name: self.open_model(name) for name in MODELS}
         self.calls: list[Call] = []
         self.stays: list[Stay] = []
@@ -130,8 +138,11 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     async def run_stay(self, stay: Stay, limits: tuple) -> None:
         try:
+            held = stay.grant.limits
             await stay.grant.change(limits)
-            assert all(not limit.maximum or limit.in_use <= limit.maximum for limit in limits), "let in beyond a limit"
+            # A slot that it had before it keeps, also under a limit that was lowered since.
+            new = [limit for limit in limits if limit.maximum and limit not in held]
+            assert all(limit.in_use <= limit.maximum for limit in new), "let in beyond a limit"
             stay.state = "in"
             self.admitted.setdefault(stay.kind, []).append(stay.number)
             stay.leave = asyncio.get_running_loop().create_future()

@@ -58,6 +58,8 @@ def test_recovery_22b_admission_stops_and_goes_on_if_nobody_took_the_run(holdfas
     proxy.mode = "pass"
     ended = started.wait()
     assert ended.code == 0, ended
+    assert ended.err.count("Paused: the lease of the run could not be renewed.") == 1
+    assert ended.err.count("The lease of the run has been renewed: continuing.") == 1
     assert server.state()["received"] == 60
     assert len(holdfast.records(place.url, "session")) == 1
     assert holdfast.json("verify", place.url, code=0)["ok"]

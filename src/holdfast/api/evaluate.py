@@ -34,7 +34,8 @@ def evaluate(
 
     `run` is its directory, or its URL in an object store: a new run is created there, and one that exists is resumed,
     through the gate. `settings` are further keys of an eval file, such as `seed` or `concurrency_limit`; beside them,
-    `reuse` names runs whose replies to identical requests are used again. Works inside a running event loop too, as in
+    `reuse` names runs whose replies to identical requests are used again, and `observers` are functions that get the
+    events of the session (`holdfast.events`). Works inside a running event loop too, as in
     a notebook. Failed and remaining trials are not raised: see `Run.ended` and the report.
 
     Raises:
@@ -72,12 +73,15 @@ async def evaluate_async(
         StorageFailure: the disk or the store failed; what was acknowledged is intact.
     """
     made = _tasks_by_name(tasks)
-    # Not a parameter of its own: code that was compared before it came would count as changed.
+    # No parameters of their own: code that was compared before they came would count as changed.
     reuse = settings.pop("reuse", ())
+    observers = settings.pop("observers", ())
+    observers = [observers] if callable(observers) else list(observers)
     reused = [str(other) for other in ([reuse] if isinstance(reuse, str | Path) else reuse)]
     spec = _eval_from_arguments(made, models, name, settings)
     place = str(run) if run is not None else None
-    started = start_session(RunRequest(spec, place, or_resume=True, tasks=made, reuse=reused, source="Python"))
+    request = RunRequest(spec, place, tasks=made, reuse=reused, source="Python", observers=observers, or_resume=True)
+    started = start_session(request)
     ended = _no_session(started) if isinstance(started, CompleteRun) else await _session_outcome(started)
     return Run.open(started.place, ended=ended)
 

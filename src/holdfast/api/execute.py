@@ -13,20 +13,21 @@ import os
 import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from holdfast.api.event_text import note_text
+from holdfast.engine.events import Note
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
-from holdfast.engine.progress import Progress
 
 
 @dataclass(frozen=True)
 class ForegroundProgram:
     """A program that does nothing but execute this session."""
 
-    showing: Callable[[Progress], AbstractAsyncContextManager[None]]
-    """Shows the progress while its block runs."""
+    showing: Callable[[Execution], AbstractAsyncContextManager[None]]
+    """Shows the progress of the session, and what happens in it, while its block runs."""
     missed_signal: Callable[[], int]
     """The number of a signal that came before the session listened, or 0."""
     on_stuck: Callable[[SessionOutcome], None]
@@ -35,11 +36,25 @@ class ForegroundProgram:
 
 async def execute_session(started: StartedSession, program: ForegroundProgram | None = None) -> SessionOutcome:
     """Runs the trials that remain, and ends the session; without a program nothing listens to signals."""
-    execution = Execution(started.session, started.prepared, reuse=started.reuse, selection=started.selection)
+    execution = Execution(
+        started.session,
+        started.prepared,
+        reuse=started.reuse,
+        selection=started.selection,
+        observers=started.observers,
+    )
     if program is None:
-        return await execution.run(signals=False)
-    async with program.showing(execution.progress):
+        return await _run_quietly(execution)
+    async with program.showing(execution):
         return await execution.run(on_stuck=program.on_stuck, missed_signal=program.missed_signal)
+
+
+async def _run_quietly(execution: Execution) -> SessionOutcome:
+    """Nothing is printed in somebody else's process; what a person should know is a warning of the outcome."""
+    notes: list[Note] = []
+    execution.observe(notes.append, Note)
+    ended = await execution.run(signals=False)
+    return replace(ended, warning=" ".join(filter(None, [ended.warning, *map(note_text, notes)])))
 
 
 @contextlib.contextmanager

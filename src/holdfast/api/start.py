@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from holdfast.api.observers import find_observers
+from holdfast.engine.events import Observer
 from holdfast.engine.opening.complete_run import CompleteRun, plan_unless_complete
 from holdfast.engine.opening.new_run import StartedSession, default_root, start_run
 from holdfast.engine.opening.remote_run import (
@@ -53,6 +55,8 @@ class RunRequest:
     """The runs whose replies are used again: paths, URLs or parts of names."""
     source: str = ""
     """Where the eval comes from; saved in the run."""
+    observers: Sequence[Observer] = ()
+    """Who is told what happens, beside the observers of installed packages."""
 
     def run_exists(self) -> bool:
         """Whether there is a run at the place, as far as can be seen without opening it."""
@@ -66,17 +70,19 @@ def start_session(request: RunRequest) -> StartedSession | CompleteRun:
 
     Raises:
         UsageError: the place holds a run or something else, or is a URL of an unknown kind.
-        ConfigurationError: a task, dataset or model is wrong, or a run to reuse does not exist.
+        ConfigurationError: a task, dataset, model or observer is wrong, or a run to reuse does not exist.
         ResumeAborted: the run that is there cannot be resumed with this eval.
         RunHeld: another session executes it.
         StorageFailure: the disk or the store failed.
     """
     refuse_unknown_scheme(request.place)
     replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
+    observers = find_observers(request.observers)
     started = _create_or_resume(request)
-    if replies is None or isinstance(started, CompleteRun):
+    if isinstance(started, CompleteRun):
         return started
-    return _attach_replies(started, replies)
+    started = replace(started, observers=observers)
+    return started if replies is None else _attach_replies(started, replies)
 
 
 def resume_session(
@@ -89,11 +95,15 @@ def resume_session(
     Raises:
         NotARun: there is no such run.
         UsageError: more than one run fits the name, the offer is wrong, or the selection matches no trial.
+        ConfigurationError: an observer cannot be loaded.
         ResumeAborted: it cannot be resumed with what is offered.
         RunHeld: another session executes it.
         StorageFailure: the disk or the store failed.
     """
-    return _resume(run if is_url(run) else str(find_run(run)), offer, selection=selection)
+    place = run if is_url(run) else str(find_run(run))
+    observers = find_observers()
+    started = _resume(place, offer, selection=selection)
+    return started if isinstance(started, CompleteRun) else replace(started, observers=observers)
 
 
 def refuse_unknown_scheme(place: str | None) -> None:

@@ -76,7 +76,7 @@ def _trial_line(row: TrialResult) -> str:
 
 
 def _failure_text(error: Failure) -> str:
-    from holdfast.engine.failure_text import failure_line  # noqa: PLC0415 - needed for failed trials only
+    from holdfast.api.failure_text import failure_line  # noqa: PLC0415 - needed for failed trials only
 
     return failure_line(error)
 

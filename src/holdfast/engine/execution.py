@@ -8,12 +8,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from holdfast.engine.events import (
+    ADMISSION,
+    FAILURE_BESIDE_JOURNAL,
+    LEASE,
+    Event,
+    Events,
+    Interrupted,
+    LimitChanged,
+    ModelDisabled,
+    Note,
+    Observer,
+    SessionEnded,
+    SessionStarted,
+    UploadReported,
+)
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.model_calls.open_model import OpenModel, open_models
+from holdfast.engine.observers import GuardedObserver
 from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
@@ -68,7 +84,9 @@ class Execution:
         rng: random.Random | None = None,
         reuse: ReusableReplies | None = None,
         selection: TrialSelection = EVERYTHING,
+        observers: Iterable[Observer] = (),
     ) -> None:
+        """To be made in the event loop that it runs in."""
         self._selection = selection
         self._session, self._prepared, self._clock = session, prepared, clock or RealClock()
         fold = session.reader.fold
@@ -76,15 +94,23 @@ class Execution:
         # What only lacks scores is not run again either.
         self._finished = KeySet(fold.keys_with_end())
         self._counts = CallCounts()
+        self.events = Events()
         self.settings = LiveSettings(prepared.spec)
         self._limits, holds = EvalLimits(prepared.spec), Holds(self._clock)
         self._scheduler: Scheduler[PlannedTrial] = Scheduler(self._limits.run, holds)
         self._models = open_models(prepared, session.reader, self._clock, self._limits)
-        self.admission = Admission(self._limits, self._scheduler.slots, holds, self._make_mark(), session.is_held)
+        self._is_lease_held = True
+        self.admission = Admission(
+            self._limits, self._scheduler.slots, holds, self._make_mark(), self._check_lease, self._note_limit
+        )
         self.settings.listen(self._apply_settings)
         self.progress = self._make_progress()
+        # The first of all: a trial is counted before anybody hears of it.
+        self.progress.observe(self.events)
+        for observer in observers:
+            self.observe(observer)
         session.publish_finished(lambda: self.progress.done)
-        self._interrupt = Interrupt(self._drain, self._scheduler.cancel, self._note_signal)
+        self._interrupt = Interrupt(self._drain, self._stop_at_once, self._note_signal)
         self._runner = self._make_runner(rng or random.Random(), reuse)  # noqa: S311 - jitter
         self._sequences = [self._queue(sequence) for sequence in self._remaining_trials()]
         self._refusal = ""
@@ -117,6 +143,10 @@ class Execution:
             model.apply(spec.models[name])
         self.admission.apply(spec)
 
+    def observe(self, observer: Observer, *kinds: type[Event]) -> None:
+        """Has an observer called with the events of these kinds, or of all kinds, until it raises."""
+        self.events.subscribe(GuardedObserver(self.events, observer), *kinds)
+
     def _make_runner(self, rng: random.Random, reuse: ReusableReplies | None) -> TrialRunner:
         environment = TrialEnvironment(
             session=self._session,
@@ -126,19 +156,20 @@ class Execution:
                 self._counts,
                 rng,
                 self._scheduler.slots,
+                self.events,
                 self._disable,
-                self._report_retry,
             ),
             admission=self.admission,
             counts=self._counts,
             clock=self._clock,
             settings=self.settings,
+            events=self.events,
             on_idle=self._check_idle,
             score_limits=self._limits.score,
             seed=self._prepared.spec.seed,
             reuse=reuse,
         )
-        return TrialRunner(environment, self._models, TrialHistory(self._session.reader), self.progress)
+        return TrialRunner(environment, self._models, TrialHistory(self._session.reader))
 
     def _remaining_trials(self) -> list[TrialSequence]:
         return [
@@ -179,7 +210,33 @@ class Execution:
                 self._interrupt.remove()
             for opened in self._models.values():
                 await guard(opened.provider.close())
-        return replace(self._end(failure), failures=self._session.failures())
+        ended = replace(self._end(failure), failures=self._session.failures())
+        try:
+            # What the uploader's thread has put into the loop comes before the end.
+            await asyncio.sleep(0)
+        finally:
+            self._report_end(ended)
+        return ended
+
+    def _report_start(self) -> None:
+        """The first event; from now on those of other threads follow."""
+        session, uploader = self._session, self._session.uploader
+        place = uploader.url if uploader is not None else str(session.layout.root)
+        planned, finished = self._prepared.planned, self.progress.finished_before
+        self.events.emit(SessionStarted(session.record.run, place, session.number, planned, finished))
+        session.report_failures(self._report_failure)
+        session.report_lease(self._note_lease)
+        if uploader is not None:
+            uploader.report_uploads(self._report_upload)
+
+    def _report_failure(self, failure: ToleratedFailure) -> None:
+        self.events.emit_from_thread(Note(FAILURE_BESIDE_JOURNAL, failure.what, failure.reason))
+
+    def _report_upload(self, uploaded: int, behind: int, failure: str) -> None:
+        self.events.emit_from_thread(UploadReported(uploaded, behind, failure))
+
+    def _report_end(self, ended: SessionOutcome) -> None:
+        self.events.close(SessionEnded(self._session.number, ended.how, ended.exit_code, ended.counts))
 
     async def _work(self) -> StorageFailure | RunHeld | None:
         """Runs everything; whatever ends that early, the run is let go."""
@@ -187,6 +244,7 @@ class Execution:
         async with contextlib.AsyncExitStack() as undo:
             undo.callback(self._session.abandon)
             undo.push_async_callback(self._scheduler.end)
+            self._report_start()
             try:
                 await self._scheduler.run(self._runner.run)
                 await self._wait_for_store()
@@ -201,10 +259,10 @@ class Execution:
 
     async def _end_cancelled(self) -> None:
         """As Ctrl-C does it to asyncio.run: what is running remains to be done."""
-        self.admission.close()
+        self._close_admission("cancelled")
         await self._scheduler.end()
         self._interrupt.exit_code = self._interrupt.exit_code or INTERRUPTED
-        self._end(None)
+        self._report_end(self._end(None))
 
     async def _wait_for_store(self) -> None:
         """Where trials count only once their segments are uploaded, waits for that; a signal ends the wait."""
@@ -217,15 +275,33 @@ class Execution:
             self._session.check_store()
 
     def _disable(self, model: OpenModel) -> None:
-        """A model is disabled for this session: said once, and none of its trials is started any more."""
-        self.progress.messages.append(f"{model.name}: not asked again in this session. {model.refusal}")
+        """A model is disabled for this session: none of its trials is started any more."""
+        self.events.emit(ModelDisabled(model.name, model.refusal, model.is_other_model))
         self._scheduler.drop_model(model.name)
         if model.is_other_model:
             self._refusal = f"Resume aborted: {model.refusal}"
-            self._let_finish()
+            self._let_finish("other model")
 
-    def _report_retry(self, model: OpenModel, why: str) -> None:
-        self.progress.messages.append(f"{model.name}: asked again after: {why}")
+    # Admission.
+
+    def _check_lease(self) -> bool:
+        """Whether the session holds the run; that it does not, or does again, is an event."""
+        is_held = self._session.is_held()
+        if is_held is not self._is_lease_held:
+            self._note_lease(is_held)
+        return is_held
+
+    def _note_lease(self, is_held: bool) -> None:  # noqa: FBT001 - what it says is all that it says
+        if is_held is not self._is_lease_held:
+            self._is_lease_held = is_held
+            self.events.emit(LimitChanged(ADMISSION, None if is_held else 0, LEASE))
+
+    def _note_limit(self, name: str, maximum: int | None) -> None:
+        self.events.emit(LimitChanged(name, maximum, "set"))
+
+    def _close_admission(self, reason: str) -> None:
+        self.admission.close()
+        self.events.emit(LimitChanged(ADMISSION, 0, reason))
 
     # Interrupts.
 
@@ -235,13 +311,19 @@ class Execution:
         self._runner.note_signal()
 
     def _drain(self, name: str) -> None:
-        count = self.admission.tally.in_flight
-        self.progress.messages.append(f"{name}: letting calls in flight finish ({count}); once more stops at once.")
-        self._let_finish()
+        self.events.emit(Interrupted(name, self._calls_in_flight()))
+        self._let_finish(name)
 
-    def _let_finish(self) -> None:
+    def _stop_at_once(self, name: str) -> None:
+        self.events.emit(Interrupted(name, self._calls_in_flight(), at_once=True))
+        self._scheduler.cancel()
+
+    def _calls_in_flight(self) -> int:
+        return self.admission.tally.in_flight
+
+    def _let_finish(self, reason: str) -> None:
         """Starts nothing more, and gives calls in flight a while to finish."""
-        self.admission.close()
+        self._close_admission(reason)
         self._scheduler.stop()
         asyncio.get_running_loop().call_later(self.settings.grace_period, self._scheduler.cancel)
         for trial in self._runner.running:

@@ -28,7 +28,7 @@ class Interrupt:
     def __init__(
         self,
         on_first: Callable[[str], None],
-        on_second: Callable[[], None],
+        on_second: Callable[[str], None],
         on_arrival: Callable[[], None],
     ) -> None:
         """`on_arrival` is called the moment a signal arrives; the others act on it, in the loop."""
@@ -89,7 +89,7 @@ class Interrupt:
         """Acts on a signal, in the loop."""
         self.exit_code = self.exit_code or _SIGNALS[number]
         if self._is_draining:
-            self._on_second()
+            self._on_second(signal.Signals(number).name)
             return
         self._is_draining = True
         self._on_first(signal.Signals(number).name)

@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.engine.failure_text import failure_line
-from holdfast.engine.model_calls.caller import CallCounts, ModelClosed
-from holdfast.engine.planning.plan import PlannedTrial
+from holdfast.engine.events import AttemptEnded, Events, TrialLeft, TrialStarted
+from holdfast.engine.model_calls.caller import CallCounts
 from holdfast.engine.scheduling.call_tally import CallTally
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.holds import Hold
@@ -25,7 +24,7 @@ _RECENT_SECONDS = 60.0
 
 @dataclass
 class Progress:
-    """The counts of a run while a session executes it."""
+    """The counts of a run while a session executes it, by the session's events."""
 
     clock: Clock
     planned: int
@@ -51,7 +50,6 @@ class Progress:
     """Why nothing new starts now, and since when."""
     lag: Callable[[], str] = str
     """How far the run's store is behind, in words; nothing where it is not."""
-    messages: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     by_group: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     """Finished trials and the sum of their first scores, by task and model."""
 
@@ -73,40 +71,44 @@ class Progress:
     def seconds(self) -> float:
         return self.clock.monotonic() - self._began
 
-    def trial_started(self, planned: PlannedTrial) -> None:  # noqa: ARG002 - the observer's signature
+    def observe(self, events: Events) -> None:
+        """From now on counts what happens."""
+        events.subscribe(self.trial_started, TrialStarted)
+        events.subscribe(self.attempt_ended, AttemptEnded)
+        events.subscribe(self.trial_left, TrialLeft)
+
+    def trial_started(self, _event: TrialStarted) -> None:
         self.active += 1
         self.started += 1
 
-    def trial_left(self, planned: PlannedTrial) -> None:  # noqa: ARG002 - the observer's signature
+    def trial_left(self, _event: TrialLeft) -> None:
         self.active -= 1
 
-    def trial_ended(self, planned: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
+    def attempt_ended(self, event: AttemptEnded) -> None:
         """Takes in the end of an attempt, after its record was synced."""
+        end = event.record
         self.cost += end.cost
-        if will_retry:
+        if event.will_retry:
             self.retried += 1
             return
         self.ended += 1
-        if end.status.is_kept and planned.was_finished:
+        if end.status.is_kept and event.was_finished:
             self.redone += 1
         elif end.status.is_kept:
-            self._finish(planned, end)
-        elif planned.was_finished:
+            self._finish(end)
+        elif event.was_finished:
             # What it had before still counts.
             self.redo_failed += 1
         elif end.status is Status.FAILED:
             self.failed += 1
         else:
             self.unfinished += 1
-        # That a model is closed was said when it happened.
-        if end.error is not None and end.error.kind != ModelClosed.kind:
-            self.messages.append(f"{planned.task.name}/{end.sample}: {end.status.value}: {failure_line(end.error)}")
 
-    def _finish(self, planned: PlannedTrial, end: TrialRecord) -> None:
+    def _finish(self, end: TrialRecord) -> None:
         self.finished += 1
         self.blocked += end.status is Status.BLOCKED
         if end.scores:
-            group = self.by_group.setdefault((planned.task.name, planned.model), [0, 0.0])
+            group = self.by_group.setdefault((end.task, end.model), [0, 0.0])
             group[0] += 1
             group[1] += next(iter(end.scores.values()))
 

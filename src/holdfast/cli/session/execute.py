@@ -8,17 +8,18 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from holdfast.api.event_text import EventText
 from holdfast.api.execute import ForegroundProgram, execute_session
 from holdfast.cli.session.messages import EndMessage, print_complete, print_start
 from holdfast.cli.session.process_exit import exit_now, exit_soon
 from holdfast.cli.ui.progress_display import ProgressDisplay
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.startup_signals import startup_signals
-from holdfast.engine.execution import SessionOutcome
+from holdfast.engine.events import UNAWAITED_ERROR, Event, Events, Note
+from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.interrupt import INTERRUPTED, TERMINATED
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
-from holdfast.engine.progress import Progress
 from holdfast.errors import HoldfastError
 
 
@@ -42,8 +43,8 @@ async def _execute_and_print(started: StartedSession, message: EndMessage) -> in
         message.print(ended)
         exit_now(ended.exit_code)
 
-    def showing(progress: Progress) -> AbstractAsyncContextManager[None]:
-        return _showing(progress, started)
+    def showing(execution: Execution) -> AbstractAsyncContextManager[None]:
+        return _showing(execution, started)
 
     program = ForegroundProgram(showing, lambda: startup_signals.number, give_up)
     ended = await execute_session(started, program)
@@ -54,20 +55,29 @@ async def _execute_and_print(started: StartedSession, message: EndMessage) -> in
     return ended.exit_code
 
 
-def _showing(progress: Progress, started: StartedSession) -> AbstractAsyncContextManager[None]:
-    """Shows the progress of a session, and what goes wrong outside of its trials, while the block runs."""
+def _showing(execution: Execution, started: StartedSession) -> AbstractAsyncContextManager[None]:
+    """Shows the progress of a session, and what goes wrong in it, while the block runs."""
     runner = started.prepared.spec.runner
-    asyncio.get_running_loop().set_exception_handler(_unawaited_error_handler(progress))
-    return ProgressDisplay(progress, interval=runner.progress_interval, lines=runner.show_progress).showing()
+    display = ProgressDisplay(execution.progress, interval=runner.progress_interval, lines=runner.show_progress)
+    sentences = EventText()
+
+    def observe(event: Event) -> None:
+        if text := sentences.text(event):
+            display.tell(text)
+
+    execution.observe(observe, *sentences.kinds)
+    asyncio.get_running_loop().set_exception_handler(_unawaited_error_handler(execution.events))
+    return display.showing()
 
 
-def _unawaited_error_handler(progress: Progress) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
-    """Shows in one line an error that a task's code never awaited; asyncio would print a traceback."""
+def _unawaited_error_handler(events: Events) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """Notes an error that a task's code never awaited; asyncio would print a traceback."""
 
     def handle(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         text = f"{type(error).__name__}: {error}" if error is not None else str(context.get("message", ""))
-        progress.messages.append(f"nobody awaited what failed in a task's code: {' '.join(text.split())}")
+        # It may be the collector, in any thread, that has found out.
+        events.emit_from_thread(Note(UNAWAITED_ERROR, "", " ".join(text.split())))
 
     return handle
 

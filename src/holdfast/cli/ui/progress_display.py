@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import TextIO
 
@@ -15,6 +16,7 @@ from holdfast.cli.ui.terminal_text import duration_text, printable
 from holdfast.engine.progress import Progress
 
 _PLAIN_SECONDS = 10.0
+_MOST_MESSAGES = 100
 
 
 def progress_text(progress: Progress) -> str:
@@ -39,7 +41,7 @@ def progress_text(progress: Progress) -> str:
 
 
 class ProgressDisplay:
-    """Shows a session's progress until it ends; without `lines`, only what went wrong.
+    """Shows a session's progress until it ends, and messages above it; without `lines`, only these.
 
     A terminal that is closed meanwhile ends the display, not the session.
     """
@@ -51,6 +53,12 @@ class ProgressDisplay:
         self._on_terminal = self._stream.isatty()
         self._interval = interval if self._on_terminal else max(interval, _PLAIN_SECONDS)
         self._is_erasable = False
+        # Where more come at once than anybody reads, the first are left out.
+        self._messages: deque[str] = deque(maxlen=_MOST_MESSAGES)
+
+    def tell(self, message: str) -> None:
+        """Shows a message in a moment, on a line of its own."""
+        self._messages.append(message)
 
     @contextlib.asynccontextmanager
     async def showing(self) -> AsyncIterator[None]:
@@ -73,8 +81,8 @@ class ProgressDisplay:
                 self._print_progress()
 
     def _print_messages(self) -> None:
-        while self._progress.messages:
-            self._write_line(printable(self._progress.messages.popleft())[:400] + "\n")
+        while self._messages:
+            self._write_line(printable(self._messages.popleft())[:400] + "\n")
 
     def _print_progress(self, *, final: bool = False) -> None:
         if not self._lines:

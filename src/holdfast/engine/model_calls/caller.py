@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from holdfast.engine.events import CallRetried, Events
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.model_calls.rate_limit import Reservation
 from holdfast.engine.model_calls.served_model import UnexpectedModel
@@ -30,7 +31,6 @@ _LONGEST_PAUSE = 60.0
 _LONGEST_REQUESTED_PAUSE = 3600.0
 _NO_KEY = 401
 _HOPELESS = {_NO_KEY, 403, 404}
-_REPORT_SECONDS = 60.0
 _GIVE_A_REPLY = "It has to return a Reply, with its text, as `holdfast.Reply` describes it."
 
 
@@ -51,7 +51,7 @@ class ModelClosed(Rejected):
 
     def __init__(self, model: OpenModel, usage: Usage | None = None) -> None:
         """`usage` is what a reply took that could not be used."""
-        super().__init__(f"{model.name} is not asked again in this session. {model.refusal}")
+        super().__init__(f"{model.name} is disabled for this session. {model.refusal}")
         self.usage = usage
 
 
@@ -78,11 +78,12 @@ class Caller:
         counts: CallCounts,
         rng: random.Random,
         slots: SlotPool,
-        on_refused: Callable[[OpenModel], None] = lambda _: None,
-        on_retry: Callable[[OpenModel, str], None] = lambda _model, _why: None,
+        events: Events,
+        on_refused: Callable[[OpenModel], None],
     ) -> None:
+        """`on_refused` is called when a model is disabled for this session."""
         self._clock, self._admission, self._counts, self._rng = clock, admission, counts, rng
-        self._slots, self._on_refused, self._on_retry = slots, on_refused, on_retry
+        self._slots, self._events, self._on_refused = slots, events, on_refused
 
     async def call(
         self,
@@ -111,13 +112,13 @@ class Caller:
                 model.failing_since = None
                 self._counts.rate_limited += 1
                 pause = self._pause(error, tries)
-                self._report_retry(model, error)
+                self._events.emit(CallRetried(model.name, error.kind, error.message, pause, tries))
             except PassingError as error:
                 now, pause = self._clock.monotonic(), self._pause(error, tries)
                 is_dead = now + pause - model.note_failure(now) > deadline_seconds
                 if is_dead or not retry_deadline.allows(pause, now - began):
                     raise
-                self._report_retry(model, error)
+                self._events.emit(CallRetried(model.name, error.kind, error.message, pause, tries))
             except Rejected as error:
                 # Where it has replied to others, only a refused key is more than a matter of this one request.
                 is_hopeless = error.status in _HOPELESS and (not model.has_replied or error.status == _NO_KEY)
@@ -196,13 +197,6 @@ class Caller:
         if not model.refusal:
             model.refusal = str(error)
             self._on_refused(model)
-
-    def _report_retry(self, model: OpenModel, error: PassingError) -> None:
-        """Says now and then why a model's calls are retried: whoever watches wants to know what the run waits for."""
-        now = self._clock.monotonic()
-        if model.reported_at is None or now - model.reported_at >= _REPORT_SECONDS:
-            model.reported_at = now
-            self._on_retry(model, error.message)
 
     def _pause(self, error: PassingError, tries: int) -> float:
         """What the server asks for, or a pause that doubles; jittered, so that many do not come back at once."""

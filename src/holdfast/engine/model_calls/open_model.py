@@ -44,9 +44,6 @@ class OpenModel:
 
     has_replied: bool = False
 
-    reported_at: float | None = None
-    """When it was last said that its calls are being retried."""
-
     def apply(self, spec: ModelSpec) -> None:
         """Sets its limits as the eval has them now."""
         # A model in this machine's memory knows best how many requests it can work on.

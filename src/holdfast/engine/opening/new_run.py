@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from holdfast.engine.events import Observer
 from holdfast.engine.opening.resume_plan import raw_digest, task_codes
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
@@ -47,6 +48,8 @@ class StartedSession:
     """Where the run is, if it is in an object store."""
     selection: TrialSelection = EVERYTHING
     """Which trials it runs."""
+    observers: Sequence[Observer] = ()
+    """Who is told what happens."""
 
     @property
     def is_resumed(self) -> bool:

@@ -35,10 +35,11 @@ class Admission:
         holds: Holds,
         mark: AdmissionMark,
         is_held: Callable[[], bool] = lambda: True,
+        on_limit: Callable[[str, int | None], None] = lambda _name, _maximum: None,
     ) -> None:
-        """`is_held` says whether the lease is held, and raises once it is lost."""
+        """`is_held` says whether the lease is held, and raises once it is lost; `on_limit` hears of changed limits."""
         self._limits, self._slots, self._holds, self._mark = limits, slots, holds, mark
-        self._is_held = is_held
+        self._is_held, self._on_limit = is_held, on_limit
         self.is_closed = False
         self.tally = CallTally()
 
@@ -52,6 +53,7 @@ class Admission:
         """
         self._limits.set_maximum(name, maximum)
         self._slots.serve()
+        self._on_limit(name, maximum)
 
     def apply(self, spec: EvalSpec) -> None:
         """Sets the limits of the run and its tasks as the eval has them now."""

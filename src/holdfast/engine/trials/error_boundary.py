@@ -1,4 +1,4 @@
-"""The one place where every exception of the user's code is caught: of solvers, scorers and steps.
+"""The one place where every exception of the user's code is caught: of solvers, scorers, steps and observers.
 
 What they raise becomes a value, with a traceback that begins in their own file, and is judged by its kind: after an
 error of the task the attempt has failed; after an error of the infrastructure the trial remains to be done.
@@ -124,6 +124,16 @@ async def guard(work: Awaitable[T]) -> Outcome:
         if task is None or task.cancelling():
             raise
         return Outcome(error=error)
+    except BaseException as error:  # noqa: BLE001 - the boundary
+        return Outcome(error=error)
+
+
+def guard_call(function: Callable[..., object], *args: object) -> Outcome:
+    """Calls the user's code, whatever it raises comes back as a value: nothing that it does ends the session."""
+    try:
+        return Outcome(value=function(*args))
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
     except BaseException as error:  # noqa: BLE001 - the boundary
         return Outcome(error=error)
 

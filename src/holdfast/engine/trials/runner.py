@@ -11,10 +11,10 @@ import asyncio
 import inspect
 from collections.abc import Mapping
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
+from holdfast.engine.events import AttemptEnded, TrialLeft, TrialStarted
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.slots import SlotGrant
@@ -26,28 +26,12 @@ from holdfast.run.core.records import NoteRecord, Status, TrialRecord
 from holdfast.tasks.scorers import Scorer
 
 
-class TrialObserver(Protocol):
-    """Who wants to know how the trials of a session go."""
-
-    def trial_started(self, planned: PlannedTrial) -> None: ...
-    def trial_ended(self, planned: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
-        """An attempt has ended, and its record is durable."""
-
-    def trial_left(self, planned: PlannedTrial) -> None:
-        """The trial is no longer running, whatever became of it."""
-
-
 class TrialRunner:
     """Runs the trials of a session."""
 
-    def __init__(
-        self,
-        environment: TrialEnvironment,
-        models: Mapping[str, OpenModel],
-        history: TrialHistory,
-        observer: TrialObserver,
-    ) -> None:
-        self._environment, self._models, self._history, self._observer = environment, models, history, observer
+    def __init__(self, environment: TrialEnvironment, models: Mapping[str, OpenModel], history: TrialHistory) -> None:
+        self._environment, self._models, self._history = environment, models, history
+        self._events = environment.events
         self.running: set[RunningTrial] = set()
         self._awaited: dict[str, frozenset[str]] = {}
 
@@ -58,7 +42,7 @@ class TrialRunner:
 
     async def run(self, planned: PlannedTrial, grant: SlotGrant) -> None:
         """Attempts the trial until it has ended for this session."""
-        self._observer.trial_started(planned)
+        self._events.emit(_trial_started(planned))
         try:
             if planned.scores_only:
                 await self._score_only(planned, grant)
@@ -68,7 +52,7 @@ class TrialRunner:
             while state is not None:
                 state = await self._attempt(planned, state, grant)
         finally:
-            self._observer.trial_left(planned)
+            self._events.emit(TrialLeft(planned.key))
 
     async def _score_only(self, planned: PlannedTrial, grant: SlotGrant) -> None:
         """Has a trial that ended before scored by the scorers that were added since; the model is not asked."""
@@ -131,9 +115,21 @@ class TrialRunner:
             raise cancelled
 
     def _report_end(self, planned: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
-        """Reports to the observer once the end of the attempt counts."""
-        report = partial(self._observer.trial_ended, planned, end, will_retry=will_retry)
-        self._environment.session.when_counted(report)
+        """Emits the end of the attempt once it counts."""
+        ended = AttemptEnded(end, will_retry, planned.was_finished)
+        self._environment.session.when_counted(partial(self._events.emit, ended))
+
+
+def _trial_started(planned: PlannedTrial) -> TrialStarted:
+    return TrialStarted(
+        planned.key,
+        planned.task.name,
+        planned.model,
+        planned.sample,
+        planned.epoch,
+        dict(planned.axes),
+        planned.was_finished,
+    )
 
 
 def _is_async(scorer: Scorer) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.engine.events import StepRecorded
 from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
@@ -148,6 +149,7 @@ class RunningTrial:
             if recorded.step != key:
                 self._environment.session.put(self._borrowed(recorded, key, request, conversation))
             reply = self._replay(recorded)
+            self._report_step(recorded, replayed=True)
         elif (reused := self._reused(key)) is not None:
             await self._keep(self._as_asked_here(reused, request, conversation))
             reply = self._replay(reused)
@@ -361,8 +363,20 @@ class RunningTrial:
 
     async def _keep(self, step: StepRecord) -> None:
         """Makes a step durable. The record is handed in before anything can be cancelled, and stays handed in."""
-        with self.activity.in_flight():
-            await self._environment.session.keep(step)
+        try:
+            with self.activity.in_flight():
+                await self._environment.session.keep(step)
+        except asyncio.CancelledError:
+            # The cancellation has waited until the step was durable.
+            self._report_step(step, replayed=bool(step.source))
+            raise
+        self._report_step(step, replayed=bool(step.source))
+
+    def _report_step(self, step: StepRecord, *, replayed: bool) -> None:
+        events = self._environment.events
+        if events.is_observed(StepRecorded):
+            about = (self.key, self.attempt, step.step, step.name, step.model)
+            events.emit(StepRecorded(*about, replayed, step.usage, step.source))
 
     def _account(self, usage: Usage | None, cost: float) -> None:
         self.usage = total_usage([self.usage, usage])
@@ -411,6 +425,7 @@ class RunningTrial:
             if recorded.step != key:
                 loan = msgspec.structs.replace(recorded, step=key, lender=recorded.step, about=self.about())
                 self._environment.session.put(loan)
+            self._report_step(recorded, replayed=True)
         return typed_result(recorded.result, function)
 
     async def _run_step(

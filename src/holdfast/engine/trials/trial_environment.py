@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from holdfast.engine.events import Events
 from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
@@ -25,6 +26,7 @@ class TrialEnvironment:
     counts: CallCounts
     clock: Clock
     settings: LiveSettings
+    events: Events
     on_idle: Callable[[TrialActivity], None]
     """Called whenever nothing of a trial is worth waiting for."""
     score_limits: Mapping[str, tuple[Limit, ...]]

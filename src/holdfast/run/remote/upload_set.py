@@ -33,6 +33,8 @@ class UploadSet:
         """
         self.store, self.layout = store, layout
         self.lag = UploadLag()
+        self.segments_uploaded = 0
+        """By this process."""
         self._conflicts: dict[str, SegmentConflict] = {}
         self._uploaded = {entry.key for entry in store.list() if self._is_same_file(entry)}
 
@@ -90,6 +92,7 @@ class UploadSet:
             return
         self._conflicts.pop(key, None)
         self._uploaded.add(key)
+        self.segments_uploaded += 1
         self.lag.segments -= 1
         self.lag.bytes -= path.stat().st_size
 

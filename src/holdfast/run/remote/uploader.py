@@ -16,6 +16,7 @@ from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import JournalWriter
 from holdfast.run.remote.upload_lag import LAG_FILE, UploadLag, segments_text, write_lag
 from holdfast.run.remote.upload_set import UploadSet
+from holdfast.run.session.store_copy import ReportUpload
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 UPLOADS = "objects in the store"
@@ -40,6 +41,8 @@ class Uploader:
         self._done = threading.Condition()
         self._rounds = 0
         self._uploaded_seq = 0
+        self._report: ReportUpload = lambda _uploaded, _behind, _failure: None
+        self._reported = (0, 0, "")
 
     @property
     def url(self) -> str:
@@ -90,6 +93,10 @@ class Uploader:
         with self._lock:
             self._waiting.append((seq, callback))
 
+    def report_uploads(self, report: ReportUpload) -> None:
+        """From now on reports what every round has uploaded or failed to, in the uploader's thread."""
+        self._report = report
+
     # The thread.
 
     def _run(self) -> None:
@@ -114,11 +121,13 @@ class Uploader:
                 self._roll(self._journal)
             self._uploads.upload()
             self._call_back()
+            self._report_round(self.conflict.message if self.conflict is not None else "")
         except StorageFailure as failure:
             if self.lag.failing_since is None:
                 self.lag.failing_since = time.monotonic()
             self.lag.reason = failure.message
             self.failures.note(UPLOADS, failure.message)
+            self._report_round(failure.message)
             return False
         finally:
             with self._done:
@@ -126,6 +135,13 @@ class Uploader:
                 self._done.notify_all()
         self.lag.failing_since, self.lag.reason = None, self._report_conflict()
         return True
+
+    def _report_round(self, failure: str) -> None:
+        """Reports what differs from the round before, and before those who wait for the round go on."""
+        before, now = self._reported, (self._uploads.segments_uploaded, self.lag.segments, failure)
+        if now != before:
+            self._reported = now
+            self._report(now[0] - before[0], now[1], failure)
 
     def _roll(self, journal: JournalWriter) -> None:
         self._is_rolling = True

@@ -55,6 +55,8 @@ class RunSession:
         self._store: StoreCopy | None = None
         self._last_seq = 0
         self._finished: Callable[[], int] = lambda: 0
+        self._on_lease: Callable[[bool], None] = lambda _: None
+        self._on_failure: Callable[[ToleratedFailure], None] = lambda _: None
         self.derived = ToleratedFailures()
         """Failures to write what is only derived from the journal."""
         self._sources: list[ToleratedFailures] = []
@@ -71,6 +73,13 @@ class RunSession:
         note = NoteRecord(kind=FAILURE, text=str(failure), data=failure)
         with contextlib.suppress(StorageFailure, RunHeld):
             self._queue.put(self._encode_line(note), "", note)
+        self._on_failure(failure)
+
+    def report_failures(self, report: Callable[[ToleratedFailure], None]) -> None:
+        """Reports the first failure of each kind from now on, from any thread; those of before, at once."""
+        self._on_failure = report
+        for failure in self.failures():
+            report(failure)
 
     def failures(self) -> list[ToleratedFailure]:
         """What has failed in this session and stopped nothing."""
@@ -120,10 +129,16 @@ class RunSession:
 
     async def _until_held(self) -> None:
         """Nothing is acknowledged while the lease is not held; it may be renewed, or turn out to be lost."""
+        self._on_lease(False)
         while not self._lease.is_held():
             if self._lease.is_lost():
                 raise self._lease_lost()
             await asyncio.sleep(_LEASE_CHECK_SECONDS)
+        self._on_lease(True)
+
+    def report_lease(self, report: Callable[[bool], None]) -> None:
+        """Reports from now on whether the lease is held, whenever a record had to wait for that."""
+        self._on_lease = report
 
     def attach_store(self, store: StoreCopy) -> None:
         """From now on the run is also in a store: under its lease, and uploaded as it grows.

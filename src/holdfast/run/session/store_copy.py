@@ -14,6 +14,9 @@ from holdfast.journal import JournalWriter
 from holdfast.storage.leases.remote import RemoteLease
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
+ReportUpload = Callable[[int, int, str], None]
+"""Gets how many segments a store has just taken, how many it still lacks, and why it lacks them, if it failed."""
+
 
 class SegmentUploader(Protocol):
     """Uploads what a session writes."""
@@ -38,6 +41,9 @@ class SegmentUploader(Protocol):
 
     def lag_text(self) -> str:
         """How far the store is behind, in words; empty where it is not."""
+
+    def report_uploads(self, report: ReportUpload) -> None:
+        """From now on reports what every round has uploaded or failed to, in the uploader's thread."""
 
     def start(self, journal: JournalWriter) -> None:
         """Starts to upload what the journal writes."""

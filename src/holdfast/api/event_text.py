@@ -1,0 +1,102 @@
+"""The sentences about events: what people are told while a session runs. The engine itself makes none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.api.failure_text import failure_line
+from holdfast.engine.events import (
+    FAILED_OBSERVER,
+    LEASE,
+    UNAWAITED_ERROR,
+    AttemptEnded,
+    CallRetried,
+    Event,
+    Interrupted,
+    LimitChanged,
+    ModelDisabled,
+    Note,
+)
+from holdfast.engine.model_calls.caller import ModelClosed
+
+_REPEAT_SECONDS = 60.0
+_SIGNALS = {"SIGINT": "Ctrl-C"}
+"""What people press."""
+
+
+class EventText:
+    """Makes a sentence of each event that people should know of."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._retried: dict[str, float] = {}
+        """When it was last said of a model that its calls are retried."""
+        self._makers: dict[type[Event], Callable[[Any], str]] = {
+            AttemptEnded: _attempt_text,
+            CallRetried: self._retry_text,
+            ModelDisabled: _disabled_text,
+            LimitChanged: _limit_text,
+            Interrupted: _interrupt_text,
+            Note: note_text,
+        }
+
+    @property
+    def kinds(self) -> tuple[type[Event], ...]:
+        """The events that anything is said about."""
+        return tuple(self._makers)
+
+    def text(self, event: Event) -> str:
+        """The sentence, or nothing."""
+        maker = self._makers.get(type(event))
+        return maker(event) if maker is not None else ""
+
+    def _retry_text(self, event: CallRetried) -> str:
+        """Now and then, why a model's calls are retried: whoever watches wants to know what the run waits for."""
+        now, last = self._now(), self._retried.get(event.model)
+        if last is not None and now - last < _REPEAT_SECONDS:
+            return ""
+        self._retried[event.model] = now
+        return f"{event.model}: retrying: {event.reason}"
+
+
+def _attempt_text(event: AttemptEnded) -> str:
+    """Why a trial has failed or remains; that its model is disabled was said when it happened."""
+    end = event.record
+    if end.error is None or event.will_retry or end.error.kind == ModelClosed.kind:
+        return ""
+    return f"{end.task}/{end.sample}: {end.status.value}: {failure_line(end.error)}"
+
+
+def _disabled_text(event: ModelDisabled) -> str:
+    return f"{event.model}: disabled for this session. {event.reason}"
+
+
+def _limit_text(event: LimitChanged) -> str:
+    """Other changes have a sentence of their own: an interrupt, a model that is another one."""
+    if event.reason != LEASE:
+        return ""
+    if event.value == 0:
+        return "Paused: the lease of the run could not be renewed. Continues as soon as it can be."
+    return "The lease of the run has been renewed: continuing."
+
+
+def _interrupt_text(event: Interrupted) -> str:
+    if event.at_once:
+        return ""
+    name = _SIGNALS.get(event.signal, event.signal)
+    calls = "1 in-flight call" if event.in_flight == 1 else f"{event.in_flight} in-flight calls"
+    doing = f"waiting for {calls}" if event.in_flight else "stopping"
+    again = f"press {name} again" if event.signal in _SIGNALS else "send it again"
+    return f"{name}: {doing}; {again} to stop immediately"
+
+
+def note_text(note: Note) -> str:
+    """What a note says; what could not be written is told when the session ends, with how often it happened."""
+    if note.kind == FAILED_OBSERVER:
+        reason = failure_line(note.error) if note.error is not None else note.text
+        return f"The observer {note.subject} is disabled for this session: {reason}"
+    if note.kind == UNAWAITED_ERROR:
+        return f"nobody awaited what failed in a task's code: {note.text}"
+    return ""

@@ -1,0 +1,239 @@
+"""What happens while a session runs, as values; whoever wants to know observes them.
+
+An event is emitted once what it speaks of is true: an attempt has ended when its record counts, a step is recorded when
+it is durable. Observers are called in the loop's thread, in the order of the events, and after the record was
+acknowledged to those who wait for it in the journal: none can change what is kept. Sentences are made by those who show
+something to people, not here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from holdfast.models.message import Usage
+from holdfast.run.core.records import Failure, TrialRecord
+from holdfast.run.fold.states import StateCounts
+
+ADMISSION = "admission"
+"""The name of the limit on everything that a session starts."""
+LEASE = "lease"
+"""Why admission is held while the lease of the run could not be renewed, and open once it is."""
+FAILURE_BESIDE_JOURNAL, FAILED_OBSERVER, UNAWAITED_ERROR = "failure", "observer", "unawaited"
+"""The kinds of notes."""
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag=True):
+    """Something that has happened in a session. As JSON it has its class as `type`."""
+
+
+class SessionStarted(Event, frozen=True):
+    """The session is about to start its first trial. The first event."""
+
+    run: str
+    """The identity of the run."""
+    place: str
+    """Its URL in an object store, or its directory."""
+    session: int
+    planned: int
+    finished: int
+    """How many trials were finished before."""
+
+
+class SessionEnded(Event, frozen=True):
+    """The session has ended in an orderly way; `counts` says how the trials stand. The last event."""
+
+    session: int
+    ended_as: str
+    exit_code: int
+    counts: StateCounts
+
+
+class TrialStarted(Event, frozen=True):
+    """A trial runs now."""
+
+    trial: str
+    task: str
+    model: str
+    sample: str
+    epoch: int
+    axes: dict[str, str]
+    was_finished: bool = False
+    """It was finished before, and is attempted once more."""
+
+
+class StepRecorded(Event, frozen=True):
+    """A step of a trial is durable; or, if `replayed`, it was on record and has not been done again."""
+
+    trial: str
+    attempt: int
+    step: str
+    """Its key, under which it is on record."""
+    name: str
+    """`generate` for a call of a model, else the name that the solver gave it."""
+    model: str
+    """Empty for a step that is no call of a model."""
+    replayed: bool
+    usage: Usage | None
+    source: str = ""
+    """The run that the reply was taken from, if it was another one."""
+
+
+class AttemptEnded(Event, frozen=True):
+    """An attempt at a trial has ended, and its record counts."""
+
+    record: TrialRecord
+    will_retry: bool = False
+    """Another attempt follows at once."""
+    was_finished: bool = False
+    """As of `TrialStarted`."""
+
+
+class TrialLeft(Event, frozen=True):
+    """A trial is no longer running, whatever became of it."""
+
+    trial: str
+
+
+class CallRetried(Event, frozen=True):
+    """A try of a call failed, and is made again after a pause."""
+
+    model: str
+    kind: str
+    """`rate_limited`, or `unavailable`."""
+    reason: str
+    pause: float
+    """In seconds."""
+    tries: int
+    """How many tries of the call have failed."""
+
+
+class ModelDisabled(Event, frozen=True):
+    """A model refused the key, say, and is asked nothing more in this session."""
+
+    model: str
+    reason: str
+    is_other_model: bool = False
+    """Whether the server is another model than the one whose replies are on record: then the session ends."""
+
+
+class LimitChanged(Event, frozen=True):
+    """A limit on what runs at once has changed: `value` is what it allows now, 0 for nothing, None for any number."""
+
+    name: str
+    """`admission` for the limit on everything."""
+    value: int | None
+    reason: str
+    """`lease`, a signal's name, `other model` or `cancelled`."""
+
+
+class UploadReported(Event, frozen=True):
+    """The run's store has taken sealed segments, or has not."""
+
+    uploaded: int
+    """How many it has just taken."""
+    behind: int
+    """How many it still lacks."""
+    failure: str = ""
+    """Why it lacks them, if it failed."""
+
+
+class Interrupted(Event, frozen=True):
+    """A signal has come. The first lets calls in flight finish, the next stops `at_once`."""
+
+    signal: str
+    in_flight: int
+    """How many calls are sent and not yet on record."""
+    at_once: bool = False
+
+
+class Note(Event, frozen=True):
+    """Something that stopped nothing, and that a person should know.
+
+    The kinds: `failure`, something beside the journal could not be written; `observer`, an observer raised and is
+    disabled; `unawaited`, code of a task failed where nobody waited for it.
+    """
+
+    kind: str
+    subject: str
+    """What could not be written, or which observer it was."""
+    text: str
+    """What happened."""
+    error: Failure | None = None
+
+
+EVENT_TYPES: tuple[type[Event], ...] = (
+    SessionStarted,
+    SessionEnded,
+    TrialStarted,
+    StepRecorded,
+    AttemptEnded,
+    TrialLeft,
+    CallRetried,
+    ModelDisabled,
+    LimitChanged,
+    UploadReported,
+    Interrupted,
+    Note,
+)
+Observer = Callable[[Any], None]
+"""Gets events; a plain function, called in the loop's thread, so that it has to return quickly."""
+
+
+class Events:
+    """The events of one session, and who observes them."""
+
+    def __init__(self) -> None:
+        """To be made in the event loop that the session runs in."""
+        self._loop = asyncio.get_running_loop()
+        self._observers: dict[type[Event], tuple[Observer, ...]] = {}
+        self._queue: deque[Event] = deque()
+        self._is_delivering = False
+
+    def subscribe(self, observer: Observer, *kinds: type[Event]) -> None:
+        """From now on the observer gets the events of these kinds, or of all kinds."""
+        for kind in kinds or EVENT_TYPES:
+            self._observers[kind] = (*self._observers.get(kind, ()), observer)
+
+    def unsubscribe(self, observer: Observer) -> None:
+        for kind, observers in self._observers.items():
+            self._observers[kind] = tuple(other for other in observers if other is not observer)
+
+    def is_observed(self, kind: type[Event]) -> bool:
+        """Whether anybody wants such events; where there are many, they need not be made for nobody."""
+        return bool(self._observers.get(kind))
+
+    def emit(self, event: Event) -> None:
+        """Delivers an event, after those before it; in the loop's thread."""
+        self._queue.append(event)
+        if not self._is_delivering:
+            self._deliver()
+
+    def emit_from_thread(self, event: Event) -> None:
+        """As `emit`, from any thread: the loop delivers it soon."""
+        self._queue.append(event)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody observes any more
+            self._loop.call_soon_threadsafe(self._deliver)
+
+    def close(self, last: Event) -> None:
+        """Delivers everything that waits, then the last event; nothing is delivered after it."""
+        self.emit(last)
+        self._observers = {}
+
+    def _deliver(self) -> None:
+        if self._is_delivering:
+            # An observer has emitted one: it is delivered once everybody has this one.
+            return
+        self._is_delivering = True
+        try:
+            while self._queue:
+                event = self._queue.popleft()
+                for observer in self._observers.get(type(event), ()):
+                    observer(event)
+        finally:
+            self._is_delivering = False

@@ -1,0 +1,39 @@
+"""What an observer of a session is told; `docs/api.md` says how to write one.
+
+A package offers an observer through an entry point in the group `holdfast.observers`, which names a function without
+arguments that makes it.
+"""
+
+from holdfast.engine.events import (
+    AttemptEnded,
+    CallRetried,
+    Event,
+    Interrupted,
+    LimitChanged,
+    ModelDisabled,
+    Note,
+    Observer,
+    SessionEnded,
+    SessionStarted,
+    StepRecorded,
+    TrialLeft,
+    TrialStarted,
+    UploadReported,
+)
+
+__all__ = [
+    "AttemptEnded",
+    "CallRetried",
+    "Event",
+    "Interrupted",
+    "LimitChanged",
+    "ModelDisabled",
+    "Note",
+    "Observer",
+    "SessionEnded",
+    "SessionStarted",
+    "StepRecorded",
+    "TrialLeft",
+    "TrialStarted",
+    "UploadReported",
+]
