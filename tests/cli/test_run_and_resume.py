@@ -8,6 +8,7 @@ import pytest
 
 from durable import snapshot
 from evals import http_eval, write_dataset, write_eval
+from program import until
 
 CREATION = ["run.directory-made", "run.inputs-written", "run.session-synced", "run.renamed", "run.parent-synced"]
 LATER = ["segment.created:2", "frame.half-written:2", "frame.acknowledged:3", "session.ending"]
@@ -28,6 +29,7 @@ def killed_run(holdfast, server, tmp_path, count=6):
     server.behave(hold=True, **{"pass": 1})
     started = holdfast.start("run", eval_file, "--run-dir", "r")
     server.wait_for(answered=1, in_flight=2)
+    until(lambda: len(holdfast.records("r", "call")) == 3, "the calls are on record")
     started.send(signal.SIGKILL)
     assert started.wait().code == -signal.SIGKILL
     server.behave()

@@ -212,6 +212,22 @@ def test_steps_3_branches_started_as_others_complete(tmp_path, seed):
     assert solver.results[0] == solver.results[1]
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations("abc")), ids="".join)
+def test_steps_3_branches_started_in_another_order_borrow_from_each_other(tmp_path, order):
+    """Each with requests of its own: no call, whatever the order of creation is now."""
+    orders = iter(["abc", order])
+
+    async def branch(trial, name):
+        return name, [(await trial.generate(f"{name} {number}")).text for number in (1, 2, 3)]
+
+    async def work(trial):
+        return sorted(await asyncio.gather(*(branch(trial, name) for name in next(orders))))
+
+    solver, actor, rig = killed_and_resumed(tmp_path, work, drawing())
+    assert (actor.calls, solver.results[0]) == (0, solver.results[1])
+    assert rig.ends()[-1].replayed == 9 and rig.is_sound()
+
+
 def test_steps_3_what_another_python_numbers_otherwise_is_borrowed(tmp_path):
     """With a child task first and without one afterwards, and the other way round, as wait_for differs."""
     for place, wrapped in enumerate([(True, False), (False, True)]):

@@ -42,12 +42,16 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def text(self) -> str:
         """The text in it; that of several parts is joined."""
-        return joined_text(self.content)
+        content = self.content
+        return content if type(content) is str else joined_text(content)
 
     @property
     def characters(self) -> int:
         """How much text it brings along, for an estimate of its tokens."""
-        return len(self.text) + sum(len(call.name) + len(call.arguments) for call in self.tool_calls)
+        spoken = len(self.text)
+        if not self.tool_calls:
+            return spoken
+        return spoken + sum(len(call.name) + len(call.arguments) for call in self.tool_calls)
 
 
 LATER_FIELDS = frozenset({"tool_calls", "tool_call_id", "reasoning", "refusal"})

@@ -46,6 +46,11 @@ class Scope:
         count = self._asked[base] = self._asked.get(base, 0) + 1
         return f"/{self.path} {base}#{count}" if self.path else f"{base}#{count}"
 
+    @property
+    def has_asked(self) -> bool:
+        """Whether anything was asked here in this session."""
+        return bool(self._asked)
+
     def start_child(self) -> Scope:
         """The scope of the next task that is started here."""
         self._children += 1

@@ -6,7 +6,8 @@ request that is not on record is made live without affecting the others.
 
 Where branches are numbered otherwise than before (another Python starts its tasks in another order, or a branch is
 started as others complete), a branch may borrow a reply to the same request that nobody else will ask for: of a branch
-that does not exist now, has ended, or has left its own record, or of the branch that it was started in.
+that does not exist now, has ended, or has left its own record, or of the branch that it was started in; and, once it
+has left its own record, of one that has not asked for anything yet.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class Steps:
         self._failed = [step for step in records if step.error is not None]
         self._in_flight = in_flight
         self._by_request: dict[tuple[str, str], list[str]] | None = None
+        self._lenders: set[str] = set()
         self.scopes = AttemptScopes()
 
     def replay(self, scope: Scope, key: str) -> StepRecord | None:
@@ -87,16 +89,27 @@ class Steps:
         return found
 
     def _borrow(self, scope: Scope, request: str) -> StepRecord | None:
-        for key in self._keys_by_request().get((scope.family, request), ()):
-            if key in self._waiting and self._may_lend(scope_in_key(key), scope):
-                return self._waiting.pop(key)
-        return None
+        keys = self._keys_by_request().get((scope.family, request), ())
+        unused = [key for key in keys if key in self._waiting]
+        lent = next((key for key in unused if self._may_lend(scope_in_key(key), scope)), None)
+        if lent is None:
+            return None
+        self._lenders.add(scope_in_key(lent))
+        return self._waiting.pop(lent)
 
     def _may_lend(self, path: str, borrower: Scope) -> bool:
         lender = self.scopes.find(path)
         if lender is None or lender is borrower:
             return lender is None
-        return lender.has_ended or lender.has_missed or lender.holds(borrower)
+        if lender.has_ended or lender.has_missed or lender.holds(borrower):
+            return True
+        # Both are numbered otherwise than before: the borrower does not ask for what it has on record, and the lender
+        # has not asked for anything yet.
+        return not lender.has_asked and self._has_own_record(borrower.path)
+
+    def _has_own_record(self, path: str) -> bool:
+        """Whether a scope has something on record that it has not asked for, or had it and has lent it."""
+        return path in self._lenders or any(scope_in_key(key) == path for key in self._waiting)
 
     def _keys_by_request(self) -> dict[tuple[str, str], list[str]]:
         """The keys of steps on record by the named scope that they belong to and what was asked; made when needed."""

@@ -383,8 +383,10 @@ class FoldWriter:
         trial.row.sample, trial.row.epoch = about.sample, about.epoch
 
     def _add_spent(self, group: int, change: Iterable[int]) -> None:
-        total = self._spent.get(group)
-        self._spent[group] = list(map(add, total, change)) if total is not None else list(change)
+        total = self._spent.setdefault(group, [0] * len(Spent._fields))
+        for place, figure in enumerate(change):
+            if figure:
+                total[place] += figure
 
     # Numbers of what has a name.
 
@@ -441,8 +443,8 @@ class FoldWriter:
             if standing != trial.standing:
                 self._moved[trial.standing] -= 1
                 self._moved[standing] += 1
-            if any(spent := row.total_spent()):
-                self._add_spent(trial.group, spent)
+            if row.spent or row.replies:
+                self._add_spent(trial.group, row.total_spent())
             encoded = _row_encoder.encode(row)
             rows.append((trial.key, standing, counted, answer_of, row.moment, encoded, trial.places))
         _insert_rows(self._db, "trials", rows)

@@ -111,11 +111,15 @@ class AttemptReplies(msgspec.Struct, array_like=True, gc=False):
 
     def add(self, usage: Usage, cost: float) -> None:
         """Another reply is on record."""
-        self.input_tokens += max(usage.input_tokens, 0)
-        self.output_tokens += max(usage.output_tokens, 0)
-        self.cached_input_tokens += max(usage.cached_input_tokens, 0)
-        self.reasoning_tokens += max(usage.reasoning_tokens, 0)
-        self.picocost += max(_picocost(cost), 0)
+        tokens = usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens
+        if min(tokens) < 0 or cost < 0:
+            return  # no reply takes less than nothing
+        self.input_tokens += tokens[0]
+        self.output_tokens += tokens[1]
+        self.cached_input_tokens += tokens[2]
+        self.reasoning_tokens += tokens[3]
+        if cost:
+            self.picocost += _picocost(cost)
 
     @property
     def figures(self) -> Figures:
@@ -188,8 +192,8 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         Of an attempt, the larger of two figures counts: its end speaks of all its replies, of which some may be deleted
         since; and after an end that left it unfinished there may be more of them.
         """
-        if len(self.spent) == 1 and len(self.replies) <= 1 and (not self.replies or self._is_alike()):
-            return 1, *map(max, self.spent[0].figures, self.replies[0].figures if self.replies else _NO_FIGURES)
+        if len(self.spent) == 1 and self._is_covered(self.spent[0]):
+            return 1, *self.spent[0].figures
         ended = {one.attempt: one.figures for one in self.spent}
         recorded = {one.attempt: one.figures for one in self.replies}
         total = [0] * len(_NO_FIGURES)
@@ -198,8 +202,19 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
             total = list(map(add, total, figures))
         return len(ended), *total
 
-    def _is_alike(self) -> bool:
-        return self.spent[0].attempt == self.replies[0].attempt
+    def _is_covered(self, end: AttemptSpent) -> bool:
+        """Whether the end of the only attempt speaks of all replies on record, as it nearly always does."""
+        if len(self.replies) != 1:
+            return not self.replies
+        known = self.replies[0]
+        return (
+            known.attempt == end.attempt
+            and known.input_tokens <= end.input_tokens
+            and known.output_tokens <= end.output_tokens
+            and known.cached_input_tokens <= end.cached_input_tokens
+            and known.reasoning_tokens <= end.reasoning_tokens
+            and known.picocost <= end.picocost
+        )
 
     def add_answer(self, attempt: int) -> None:
         """An attempt has its answer."""
@@ -284,7 +299,7 @@ def _figures(entry: TrialEntry | TrialRecord) -> Figures:
 
 
 def _picocost(cost: float) -> int:
-    return round(min(cost, _MOST / PICO) * PICO)
+    return round(min(cost, _MOST / PICO) * PICO) if cost else 0
 
 
 def _attempt_of(replies: AttemptReplies) -> int:
