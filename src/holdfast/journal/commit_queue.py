@@ -21,10 +21,9 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from holdfast.errors import StorageFailure, UsageError
-from holdfast.journal.frame import RAW_LIMIT, Origin, RecordId
+from holdfast.journal.frame import FRAME_BYTES, RAW_LIMIT, Origin, RecordId
 
 QUEUE_BYTES = 32 << 20
-FRAME_BYTES = 8 << 20
 
 Waiter = asyncio.Future[RecordId] | Future[RecordId] | None
 

@@ -26,6 +26,8 @@ DATA, COPY, FOOTER = 1, 2, 3
 DIGEST_SIZE = 16
 RAW_LIMIT = 64 << 20
 """No frame is larger than this before compression: whatever its header says, reading it takes bounded memory."""
+FRAME_BYTES = 8 << 20
+"""A writer begins another frame once it has so much; a larger one holds a single record."""
 
 _LAYOUT = struct.Struct("<II4sHBB16sIIIIQII16sIIQI")
 HEADER_SIZE = _LAYOUT.size

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from holdfast.errors import HoldfastError
 from holdfast.journal import BlobStore, Damage, Index, Journal, RecordId, SegmentPin
-from holdfast.journal.commit_queue import FRAME_BYTES
-from holdfast.journal.frame import Frame
+from holdfast.journal.frame import FRAME_BYTES, Frame
 from holdfast.journal.index.database import is_sound, publish_index
 from holdfast.journal.index.index import read_published
 from holdfast.journal.segment import SegmentId
