@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -225,3 +227,25 @@ def test_one_person_reads_while_another_process_writes(holdfast, server, tmp_pat
     assert str(started.pid) in status["held_by"]
     server.behave()
     assert started.wait().code == 0
+
+
+@pytest.mark.parametrize("verb", ["status", "report", "show", "verify", "cat"])
+def test_a_reading_verb_loads_nothing_that_only_a_session_needs(holdfast, tmp_path, verb):
+    """Whoever asks how a run stands does not wait for an event loop, an HTTP client or a parser of eval files."""
+    task = {"dataset": "rows", "prompt": "{question}", "target": "{question}", "scorers": ["exact"]}
+    write_dataset(tmp_path, 1)
+    data = {
+        "name": "light",
+        "models": {"m": {"provider": "scripted", "model": "echo"}},
+        "datasets": {"rows": {"path": "rows.jsonl"}},
+        "tasks": {"t": task},
+    }
+    holdfast("run", write_eval(tmp_path, data), "--run-dir", "r", code=0)
+    code = (
+        "import sys\nfrom holdfast.cli import main\n"
+        f"try:\n    main([{verb!r}, 'r'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'asyncio', 'aiohttp', 'yaml', 'obstore', 'rich'} & set(sys.modules)\n"
+        "print(sorted(heavy), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
