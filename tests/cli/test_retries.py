@@ -146,6 +146,7 @@ def test_resume_50_branches_replay_in_whatever_order_they_arrive(holdfast, serve
     assert server.state()["received"] == 6
     end = holdfast.records("r", "trial")[-1]
     assert (end["scores"], end["replayed"], end.get("calls", 0)) == ({"exact": 1.0}, 6, 0)
-    status = holdfast.json("status", "r")
-    # All replies were durable; but what a killed process did last may not be on record, so two at once are the bound.
-    assert status["calls"] == {"made": 6, "replayed": 6, "in_flight_at_kill": 2}
+    calls = holdfast.json("status", "r")["calls"]
+    # All replies were durable; but what a killed process did last may not be on record, so the bound is how many calls
+    # it ever let out at once: two, or one where they never met.
+    assert (calls["made"], calls["replayed"], calls["in_flight_at_kill"] in {1, 2}) == (6, 6, True)
