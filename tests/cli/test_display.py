@@ -73,7 +73,7 @@ def test_terminal_shows_rate_eta_tokens_and_is_left_clean(tmp_path):
     assert code == 0
     moving = re.findall(r"\r\x1b\[36m(.*?)\x1b\[0m", written)
     assert len(moving) >= 3 and all(len(line) < COLUMNS for line in moving)
-    assert any(re.search(r"\d+/40 trials \(\d+%\) · [\d.]+/s · \d+s left · 2 under way", line) for line in moving)
+    assert any(re.search(r"\d+/40 trials \(\d+%\) · [\d.]+/s · \d+s left · 2 running", line) for line in moving)
     assert any("tokens" in line for line in moving)
     rows, is_reset = screen(written)
     assert is_reset

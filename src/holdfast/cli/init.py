@@ -15,7 +15,7 @@ _EVAL = """\
 # Run it with:   holdfast run eval.yaml
 name: capitals
 seed: 1
-concurrency_limit: 32                  # trials under way at once; may be changed when a run is resumed
+concurrency_limit: 32                  # trials running at once; may be changed when a run is resumed
 
 models:
   small:

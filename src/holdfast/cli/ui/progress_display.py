@@ -27,7 +27,7 @@ def progress_text(progress: Progress) -> str:
         parts.append(f"{rate:.1f}/s")
     if (eta := progress.eta_seconds()) is not None and progress.done < progress.planned:
         parts.append(f"{duration_text(eta)} left")
-    parts.append(f"{progress.active} under way")
+    parts.append(f"{progress.active} running")
     tokens = progress.usage.input_tokens + progress.usage.output_tokens
     if tokens:
         parts.append(f"{tokens:,} tokens")
