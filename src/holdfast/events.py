@@ -1,4 +1,4 @@
-"""What an observer of a session is told; `docs/api.md` says how to write one.
+"""What an observer of a session gets; `docs/api.md` says how to write one.
 
 A package offers an observer through an entry point in the group `holdfast.observers`, which names a function without
 arguments that makes it.

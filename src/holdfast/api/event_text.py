@@ -93,7 +93,7 @@ def _interrupt_text(event: Interrupted) -> str:
 
 
 def note_text(note: Note) -> str:
-    """What a note says; what could not be written is told when the session ends, with how often it happened."""
+    """What a note says; what could not be written is reported when the session ends, with how often it happened."""
     if note.kind == FAILED_OBSERVER:
         reason = failure_line(note.error) if note.error is not None else note.text
         return f"The observer {note.subject} is disabled for this session: {reason}"

@@ -56,7 +56,7 @@ class RunRequest:
     source: str = ""
     """Where the eval comes from; saved in the run."""
     observers: Sequence[Observer] = ()
-    """Who is told what happens, beside the observers of installed packages."""
+    """Who gets the events, beside the observers of installed packages."""
 
     def run_exists(self) -> bool:
         """Whether there is a run at the place, as far as can be seen without opening it."""

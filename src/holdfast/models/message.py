@@ -20,7 +20,7 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 _NAMED = 5
 _NAME_CHARACTERS = 60
 _RUN_THE_TOOLS = (
-    "reply.tool_calls has the calls: carry each out with trial.step(...) and go on with "
+    "reply.tool_calls has the calls: carry each out with trial.step(...) and continue with "
     'trial.generate(Message("tool", result, tool_call_id=call.id)); or offer the model no tools.'
 )
 _READ_THE_PARTS = "reply.content has the parts."

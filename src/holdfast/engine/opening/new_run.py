@@ -49,7 +49,7 @@ class StartedSession:
     selection: TrialSelection = EVERYTHING
     """Which trials it runs."""
     observers: Sequence[Observer] = ()
-    """Who is told what happens."""
+    """Who gets the events."""
 
     @property
     def is_resumed(self) -> bool:
