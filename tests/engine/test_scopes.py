@@ -136,7 +136,7 @@ def test_steps_1_and_2_branches_that_ask_the_same_get_their_own_replies_back(tmp
 @pytest.mark.parametrize("moment", [2.5, 4.5, 6.5])
 def test_steps_2_half_of_the_calls_recorded(tmp_path, shape, moment):
     """Killed at several moments: no reply on record is bought again, and each stays with its branch."""
-    delays, solver = Delays(), None
+    delays = Delays()
 
     async def work(trial):
         delays.session += 1
@@ -167,7 +167,6 @@ def test_steps_2_an_outer_factory_and_eager_tasks_still_make_the_tasks(tmp_path)
 
     async def work(trial):
         delays.session += 1
-        asyncio.get_running_loop()
         return await by_gather(trial, delays)
 
     solver, actor = Stopper(work), drawing()
