@@ -210,8 +210,8 @@ class Events:
 
     def emit(self, event: Event) -> None:
         """Delivers an event, after those before it; in the loop's thread."""
-        self._queue.append(event)
-        if not self._is_delivering:
+        if self._queue or self._observers.get(type(event)):
+            self._queue.append(event)
             self._deliver()
 
     def emit_from_thread(self, event: Event) -> None:

@@ -25,12 +25,12 @@ def as_messages(prompt: str | Message | Sequence[Message], system: str | None = 
 
 
 def _messages(prompt: object) -> tuple[Message, ...]:
+    if isinstance(prompt, tuple) and set(map(type, prompt)) == {Message}:
+        return prompt
     if isinstance(prompt, str):
         return (Message("user", prompt),)
     if isinstance(prompt, Message):
         return (prompt,)
-    if isinstance(prompt, tuple) and set(map(type, prompt)) == {Message}:
-        return prompt
     if isinstance(prompt, Sequence) and all(isinstance(item, Message) for item in prompt):
         return tuple(prompt)
     raise InvalidPrompt(

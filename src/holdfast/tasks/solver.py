@@ -51,8 +51,10 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         system = self.system.render(sample.fields(), place) if self.system else None
         if isinstance(sample.input, list):
             return as_messages((*self._example_turns(), *_continued(sample.input, template, place)), system)
-        text = self._example_text() + self._prompt_text(template, sample, place)
-        return as_messages((*self._example_turns(), Message("user", text)), system)
+        text = self._prompt_text(template, sample, place)
+        if not self.shots:
+            return as_messages((Message("user", text),), system)
+        return as_messages((*self._example_turns(), Message("user", self._example_text() + text)), system)
 
     def question(self, sample: Sample, axes: Mapping[str, str]) -> Any:
         """What is asked about a sample in a variant of the prompt, without system text and examples."""

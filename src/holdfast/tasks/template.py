@@ -64,6 +64,10 @@ class Template(msgspec.Struct, frozen=True):
         return self.render(fields, place)
 
     def _field_text(self, path: str, fields: Mapping[str, Any], place: str) -> str:
+        value = fields.get(path)
+        if isinstance(value, str):
+            # Nearly always: nothing has to be looked for, or spelled.
+            return value
         value = self._field_value(path, fields, place)
         try:
             return json_text(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -58,6 +58,8 @@ class PlannedTrial(NamedTuple):
     axes: Mapping[str, str]
     sample: str
     """The key of its sample."""
+    row: Mapping[str, Any] | None = None
+    """The row that its sample is made of, if it has been read."""
     scores_only: bool = False
     """It has ended; only scores are missing, of scorers that were added later."""
     again: bool = False
@@ -119,18 +121,19 @@ class TrialSequence:
         task, finished, missing_scores, redo = self.task, self._finished, self._missing_scores, self._redo
         groups = [(axes, group_hash(task.name, self.model, axes)) for axes in task.axes]
         for position in range(len(task.dataset)):
-            sample = task.dataset.key(position)
+            sample, row = task.dataset.keyed_row(position)
             for axes, group in groups:
                 digest = trial_digest(group, sample, epoch)
                 if digests is not None:
                     digests += digest
                 if digest not in finished:
-                    yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample)
+                    yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
                 elif len(redo) and digest in redo:
-                    trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, again=True)
-                    yield trial._replace(was_finished=digest not in missing_scores)
+                    trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
+                    yield trial._replace(again=True, was_finished=digest not in missing_scores)
                 elif len(missing_scores) and digest in missing_scores:
-                    yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, scores_only=True)
+                    trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
+                    yield trial._replace(scores_only=True)
                 else:
                     self.skipped += 1
 
@@ -142,6 +145,6 @@ class TrialSequence:
             following = place + 1
             position, axis = divmod(place, len(task.axes))
             key = digests[place * KEY_BYTES : following * KEY_BYTES].hex()
-            sample = task.dataset.key(position)
-            yield PlannedTrial(key, task, self.model, position, epoch, task.axes[axis], sample)
+            sample, row = task.dataset.keyed_row(position)
+            yield PlannedTrial(key, task, self.model, position, epoch, task.axes[axis], sample, row)
         self.skipped += len(digests) // KEY_BYTES - following

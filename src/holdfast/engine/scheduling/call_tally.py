@@ -30,7 +30,10 @@ class CallTally:
 
     def of(self, model: str) -> ModelTally:
         """The tally of one model."""
-        return self.by_model.setdefault(model, ModelTally())
+        tally = self.by_model.get(model)
+        if tally is None:
+            tally = self.by_model[model] = ModelTally()
+        return tally
 
     @property
     def in_flight(self) -> int:

@@ -110,7 +110,8 @@ class Scheduler(Generic[TrialT]):
 
     def _start(self, trial: TrialT, queue: TrialQueue[TrialT], run_trial: RunTrial[TrialT]) -> None:
         grant = SlotGrant(self.slots, queue.limits)
-        task = asyncio.get_running_loop().create_task(run_trial(trial, grant))
+        # Made directly: it belongs to no solver, so whatever makes the tasks of solvers need not look at it.
+        task = asyncio.Task(run_trial(trial, grant), loop=asyncio.get_running_loop())
         self.tasks.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:

@@ -87,7 +87,7 @@ class TrialRunner:
 
     def _start(self, planned: PlannedTrial, state: AttemptState, grant: SlotGrant) -> tuple[RunningTrial, Attempt]:
         """Starts an attempt, which is among those running until it is discarded there."""
-        environment, sample = self._environment, planned.task.dataset[planned.position]
+        environment, sample = self._environment, planned.task.dataset.sample(planned.position, planned.row)
         trial = RunningTrial(environment, planned, state, sample, self._models[planned.model], grant)
         attempt = Attempt(environment, planned, state, trial, self._awaited_scorers(planned))
         self.running.add(trial)

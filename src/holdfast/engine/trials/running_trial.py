@@ -38,7 +38,6 @@ from holdfast.engine.trials.steps import (
     replay_reply,
     request_fingerprint,
     request_in_key,
-    total_usage,
     typed_result,
 )
 from holdfast.engine.trials.trial_environment import TrialEnvironment
@@ -139,7 +138,7 @@ class RunningTrial:
         """
         self._check_running("generate")
         scope, conversation = self._current_scope("generate"), CURRENT_CONVERSATION.get()
-        continues = bool(conversation.messages) and isinstance(prompt, str | Message)
+        continues = bool(conversation.messages) and isinstance(prompt, (str, Message))
         messages = as_messages(prompt, None if continues else self._planned.task.task.system)
         if continues:
             messages = (*conversation.messages, *messages)
@@ -285,21 +284,19 @@ class RunningTrial:
     async def _send_call(self, request: Request, key: str, flight: Flight) -> tuple[Reply, int]:
         """The model's reply and how many tries it took; a failed call is on record too."""
         caller, deadline = self._environment.caller, self._environment.settings.retry_deadline(self._planned.task.name)
-        call = CallRecord(trial=self.key, attempt=self.attempt, step=key, model=self._model.name)
-        was_sent = False
+        model, was_sent = self._model.name, False
 
         def on_sent() -> None:
             nonlocal was_sent
             was_sent = True
-            self._environment.session.put(
-                msgspec.structs.replace(call, about=about) if (about := self.about()) else call
-            )
+            call = CallRecord(trial=self.key, attempt=self.attempt, step=key, model=model, about=self.about())
+            self._environment.session.put(call)
 
         try:
             with Masking():
                 found = await caller.call(self._model, request, deadline, self.activity, self._grant, flight, on_sent)
         except (ModelError, asyncio.CancelledError) as error:
-            self._record_failed_call(call, error, flight if was_sent else None)
+            self._record_failed_call(key, error, flight if was_sent else None)
             raise
         if self._unanswered:
             self._unanswered.pop(request_in_key(key), None)
@@ -316,15 +313,13 @@ class RunningTrial:
             await self._keep(msgspec.structs.replace(step, request=request, result=record_reply(reply)))
         return reply
 
-    def _record_failed_call(
-        self, call: CallRecord, error: ModelError | asyncio.CancelledError, flight: Flight | None
-    ) -> None:
+    def _record_failed_call(self, key: str, error: ModelError | asyncio.CancelledError, flight: Flight | None) -> None:
         """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it.
 
         Nothing was sent if there is no flight.
         """
         if isinstance(error, PassingError | ModelClosed):
-            self._unanswered[request_in_key(call.step)] = error
+            self._unanswered[request_in_key(key)] = error
         if flight is None or (isinstance(error, asyncio.CancelledError) and self._environment.admission.is_closed):
             return
         usage: Usage | None = getattr(error, "usage", None)
@@ -334,9 +329,9 @@ class RunningTrial:
         step = StepRecord(
             trial=self.key,
             attempt=self.attempt,
-            step=call.step,
+            step=key,
             name="generate",
-            model=call.model,
+            model=self._model.name,
             usage=usage,
             cost=cost,
             error=failure,
@@ -379,7 +374,8 @@ class RunningTrial:
             events.emit(StepRecorded(*about, replayed, step.usage, step.source))
 
     def _account(self, usage: Usage | None, cost: float) -> None:
-        self.usage = total_usage([self.usage, usage])
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage + usage
         self._costs.append(cost)
 
     def account_for(self, steps: list[StepRecord]) -> None:

@@ -24,7 +24,7 @@ import msgspec
 from holdfast.engine.trials.scopes import AttemptScopes, Scope, family_of, scope_in_key
 from holdfast.errors import UsageError
 from holdfast.models.content import Part, ToolCall, joined_text
-from holdfast.models.message import Message, Reply, Request, Usage, encodable, fingerprint
+from holdfast.models.message import Message, Reply, Request, encodable, fingerprint
 from holdfast.run.core.records import StepRecord
 from holdfast.spec import Generation
 from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
@@ -71,8 +71,8 @@ class Steps:
 
     def __init__(self, records: list[StepRecord], in_flight: Collection[str] = ()) -> None:
         """`in_flight` are the keys of calls that were sent, and of which nothing more is on record."""
-        self._waiting = _unlent(records)
-        self._failed = [step for step in records if step.error is not None]
+        self._waiting = _unlent(records) if records else {}
+        self._failed = [step for step in records if step.error is not None] if records else []
         self._in_flight = in_flight
         self._by_request: dict[tuple[str, str], list[str]] | None = None
         self._lenders: set[str] = set()
@@ -224,9 +224,3 @@ def typed_result(value: Any, function: Callable[..., Any]) -> Any:
         return value if hint is Any else msgspec.json.decode(msgspec.json.encode(value), type=hint)
     except (msgspec.MsgspecError, TypeError):
         return value
-
-
-def total_usage(usages: list[Usage | None]) -> Usage | None:
-    """The usage of several steps; None if nobody counted."""
-    known = [usage for usage in usages if usage is not None]
-    return sum(known[1:], known[0]) if known else None

@@ -383,10 +383,8 @@ class FoldWriter:
         trial.row.sample, trial.row.epoch = about.sample, about.epoch
 
     def _add_spent(self, group: int, change: Iterable[int]) -> None:
-        total = self._spent.setdefault(group, [0] * len(Spent._fields))
-        for place, figure in enumerate(change):
-            if figure:
-                total[place] += figure
+        total = self._spent.get(group)
+        self._spent[group] = list(change if total is None else map(add, total, change))
 
     # Numbers of what has a name.
 

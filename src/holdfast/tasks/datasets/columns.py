@@ -42,26 +42,28 @@ class Columns(msgspec.Struct, frozen=True):
         """The sample that a row holds."""
         metadata = _row_metadata(row)
         found = Sample(
-            input=self._input(row, place),
-            target=none_if_missing(self._part("target", row, place)),
-            id=self.sample_id(row, place),
-            choices=self._choices(row, metadata, place),
-            metadata=metadata,
-            scoring=_scoring_arguments(row, place),
+            self._input(row, place),
+            none_if_missing(self._part("target", row, place)),
+            self.sample_id(row, place),
+            self._choices(row, metadata, place),
+            metadata,
+            _scoring_arguments(row, place) if "scoring" in row else {},
         )
+        target, text = found.target, found.input
         if self.target is not None:
-            found = msgspec.structs.replace(found, target=self.target.value(found.fields(), place))
-        if found.input or self.stand_in is None:
+            target = self.target.value(found.fields(), place)
+            found = Sample(text, target, found.id, found.choices, metadata, found.scoring)
+        if text or self.stand_in is None:
             return found
         text = self.stand_in.render(prompt_fields(found, self.stand_in), place)
-        return msgspec.structs.replace(found, input=text)
+        return Sample(text, target, found.id, found.choices, metadata, found.scoring)
 
     def sample_id(self, row: Row, place: str) -> str | None:
         """The id that the dataset gives, as text, or None."""
         value = none_if_missing(self._part("id", row, place))
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, str | int):
+        if type(value) is not str and type(value) is not int:
             raise ConfigurationError(f"The id of {place} is no text.", hint="An id is a text or an integer.")
         text = str(value)
         if not 1 <= len(text) <= LONGEST_ID:
@@ -89,7 +91,9 @@ class Columns(msgspec.Struct, frozen=True):
 
     def _part(self, part: str, row: Row, place: str) -> Any:
         column = self.named.get(part, part)
-        value = row[column] if column in row else lookup(row, column)
+        if column in row:
+            return row[column]
+        value = lookup(row, column) if "." in column else MISSING
         if value is MISSING and part in self.named:
             raise ConfigurationError(
                 f"{place} has no field {column!r}, which was named for the {part}; it has {listing(row)}.",
@@ -142,7 +146,7 @@ def _input_messages(value: Any, place: str) -> list[Message]:
 
 
 def _scoring_arguments(row: Row, place: str) -> dict[str, dict[str, Any]]:
-    value = row.get("scoring")
+    value = row["scoring"]
     if value is None:
         return {}
     try:

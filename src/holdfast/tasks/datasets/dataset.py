@@ -15,12 +15,15 @@ from holdfast.errors import ConfigurationError
 from holdfast.spec import Operation
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.choices import shuffled
-from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.datasets.columns import Columns, Row
 from holdfast.tasks.datasets.operations import select
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.datasets.row_identity import LastRowByKey, RowIdentities, key_text
 from holdfast.tasks.sample import Sample
 
+_PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
+_HAVE_PARTS = frozenset({"scoring", "metadata"})
+_MOST_TYPES = 1000
 SUGGESTED_FROM = 10_000
 """So many keys are looked at for the nearest to one that is not there."""
 
@@ -62,9 +65,13 @@ class Dataset:
         return len(self._selection.rows)
 
     def __getitem__(self, position: int) -> Sample:
+        return self.sample(position)
+
+    def sample(self, position: int, row: Row | None = None) -> Sample:
+        """The sample at a position; its row is read unless it is given."""
         number = self._selection.rows[position]
         place = self.rows.place(number)
-        sample = self.columns.sample(self.rows[number], place)
+        sample = self.columns.sample(self.rows[number] if row is None else row, place)
         if self._shuffle_choices is None:
             return sample
         return shuffled(sample, self._shuffle_choices, self._identities.name(number), place)
@@ -72,10 +79,34 @@ class Dataset:
     def __iter__(self) -> Iterator[Sample]:
         return (self[position] for position in range(len(self)))
 
+    def positions_of_distinct_types(self) -> Iterator[int]:
+        """The positions of samples, without those whose row has the same columns as an earlier one, and plain values
+        of the same types in them.
+        """
+        seen: set[tuple[object, ...]] = set()
+        for position, number in enumerate(self._selection.rows):
+            types = self._plain_types(self.rows[number])
+            if types is None or types not in seen:
+                yield position
+            if types is not None and len(seen) < _MOST_TYPES:
+                seen.add(types)
+
+    def _plain_types(self, row: Row) -> tuple[object, ...] | None:
+        """The columns of a row and the types of their values; None where more than these may matter."""
+        types = tuple(map(type, row.values()))
+        has_parts = self.columns.column("choices") in row or not _HAVE_PARTS.isdisjoint(row)
+        return None if has_parts or self.columns.options or not _PLAIN_TYPES.issuperset(types) else (*row, *types)
+
     def key(self, position: int) -> str:
         """What identifies the sample in every session: its id, or its input's digest, with its occurrence."""
         number = self._selection.rows[position]
         return key_text(self._identities.name(number), self._selection.occurrences[position])
+
+    def keyed_row(self, position: int) -> tuple[str, Row | None]:
+        """As `key`, with the row where that has to be read for it anyway."""
+        number = self._selection.rows[position]
+        row = self.rows[number] if self.has_ids else None
+        return key_text(self._identities.name(number, row), self._selection.occurrences[position]), row
 
     def keys(self) -> Iterator[str]:
         return (self.key(position) for position in range(len(self)))

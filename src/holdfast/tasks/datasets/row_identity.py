@@ -18,7 +18,7 @@ from msgspec import UNSET
 
 from holdfast.digests import DIGEST_BYTES, canonical_json, packed_digest
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.datasets.columns import Columns, Row
 from holdfast.tasks.datasets.derived_cache import derived_name
 from holdfast.tasks.datasets.row_content import RowContents
 from holdfast.tasks.datasets.row_file import Rows
@@ -80,9 +80,11 @@ class RowIdentities:
         taken, self._occurrences = self._occurrences, array("I")
         return taken
 
-    def name(self, row: int) -> str:
-        """The id that the dataset gives, or the input's digest in hexadecimal."""
-        given = self._given_id(row) if self._has_ids else None
+    def name(self, row: int, content: Row | None = None) -> str:
+        """The id that the dataset gives, or the input's digest in hexadecimal; `content` is the row, if it is known."""
+        given = None
+        if self._has_ids:
+            given = self._given_id(row) if content is None else self._columns.sample_id(content, "the row")
         return self.input_digest(row).hex() if given is None else given
 
     def key_digest(self, row: int) -> bytes:

@@ -14,6 +14,7 @@ class Exact(BuiltIn, frozen=True, kw_only=True):
     """True if the answer is one of the sample's targets."""
 
     kind: ClassVar[str] = "exact"
+    checks_types_only: ClassVar[bool] = True
     longest_text: ClassVar[int | None] = None
 
     name: str = "exact"
