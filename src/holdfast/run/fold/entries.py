@@ -13,7 +13,6 @@ from holdfast.run.core.records import (
     CallRecord,
     Coordinates,
     Failure,
-    Record,
     ScoreRecord,
     Status,
     StepRecord,
@@ -133,7 +132,7 @@ def entry_of_line(line: bytes) -> AnyEntry | None:
     return entry
 
 
-def entry_of_record(record: Record, line: bytes) -> FoldedRecord | None:
+def entry_of_record(record: object, line: bytes) -> FoldedRecord | None:
     """The same of a record that has just been encoded; one that is small is taken in as it is."""
     type_ = type(record)
     if type_ is CallRecord or (type_ in _SMALL and len(line) < _SMALL_BYTES):

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import add, neg
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -26,7 +26,6 @@ from holdfast.run.core.records import (
     KEPT_STATUSES,
     CallRecord,
     Coordinates,
-    Record,
     ScoreRecord,
     TrialRecord,
 )
@@ -42,6 +41,10 @@ from holdfast.run.fold.entries import (
     entry_of_record,
 )
 from holdfast.run.fold.trial_row import MICRO, PICO, TrialRow
+
+if TYPE_CHECKING:
+    # Whoever only reads a run needs no queue, nor what that needs.
+    from holdfast.journal.commit_queue import QueuedRecord
 
 SCHEMA = """
 CREATE TABLE groups (id INTEGER PRIMARY KEY, task TEXT, model TEXT, axes TEXT, UNIQUE (task, model, axes));
@@ -252,10 +255,10 @@ class FoldWriter:
 
     # Frames.
 
-    def prepare(self, frame: Origin, records: Sequence[tuple[Record, bytes]]) -> None:
+    def prepare(self, frame: Origin, records: Sequence[QueuedRecord]) -> None:
         """The records of a frame that has just been written, with their lines; from any thread."""
         # Exact tuples: what holds no other objects is nothing that a collector has to look at.
-        self._prepared[tuple(frame)] = tuple(entry_of_record(record, line) for record, line in records)
+        self._prepared[tuple(frame)] = tuple([entry_of_record(item.record, item.line) for item in records])
 
     def prepared(self, frame: Origin) -> Sequence[FoldedRecord | None] | None:
         return self._prepared.pop(frame, None)

@@ -16,7 +16,6 @@ from holdfast.journal import Index
 from holdfast.journal.commit_queue import QueuedRecord
 from holdfast.journal.frame import Origin
 from holdfast.journal.index.database import INDEX, publish_index
-from holdfast.run.core.records import Record
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader import RunReader
 
@@ -43,11 +42,10 @@ class IndexFeed:
     def written(self, frame: Origin, batch: Sequence[QueuedRecord]) -> None:
         """A frame is durable; called by the journal's thread."""
         self.last_seq = frame.seq
-        records = [(item.record, item.line) for item in batch if isinstance(item.record, Record)]
-        if self._path is None or self._is_over or len(records) != len(batch):
+        if self._path is None or self._is_over:
             # The frame is read from the journal instead.
             return
-        self._fold.prepare(frame, records)
+        self._fold.prepare(frame, batch)
         self._waiting += len(batch)
         if self._waiting >= _RECORDS_AT_A_TIME:
             self._waiting = 0
