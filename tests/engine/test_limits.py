@@ -287,12 +287,12 @@ def test_an_error_of_the_plan_itself_ends_the_session_and_leaves_nobody_behind(t
         started = begin()
         dataset = started.prepared.tasks[0].dataset
 
-        def key(position):
+        def keyed_row(position):
             if position == 5:
                 raise RunDamaged("Row 6 of the dataset cannot be read any more.")
-            return type(dataset).key(dataset, position)
+            return type(dataset).keyed_row(dataset, position)
 
-        dataset.key = key
+        dataset.keyed_row = keyed_row
         return started
 
     rig.begin = begin_damaged

@@ -30,8 +30,8 @@ class Rows:
     def __len__(self) -> int:
         return self._count
 
-    def key(self, position: int) -> str:
-        return f"s{position}"
+    def keyed_row(self, position: int) -> tuple[str, None]:
+        return f"s{position}", None
 
 
 def planned(count: int, epochs: int = 1, axes=(), name: str = "t", models=("m",)) -> PlannedTask:

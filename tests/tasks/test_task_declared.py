@@ -1,6 +1,7 @@
 """Tasks from an eval file: what is asked, what is expected, what is refused."""
 
 import asyncio
+from itertools import product
 
 import msgspec
 import pytest
@@ -232,3 +233,40 @@ def test_what_is_no_prompt_is_a_type_error(prompt):
     """A solver that asks with something else is told so."""
     with pytest.raises(InvalidPrompt):
         as_messages(prompt)
+
+
+VALUES = ["Paris", "", "7", "A", 7, 7.5, True, None, ["Paris"], ["Paris", {}], {"a": "b"}, '["x", "y"]', "..."]
+"""What may stand in a column; `...` stands for a row without it."""
+
+
+@pytest.mark.parametrize("scorer", ["exact", "includes", {"regex": {"pattern": "x"}}], ids=str)
+@pytest.mark.parametrize("column", ["country", "capital", "choices", "options", "scoring", "metadata", "id", "input"])
+def test_one_bad_row_among_others_is_refused_wherever_it_stands(tmp_path, scorer, column):
+    """The check looks at one row of each kind where that is enough: it refuses what a check of every row refuses."""
+    fields = {"fields": {"choices": "options"}} if column == "options" else None
+    task = {"prompt": "{country}?", "target": "{capital}", "scorers": [scorer]}
+    for number, (one, other) in enumerate(product(VALUES, repeat=2)):
+        rows = [{"country": f"c{place}", "capital": "Paris", "note": place} for place in range(3)]
+        for row, value in zip(rows, (one, other, one), strict=True):
+            row.update({} if value == "..." else {column: value})
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert refused_by_check(folder, rows, fields, task) == refused_by_every_row(folder, rows, fields, task)
+
+
+def refused_by_check(folder, rows, fields, task):
+    try:
+        planned(folder, rows, fields, **task)
+    except ConfigurationError as error:
+        return str(error)
+    return ""
+
+
+def refused_by_every_row(folder, rows, fields, task):
+    try:
+        made, samples = declared(folder, rows, fields, **task)
+        for position in range(len(samples)):
+            made.check_sample(samples[position], samples.place(position))
+    except ConfigurationError as error:
+        return str(error)
+    return ""

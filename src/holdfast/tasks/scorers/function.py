@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from holdfast.errors import ConfigurationError
 from holdfast.tasks.answer import Answer
@@ -22,6 +22,8 @@ Function = Callable[..., Any]
 
 class FunctionScorer:
     """A function as a scorer."""
+
+    checks_types_only: ClassVar[bool] = True
 
     def __init__(self, function: Function, name: str = "", *, needs_target: bool = False) -> None:
         self.function = function

@@ -23,6 +23,7 @@ class Regex(BuiltIn, frozen=True, kw_only=True):
     """True if what the pattern finds is one of the sample's targets."""
 
     kind: ClassVar[str] = "regex"
+    checks_types_only: ClassVar[bool] = True
 
     pattern: str
     name: str = "regex"
