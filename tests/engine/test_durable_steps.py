@@ -8,12 +8,14 @@ import datetime as dt
 import enum
 import math
 import time
+from collections import Counter
 
 import msgspec
 import pytest
 
 from engine.rig import Actor, Rig, State, said, simple_task
 from holdfast import Answer, Message, Reply, Usage
+from holdfast.models import fingerprints
 from holdfast.run.core.records import NoteRecord, Status, StepRecord
 
 KILL = 50.0
@@ -429,6 +431,23 @@ def test_transcripts_grow_linearly(tmp_path, talk):
         sizes[turns] = sum(len(msgspec.json.encode(step)) for step in steps)
         assert [step.parent for step in steps] == ["", *(step.step for step in steps[:-1])]
     assert sizes[50] < 5.5 * sizes[10]
+
+
+@pytest.mark.parametrize("talk", [by_text, by_list])
+def test_a_fingerprint_costs_the_added_messages_only(tmp_path, monkeypatch, talk):
+    """Every message of a conversation is looked at once, however many turns follow."""
+    spelled, encode = Counter(), fingerprints._encode
+    monkeypatch.setattr(fingerprints, "_encode", lambda value: spelled.update([type(value)]) or encode(value))
+
+    async def solve(trial):
+        await talk(trial, 50)
+        return "done"
+
+    rig = Rig(tmp_path, simple_task(1, solve))
+    rig.session()
+    assert len(rig.records(StepRecord)) == 50
+    # The last reply was not asked with.
+    assert spelled[Message] == 2 * 50 - 1
 
 
 def test_a_whole_transcript_can_be_put_together_from_the_steps(tmp_path):

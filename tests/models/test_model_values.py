@@ -2,9 +2,14 @@
 
 import subprocess
 import sys
+from hashlib import blake2b
 
 import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from holdfast.engine.trials.conversation import Conversation
 from holdfast.models import Message, Reply, Request, Usage, fingerprint
 from holdfast.spec import Generation
 
@@ -39,6 +44,28 @@ def test_a_fingerprint_depends_on_everything_that_is_asked():
         Request(ASKED.messages, Generation(temperature=0.0, max_tokens=8, seed=0, extra_body={"b": 1, "a": [2]})),
     ]
     assert len({fingerprint(request) for request in [ASKED, *others]}) == 7
+
+
+def test_a_fingerprint_is_the_digest_of_the_request_in_json():
+    """So whoever has the messages can work it out, and a run of an earlier version has the same ones."""
+    encoded = msgspec.json.encode(ASKED, order="deterministic")
+    assert fingerprint(ASKED) == blake2b(encoded, digest_size=16).digest()
+
+
+@given(st.data())
+def test_a_fingerprint_is_the_same_however_a_conversation_came_about(data):
+    """Turn by turn or at once; continued, begun anew, or with messages in between that are not its own."""
+    texts = st.text(st.characters(codec=None, categories=None), max_size=4)
+    messages = tuple(data.draw(st.lists(st.builds(Message, st.sampled_from(["user", "assistant"]), texts), max_size=6)))
+    before = tuple(data.draw(st.sampled_from([messages[: len(messages) // 2], messages, messages[::-1]])))
+    known = Conversation().hash_with(before)
+    hash_ = Conversation(before, "", known).hash_with(messages)
+    whole = fingerprint(Request(messages, ASKED.generation))
+    if hash_ is None:
+        with pytest.raises(UnicodeEncodeError):
+            "".join(message.text for message in messages).encode()
+    else:
+        assert hash_.fingerprint(ASKED.generation) == whole
 
 
 def test_a_fingerprint_takes_any_text():

@@ -1,7 +1,6 @@
 """What goes to a model and what comes back: plain values, equal when their content is equal.
 
 A `Request` carries its whole generation: a provider sends what stands there and merges nothing into it.
-The fingerprint of a request depends on its content only, so it is the same in every session.
 """
 
 from __future__ import annotations
@@ -10,13 +9,11 @@ from typing import Any
 
 import msgspec
 
-from holdfast.digests import packed_digest
 from holdfast.errors import ReplyWithoutText, ToolCallReply
 from holdfast.models.content import Content, ToolCall, joined_text, kinds_without_text
 from holdfast.models.errors import excerpt
 from holdfast.spec import Generation
 
-_ENCODER = msgspec.json.Encoder(order="deterministic")
 _NAMED = 5
 _NAME_CHARACTERS = 60
 _RUN_THE_TOOLS = (
@@ -143,15 +140,6 @@ def _spoken_text(reply: Reply) -> str:
 def _quoted_names(names: list[str]) -> str:
     shown = ", ".join(repr(excerpt(name, _NAME_CHARACTERS)) for name in names[:_NAMED])
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
-
-
-def fingerprint(request: Request) -> bytes:
-    """Sixteen bytes that two requests share if and only if they ask the same in the same way."""
-    try:
-        encoded = _ENCODER.encode(request)
-    except UnicodeEncodeError:
-        encoded = _ENCODER.encode(encodable(msgspec.to_builtins(request)))
-    return packed_digest(encoded)
 
 
 def encodable(value: Any) -> Any:

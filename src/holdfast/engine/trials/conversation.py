@@ -10,6 +10,7 @@ from contextvars import ContextVar
 
 import msgspec
 
+from holdfast.models.fingerprints import NO_MESSAGES, MessageHash
 from holdfast.models.message import Message
 
 
@@ -18,6 +19,18 @@ class Conversation(msgspec.Struct, frozen=True):
 
     messages: tuple[Message, ...] = ()
     parent: str = ""
+    hash: MessageHash | None = None
+    """Over the first messages of it, those that were asked with."""
+
+    def hash_with(self, messages: tuple[Message, ...]) -> MessageHash | None:
+        """A hash over messages that may continue this conversation; None where they hold what UTF-8 cannot carry."""
+        known = self.hash
+        if known is None or messages[: known.count] != self.messages[: known.count]:
+            known = NO_MESSAGES
+        try:
+            return known.plus(messages[known.count :])
+        except UnicodeEncodeError:
+            return None
 
     def added_by(self, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
         """The step that a request continues, and its new messages; no step and all of them, where it continues none."""

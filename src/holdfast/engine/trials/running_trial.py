@@ -143,7 +143,8 @@ class RunningTrial:
         if continues:
             messages = (*conversation.messages, *messages)
         request = Request(messages, self._generation(generation))
-        key = scope.key("generate", request_fingerprint(request))
+        hash_ = conversation.hash_with(messages)
+        key = scope.key("generate", request_fingerprint(request, hash_))
         if (recorded := self._steps.replay(scope, key)) is not None:
             if recorded.step != key:
                 self._environment.session.put(self._borrowed(recorded, key, request, conversation))
@@ -154,7 +155,7 @@ class RunningTrial:
             reply = self._replay(reused)
         else:
             reply = await self._ask_model(request, key, conversation)
-        CURRENT_CONVERSATION.set(Conversation((*messages, reply.message), key))
+        CURRENT_CONVERSATION.set(Conversation((*messages, reply.message), key, hash_))
         self._check_limits()
         return reply
 

@@ -24,7 +24,8 @@ import msgspec
 from holdfast.engine.trials.scopes import AttemptScopes, Scope, family_of, scope_in_key
 from holdfast.errors import UsageError
 from holdfast.models.content import Part, ToolCall, joined_text
-from holdfast.models.message import Message, Reply, Request, encodable, fingerprint
+from holdfast.models.fingerprints import MessageHash, fingerprint
+from holdfast.models.message import Message, Reply, Request, encodable
 from holdfast.run.core.records import StepRecord
 from holdfast.spec import Generation
 from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
@@ -33,9 +34,10 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 _DEFAULT_GENERATION = Generation()
 
 
-def request_fingerprint(request: Request) -> str:
-    """The fingerprint of a request, in the key of its step."""
-    return blake2b(fingerprint(request), digest_size=12).hexdigest()
+def request_fingerprint(request: Request, messages: MessageHash | None = None) -> str:
+    """The fingerprint of a request, in the key of its step; sooner made where the hash of its messages is known."""
+    whole = fingerprint(request) if messages is None else messages.fingerprint(request.generation)
+    return blake2b(whole, digest_size=12).hexdigest()
 
 
 def arguments_fingerprint(arguments: list[Any]) -> str:

@@ -15,7 +15,8 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.models.content import ToolCall
 from holdfast.models.errors import Blocked, ModelError, RateLimited, Rejected, Unavailable
-from holdfast.models.message import Message, Reply, Request, Usage, fingerprint
+from holdfast.models.fingerprints import fingerprint
+from holdfast.models.message import Message, Reply, Request, Usage
 from holdfast.models.scripted.script import (
     ErrorRule,
     Latency,

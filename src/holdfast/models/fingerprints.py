@@ -1,0 +1,55 @@
+"""The fingerprint of a request: it depends on the content only, so it is the same in every session.
+
+It is the digest of the request in JSON. The messages come first there, so a hash over those of a conversation can be
+kept while it goes on, and a turn costs its own messages and not those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from holdfast.digests import new_content_digest, packed_digest
+from holdfast.models.message import Message, Request, encodable
+from holdfast.spec import Generation
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class MessageHash:
+    """A hash over the first messages of a conversation, `count` of them."""
+
+    __slots__ = ("_hash", "count")
+
+    def __init__(self, hash_: blake2b, count: int) -> None:
+        self._hash, self.count = hash_, count
+
+    def plus(self, messages: Sequence[Message]) -> MessageHash:
+        """One over further messages as well.
+
+        Raises:
+            UnicodeEncodeError: one of them holds text that UTF-8 cannot carry.
+        """
+        longer = self._hash.copy()
+        for place, message in enumerate(messages, self.count):
+            longer.update(b",%b" % _encode(message) if place else _encode(message))
+        return MessageHash(longer, self.count + len(messages))
+
+    def fingerprint(self, generation: Generation) -> bytes:
+        """Of the request with these messages."""
+        whole = self._hash.copy()
+        whole.update(b'],"generation":%b}' % _encode(generation))
+        return whole.digest()
+
+
+NO_MESSAGES = MessageHash(new_content_digest(b'{"messages":['), 0)
+
+
+def fingerprint(request: Request) -> bytes:
+    """Sixteen bytes that two requests share if and only if they ask the same in the same way."""
+    try:
+        return NO_MESSAGES.plus(request.messages).fingerprint(request.generation)
+    except UnicodeEncodeError:
+        return packed_digest(_encode(encodable(msgspec.to_builtins(request))))
