@@ -38,7 +38,8 @@ class TrialResult(msgspec.Struct, frozen=True):
     target: Any
     metadata: Mapping[str, Any]
     answer: str | None
-    scores: dict[str, float]
+    scores: dict[str, float | None]
+    """None for a slot that is filled without a score."""
     attempt: int
     """The one that counts, or the newest."""
     attempts: int
