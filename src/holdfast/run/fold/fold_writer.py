@@ -485,7 +485,7 @@ class FoldWriter:
             if standing != trial.standing:
                 self._moved[trial.standing] -= 1
                 self._moved[standing] += 1
-            if row.spent or row.replies:
+            if row.spent or row.replies or row.judge_replies or row.scores:
                 self._add_spent(trial.group, row.total_spent())
             encoded = _row_encoder.encode(row)
             rows.append((trial.key, standing, counted, answer_of, row.moment, encoded, trial.places))
