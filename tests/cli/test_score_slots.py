@@ -139,7 +139,7 @@ def test_a_failed_slot_is_told_and_only_a_redo_asks_it_again(holdfast, server, t
     assert "1 remaining: 1 failed (score: broken).\n" in ended.out
     way_out = f"holdfast resume {tmp_path / 'r'} --redo 'status=failed'"
     assert way_out in ended.out and "Resume with" not in ended.out
-    assert "t/" in ended.err and "my bug" in ended.err
+    assert ": failed (score: broken): ValueError: my bug" in ended.err
     assert (times(tmp_path, "good"), times(tmp_path, "broken")) == (1, 2)
     shown = holdfast("show", "r", code=0).out
     assert "failed (score: broken)" in shown and "good=1" in shown and "ValueError: my bug" in shown
