@@ -88,9 +88,8 @@ def _trial(found: list[tuple[RecordId, OF_TRIALS]], plan: list[PlanEntry]) -> tu
         newest = max(ident.session for ident, _ in kept)
         ident, end = min((ident, record) for ident, record in kept if ident.session == newest)[:2]
         scores = _scores(found, end)
-        missing = {name for entry in plan if entry.task == end.task for name in entry.scorers} - scores.keys()
-        if end.status is Status.VALID and missing:
-            return "unfinished", "not scored", end.attempt, scores, ident
+        if end.status is Status.VALID and (by_slots := _by_slots(found, plan, end, scores)):
+            return *by_slots, end.attempt, scores, ident
         reason = {Status.LIMITED: end.limit, Status.BLOCKED: "content policy"}.get(end.status, "")
         return end.status.value, reason, end.attempt, scores, ident
     attempt = max(record.attempt for _, record in found)
@@ -98,22 +97,55 @@ def _trial(found: list[tuple[RecordId, OF_TRIALS]], plan: list[PlanEntry]) -> tu
     decisive = max(ends, key=lambda item: (item[1].attempt, item[0]), default=(None, None))[0]
     if of_newest:
         ident, end = max(of_newest)
+        scores = _scores(found, end) if _has_answer(found, end.attempt) else {}
         if end.status is Status.FAILED and not end.will_retry:
-            return "failed", "scorer error" if end.stage == "score" else "task error", 0, {}, decisive
+            if not end.stage.startswith("score"):
+                return "failed", "task error", 0, {}, decisive
+            return *(_by_slots(found, plan, end, scores) or ("unfinished", "not scored")), 0, scores, decisive
         last = max((one.session, one.seq) for one, _ in found)
         if end.status is Status.UNFINISHED and last <= (ident.session, ident.seq):
             closed = end.error is not None and end.error.kind == "closed"
-            return "unfinished", "model disabled" if closed else "no reply", 0, {}, decisive
-    has_answer = any(isinstance(record, AnswerRecord) and record.attempt == attempt for _, record in found)
+            slot = f" ({end.stage})" if end.stage.startswith("score") else ""
+            return "unfinished", ("model disabled" if closed else "no reply") + slot, 0, scores, decisive
     retries = not of_newest or max(of_newest)[1].will_retry
-    return "unfinished", "not scored" if has_answer and retries else "interrupted", 0, {}, decisive
+    reason = "not scored" if _has_answer(found, attempt) and retries else "interrupted"
+    ended = max(ends, key=lambda item: (item[1].attempt, item[0]), default=(None, None))[1]
+    scores = _scores(found, ended) if ended is not None and _has_answer(found, ended.attempt) else {}
+    return "unfinished", reason, 0, scores, decisive
 
 
-def _scores(found: list[tuple[RecordId, OF_TRIALS]], end: TrialRecord) -> dict[str, float]:
+def _has_answer(found: list[tuple[RecordId, OF_TRIALS]], attempt: int) -> bool:
+    return any(isinstance(record, AnswerRecord) and record.attempt == attempt for _, record in found)
+
+
+def _by_slots(found: list, plan: list[PlanEntry], end: TrialRecord, scores: dict) -> tuple[str, str] | None:
+    """How a trial stands that has its answer and lacks scores of the plan; None if it lacks none."""
+    planned = list(dict.fromkeys(name for entry in plan if entry.task == end.task for name in entry.scorers))
+    missing = [name for name in planned if name not in scores]
+    failed = [name for name in missing if _has_failed(found, name, end.attempt)]
+    if failed and failed == missing:
+        return "failed", f"score: {failed[0]}"
+    return ("unfinished", "not scored") if missing else None
+
+
+def _has_failed(found: list, scorer: str, attempt: int) -> bool:
+    """Whether no attempt of a slot is left: its last one has failed, and none was to follow."""
+    failures = [
+        (record.slot_attempt, ident, record)
+        for ident, record in found
+        if isinstance(record, ScoreRecord)
+        and record.scorer == scorer
+        and record.attempt == attempt
+        and record.error is not None
+    ]
+    return bool(failures) and not max(failures, key=lambda item: item[:2])[2].will_retry
+
+
+def _scores(found: list[tuple[RecordId, OF_TRIALS]], end: TrialRecord) -> dict[str, float | None]:
     """Of the attempt that counts, or of one before it that it has the answer of; the newest session's first."""
     given: dict[str, dict[int, list]] = {}
     for ident, record in found:
-        if isinstance(record, ScoreRecord) and record.value is not None and record.error is None:
+        if isinstance(record, ScoreRecord) and (record.value is not None or record.unscored) and record.error is None:
             given.setdefault(record.scorer, {}).setdefault(record.attempt, []).append((ident, record.value))
     for _, record in found:
         if isinstance(record, TrialRecord) and record.status in KEPT:
@@ -123,7 +155,8 @@ def _scores(found: list[tuple[RecordId, OF_TRIALS]], end: TrialRecord) -> dict[s
         record.attempt for _, record in found if isinstance(record, AnswerRecord) and record.attempt <= end.attempt
     ]
     # An attempt that asked anew has no scores but its own; one that had only to be scored again has those before it.
-    first = max(answers) if answers and end.status is Status.VALID else end.attempt
+    has_all = end.status in {Status.VALID, Status.FAILED, Status.UNFINISHED}
+    first = max(answers) if answers and has_all else end.attempt
     scores = {}
     for name, attempts in given.items():
         of = max((attempt for attempt in attempts if first <= attempt <= end.attempt), default=None)
@@ -179,21 +212,28 @@ def _groups(trials: dict, coordinates: dict, plan: list[PlanEntry]) -> dict:
 
 
 def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
-    """Every attempt once: the larger of what its end (the first of the newest session) and its replies say."""
+    """Every attempt once: the larger of what its end (the first of the newest session) and its replies say.
+
+    What its score slots took is added: the larger of what their records and the replies to judges' calls say.
+    """
     ends: dict = {}
     replies: dict = {}
+    slots: dict = {}
+    judges: dict = {}
     for ident, record in sorted(records, key=lambda item: item[0]):
         if isinstance(record, TrialRecord):
             known = ends.get((record.trial, record.attempt))
             if known is None or known[0].session < ident.session:
                 ends[record.trial, record.attempt] = (ident, record)
-        elif isinstance(record, StepRecord) and record.usage is not None:
-            replies.setdefault((record.trial, record.attempt), []).append(_figures(0, record, 0.0))
+        elif isinstance(record, StepRecord | ScoreRecord) and record.usage is not None:
+            of_steps = judges if getattr(record, "role", "") == "judge" else replies
+            figures = slots if isinstance(record, ScoreRecord) else of_steps
+            figures.setdefault((record.trial, record.attempt), []).append(_figures(0, record, 0.0))
     found: dict = {}
-    for key in ends.keys() | replies.keys():
+    for key in ends.keys() | replies.keys() | slots.keys() | judges.keys():
         ended = _figures(1, ends[key][1], ends[key][1].seconds) if key in ends else (0,) * 7
-        recorded = tuple(map(sum, zip(*replies.get(key, [(0,) * 7]), strict=True)))
-        taken = tuple(map(max, ended, recorded))
+        solved = tuple(map(max, ended, _added(replies.get(key))))
+        taken = tuple(map(sum, zip(solved, map(max, _added(slots.get(key)), _added(judges.get(key))), strict=True)))
         pair = coordinates[key[0]]
         if pair == ("", "") and len(plan) == 1:
             pair = (plan[0].task, plan[0].model)
@@ -201,7 +241,11 @@ def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
     return {pair: figures for pair, figures in found.items() if any(figures)}
 
 
-def _figures(attempts: int, record: TrialRecord | StepRecord, seconds: float) -> tuple[int, ...]:
+def _added(figures: list | None) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*(figures or [(0,) * 7]), strict=True)))
+
+
+def _figures(attempts: int, record: TrialRecord | StepRecord | ScoreRecord, seconds: float) -> tuple[int, ...]:
     usage = record.usage or Usage()
     tokens = (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens)
     return (attempts, *tokens, round(record.cost * 10**12), round(seconds * 10**6))

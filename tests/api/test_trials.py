@@ -167,11 +167,12 @@ def test_a_failed_trial_says_what_was_raised_and_by_whom(tmp_path, stage):
     run = evaluate(made, ECHO, run=tmp_path / "r", max_retries=1)
     as_one(run)
     row = only(run, "b")
-    assert (row.state, row.reason) == ("failed", f"{stage} error")
+    assert (row.state, row.reason) == ("failed", "task error" if stage == "task" else "score: judge")
     assert (row.error.kind, row.error.message) == ("ValueError", "broken")
     assert (row.input, row.target, row.metadata) == ("ask b", "ask b", {"of": "B"})
     assert (row.scores, row.answer) == ({}, "ask b" if stage == "scorer" else None)
-    assert (row.attempt, row.attempts, row.cost) == (2, 2, None)
+    # Attempts of a slot are its own.
+    assert (row.attempt, row.attempts, row.cost) == ((2, 2, None) if stage == "task" else (1, 1, None))
     assert only(run, "a").error is None and only(run, "a").scores == {"judge": 1.0}
     (plain,) = run.to_dicts("status=failed")
     assert (plain["sample"], plain["error"]["message"]) == ("b", "broken")
@@ -230,8 +231,8 @@ def test_a_scorer_added_later_is_in_the_same_row(tmp_path):
     assert len(list(run.attempts())) == 2
 
 
-def test_a_score_that_is_still_missing_is_told(tmp_path):
-    """A trial that an added scorer has not scored is unfinished, with the score and the answer that it has."""
+def test_an_added_scorer_that_fails_is_told(tmp_path):
+    """A trial that an added scorer could not score has failed, with the score and the answer that it has."""
 
     def broken(answer, sample):
         raise ValueError("no score today")
@@ -243,9 +244,10 @@ def test_a_score_that_is_still_missing_is_told(tmp_path):
     run = evaluate(made(exact(), broken), ECHO, run=tmp_path / "r", max_retries=0)
     as_one(run)
     row = only(run, "a")
-    assert (row.state, row.reason) == ("unfinished", "not scored")
+    assert (row.state, row.reason) == ("failed", "score: broken")
     assert (row.answer, row.scores, row.attempts) == ("ask a", {"exact": 1.0}, 1)
-    assert run.counts.remaining_by_reason == {"not scored": 1}
+    assert row.error.message == "no score today"
+    assert run.counts.remaining_by_reason == {"score: broken": 1}
 
 
 def test_rows_of_a_run_that_was_killed_and_those_after_it(tmp_path):

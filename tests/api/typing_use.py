@@ -26,6 +26,7 @@ from holdfast import (
     RunHeld,
     Sample,
     Score,
+    ScoreScope,
     StorageFailure,
     Task,
     TextPart,
@@ -185,6 +186,14 @@ async def graded(answer: Answer, sample: Sample) -> Score:
     return Score(0.5, answer=answer.text, explanation="half", metadata={"target": sample.target})
 
 
+@scorer
+async def judged(answer: Answer, sample: Sample, scope: ScoreScope) -> Score:
+    reply = await scope.generate(f"Is it polite? {answer.text}", model="judge", temperature=0.0)
+    with scope.scope("again"):
+        length: int = await scope.step("length", len, reply.text)
+    return Score(length) if length else Score(None, explanation="no verdict")
+
+
 def plain(answer: Answer, sample: Sample) -> float:
     return 0.0 if sample.id else float(len(answer.text))
 
@@ -220,6 +229,7 @@ def configured(n: int = 3, *, tone: str = "kind") -> Task:
             choice(),
             by_length,
             graded,
+            judged,
             plain,
             "exact",
         ],

@@ -62,22 +62,18 @@ SCORERS = {
 }
 
 
-def check_failed_and_mended(holdfast, tmp_path, eval_file, expected, reason):
-    """The trial fails in both attempts and is told; mended, a resume finishes it."""
+def check_failed(holdfast, eval_file, expected, reason):
+    """The trial fails, exit code 1, and everybody tells why."""
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert f"0 of 1 trials finished, 1 remaining: 1 failed ({reason}).\n" in ended.out
     assert expected in ended.err and "\x1b" not in ended.err, ended.err
     ends = holdfast.records("r", "trial")
-    assert [(end["status"], end["attempt"]) for end in ends] == [("failed", 1), ("failed", 2)]
-    assert holdfast.records("r", "score") == []
     status = holdfast.json("status", "r", code=0)
     assert (status["state"], status["failed"], status["remaining"]) == ("incomplete", 1, 1)
     assert status["remaining_by_reason"] == {reason: 1}
     shown = holdfast("show", "r", ends[0]["trial"], code=0).out
     assert expected in shown
-    (tmp_path / "well").touch()
-    assert f"1 remaining: 1 failed ({reason})." in holdfast("resume", "r", code=0).err
-    return shown
+    return ends, shown
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -85,17 +81,27 @@ def test_broken_solver_is_a_failed_trial(holdfast, tmp_path, name):
     """Whatever a solver does is one failed attempt after another, told with its reason; the exit code is 1."""
     body, expected = SOLVERS[name]
     eval_file = write_task(tmp_path, solver(body))
-    shown = check_failed_and_mended(holdfast, tmp_path, eval_file, expected, "task error")
+    ends, shown = check_failed(holdfast, eval_file, expected, "task error")
+    assert [(end["status"], end["attempt"]) for end in ends] == [("failed", 1), ("failed", 2)]
+    assert holdfast.records("r", "score") == []
+    (tmp_path / "well").touch()
+    assert "1 remaining: 1 failed (task error)." in holdfast("resume", "r", code=0).err
     if name == "raises":
         assert "task.py" in shown and "raise ValueError" in shown
 
 
 @pytest.mark.parametrize("name", SCORERS)
 def test_broken_scorer_is_a_failed_trial(holdfast, tmp_path, name):
-    """A scorer that breaks scores nothing; the trial is failed, not 0."""
+    """A scorer that breaks scores nothing; the trial is failed, not 0. Mended, a redo asks the scorer alone."""
     code, expected = SCORERS[name]
     eval_file = write_task(tmp_path, code, "fine", "broken")
-    check_failed_and_mended(holdfast, tmp_path, eval_file, expected, "scorer error")
+    ends, _ = check_failed(holdfast, eval_file, expected, "score: broken")
+    assert [(end["status"], end["attempt"]) for end in ends] == [("failed", 1)]
+    assert ["value" in score for score in holdfast.records("r", "score")] == [False, False]
+    (tmp_path / "well").touch()
+    holdfast("resume", "r", code=1)
+    holdfast("resume", "r", "--redo", "status=failed", code=0)
+    assert len(holdfast.records("r", "answer")) == 1
 
 
 def test_a_task_that_ends_the_loop_does_not_make_the_exit_code_0(holdfast, tmp_path):

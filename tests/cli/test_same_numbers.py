@@ -229,6 +229,75 @@ def test_failed_blocked_and_limited_trials(world):
     assert world.check()["remaining"] == 0
 
 
+SLOTS = """
+import asyncio, os
+from holdfast import Sample, Score, Task, exact, scorer, task
+
+async def solve(trial):
+    return trial.sample.input
+
+@scorer
+async def broken(answer, sample):
+    if answer.text in "ab" and os.path.exists("is-broken"):
+        raise ValueError("my bug")
+    return Score(None, explanation="no majority") if answer.text == "c" else 0.5
+
+@scorer
+async def judge(answer, sample, scope):
+    # One slot is unfinished: the server refuses its judge.
+    name = "down" if answer.text == "d" and os.path.exists("is-down") else "m"
+    return (await scope.generate("judge " + answer.text, model=name)).text == "judge " + answer.text
+
+@task
+def own():
+    return Task(samples=[Sample(name, target=name, id=name) for name in "abcd"], solver=solve,
+                scorers=[exact(), broken, judge])
+"""
+
+
+def test_slots_filled_unscored_failed_and_unfinished(world):
+    """Every state of a score slot at once, and the same with the session killed at any moment; then redone."""
+    (world.directory / "own.py").write_text(SLOTS)
+    (world.directory / "is-broken").touch()
+    (world.directory / "is-down").touch()
+    refusing = {"provider": "scripted", "model": "echo", "args": {"errors": [{"rejected": {}}]}}
+    echo = {"provider": "scripted", "model": "echo", "price": {"input": 1.0, "output": 2.0}}
+    world.more = {
+        "models": {"m": echo, "n": echo, "down": refusing},
+        "tasks": {"own": {"use": "own.py:own", "models": ["m", "n"]}},
+        "runner": {"max_retries": 1},
+    }
+    killed = world.start(HOLDFAST_CRASH_AT="frame.acknowledged:7")
+    assert killed.code == -signal.SIGKILL
+    world.check(planned=8)
+    assert world.resume().code == 1
+    counts = world.check(planned=8)
+    assert counts["remaining_by_reason"] == {"score: broken": 4, "no reply (score: judge)": 2}
+    assert (counts["failed"], counts["unfinished"], counts["valid"]) == (4, 2, 2)
+    before = world.holdfast.json("report", world.run)
+    assert world.resume().code == 1
+    assert world.check(planned=8) == counts
+    spent = ("usage", "cost")
+    after = world.holdfast.json("report", world.run)
+    assert [before[name] for name in spent] == [after[name] for name in spent]
+    (world.directory / "is-broken").unlink()
+    (world.directory / "is-down").unlink()
+    killed = world.resume("--redo", "status=failed", HOLDFAST_CRASH_AT="frame.acknowledged:3")
+    assert killed.code == -signal.SIGKILL
+    world.check(planned=8)
+    world.resume(code=None)
+    world.check(planned=8)
+    if world.holdfast.json("status", world.run)["failed"]:
+        world.resume("--redo", "status=failed", code=0)
+    assert world.check(planned=8)["valid"] == 8
+    calls = [step for step in world.holdfast.records(world.run, "step") if "error" not in step]
+    report, status = world.holdfast.json("report", world.run), world.holdfast.json("status", world.run)
+    tokens = sum(step["usage"].get("input_tokens", 0) for step in calls)
+    assert report["usage"]["input_tokens"] == status["usage"]["input_tokens"] == tokens
+    metrics = report["tasks"]["own"]["m"]["metrics"]
+    assert [metrics[name][kind]["n"] for name, kind in (("exact", "accuracy"), ("broken", "mean"))] == [4, 3]
+
+
 def test_a_kill_between_two_attempts(world):
     """A failed attempt that another was to follow leaves the trial unfinished, not failed."""
     (world.directory / "is-broken").touch()

@@ -17,6 +17,7 @@ from holdfast.run.core.codec import decode, encode
 from holdfast.run.core.records import (
     AnswerRecord,
     CallRecord,
+    Failure,
     MarkRecord,
     Record,
     ScoreRecord,
@@ -82,7 +83,8 @@ class Account:
         self.commit(
             session,
             AnswerRecord(trial=key, attempt=attempt, text=f"answer {key}"),
-            ScoreRecord(trial=key, attempt=attempt, scorer="exact", value=1.0),
+            ScoreRecord(trial=key, attempt=attempt, scorer="exact", error=Failure("E", "once"), will_retry=True),
+            ScoreRecord(trial=key, attempt=attempt, scorer="exact", value=1.0, slot_attempt=2),
             TrialRecord(trial=key, attempt=attempt, status=Status.VALID),
         )
 

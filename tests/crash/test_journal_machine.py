@@ -30,6 +30,8 @@ from folds import as_told, check_fold
 from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import Damage, JournalWriter
 from holdfast.journal.segment import parse_name
+from holdfast.models.message import Usage
+from holdfast.models.role import ModelRole
 from holdfast.run import (
     RunReader,
     RunSession,
@@ -41,11 +43,13 @@ from holdfast.run import (
     verify_run,
 )
 from holdfast.run.core.codec import encode
-from holdfast.run.core.records import Status, StepRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, Failure, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.storage.filesystem import RealFileSystem
 
 SMALL_SEGMENTS = WriterOptions(segment_bytes=900)
 CONTENTS = SessionContents(name="m", config={})
+FAILED = {"error": Failure("ValueError", "my bug")}
+SLOTS = [{"value": 1.0}, {"unscored": True, "explanation": "no majority"}, FAILED, {**FAILED, "will_retry": True}]
 fractions = st.floats(0, 1, exclude_max=True)
 
 
@@ -115,6 +119,23 @@ class JournalMachine(RuleBasedStateMachine):
         self.written += 1
         self.session.commit(StepRecord(trial=f"o{self.written:05}", attempt=1, step="solve/1"))
         self.session.commit(TrialRecord(trial=f"o{self.written:05}", attempt=1, status=status))
+
+    @precondition(lambda self: self.session)
+    @rule(slots=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(SLOTS)), min_size=1, max_size=4))
+    def leave_slots_open(self, slots: list[tuple[str, dict]]) -> None:
+        """A trial that has its answer, and score slots that are filled, unscored, failed or about to be retried."""
+        self.written += 1
+        about = {"trial": f"o{self.written:05}", "attempt": 1}
+        self.session.append(AnswerRecord(**about, text="x"))
+        for place, (scorer, slot) in enumerate(slots):
+            judged = StepRecord(
+                **about, step=f"/score/{scorer} judge:{place}#1", role=ModelRole.JUDGE, usage=Usage(place, 1)
+            )
+            self.session.commit(judged)
+            self.session.commit(
+                ScoreRecord(**about, scorer=scorer, slot_attempt=place + 1, usage=Usage(place, 1), **slot)
+            )
+        self.session.commit(TrialRecord(**about, status=Status.FAILED, stage="score: a", usage=Usage(5, 5)))
 
     @precondition(lambda self: self.session)
     @rule()

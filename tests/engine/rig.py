@@ -20,6 +20,7 @@ from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession, start_run
 from holdfast.engine.opening.resume import resume_run
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
+from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.run import verify_run
 from holdfast.run.core.codec import decode
@@ -149,6 +150,8 @@ class Rig:
     """Who observes every session, after the rig itself."""
     is_observed: bool = True
     """Whether the rig observes the sessions."""
+    redo: str | None = None
+    """Which trials the next sessions run once more."""
     reuse: list[Path] = field(default_factory=list)
     """Runs whose replies are used again."""
 
@@ -209,6 +212,7 @@ class Rig:
             clock=VirtualClock(loop),
             rng=seeded(self.seed),
             reuse=ReusableReplies(self.reuse) if self.reuse else None,
+            selection=started.selection,
             observers=observers,
         )
         loop.at_jump += [lambda look=look: look(execution) for look in self.looks]
@@ -218,7 +222,7 @@ class Rig:
         """Opens the run for its next session, with the test's own models behind the names."""
         made = {task.name: task for task in self.tasks}
         if (self.root / "journal").is_dir():
-            started = resume_run(self.root, tasks=made)
+            started = resume_run(self.root, tasks=made, selection=SelectionRequest(redo=self.redo))
         else:
             started = start_run(self.spec(), self.root, tasks=made)
         started.prepared.providers.update(self.actors)

@@ -120,12 +120,11 @@ def test_a_scorer_that_fails_costs_no_second_answer_and_no_second_judgement(tmp_
     assert rig.session().ended.exit_code == 0
     assert actor.calls == 1
     assert times.value == {"good": 1, "bad": 3}
-    assert [(end.status.value, end.stage) for end in rig.ends()] == [
-        ("failed", "score"),
-        ("failed", "score"),
-        ("valid", ""),
-    ]
-    assert rig.ends()[-1].scores == {"good": 1.0, "bad": 0.5}
+    # The attempts of a slot are its own: the trial has one.
+    (end,) = rig.ends()
+    assert (end.status, end.attempt, end.scores) == (Status.VALID, 1, {"good": 1.0, "bad": 0.5})
+    slots = [(one.scorer, one.slot_attempt, one.value, one.will_retry) for one in rig.records(ScoreRecord)]
+    assert slots == [("good", 1, 1.0, False), ("bad", 1, None, True), ("bad", 2, None, True), ("bad", 3, 0.5, False)]
     assert len(rig.records(AnswerRecord)) == 1
     assert rig.report().usage.input_tokens == 1
 
@@ -166,7 +165,8 @@ def test_an_infrastructure_failure_in_a_scorer_leaves_the_trial_unfinished_with_
     rig = Rig(tmp_path / "r", Task(name="t", samples=samples(1), solver=ask, scorers=scorer(judge)), {"m": actor})
     assert rig.session().ended.exit_code == 1
     (end,) = rig.ends()
-    assert (end.status, end.stage, end.scores) == (Status.UNFINISHED, "score", {})
+    assert (end.status, end.stage, end.scores) == (Status.UNFINISHED, "score: judge", {})
+    assert rig.status().counts.remaining_by_reason == {"no reply (score: judge)": 1}
     down.value = False
     assert rig.session().ended.exit_code == 0
     assert actor.calls == 1
@@ -220,7 +220,7 @@ SCORES = {
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize(("make", "told"), SCORES.values(), ids=SCORES)
 def test_a_score_that_is_none_fails_the_attempt_with_a_clear_message(tmp_path, make, told, is_async):
-    """The scorer is named, the answer is kept, and no score is on record."""
+    """The scorer is named, the answer is kept, and the slot is on record as failed."""
 
     def plain(answer, sample):
         return make()
@@ -233,9 +233,11 @@ def test_a_score_that_is_none_fails_the_attempt_with_a_clear_message(tmp_path, m
     rig = Rig(tmp_path / "r", task, settings={"max_retries": 0})
     assert rig.session().ended.exit_code == 1
     (end,) = rig.ends()
-    assert (end.status, end.stage) == (Status.FAILED, "score")
+    assert (end.status, end.stage) == (Status.FAILED, "score: judge")
     assert "'judge'" in end.error.message and told in end.error.message
-    assert rig.records(ScoreRecord) == [] and len(rig.records(AnswerRecord)) == 1
+    (slot,) = rig.records(ScoreRecord)
+    assert (slot.value, slot.error, slot.will_retry) == (None, end.error, False)
+    assert len(rig.records(AnswerRecord)) == 1
     assert rig.is_sound()
 
 

@@ -226,20 +226,21 @@ def test_resume_16_killed_half_way_through_late_scoring(holdfast, world):
 BROKEN_SCORER = SLOW_SCORER.replace("    return len(answer.text)", "    return 1 / (not os.path.exists('broken'))")
 
 
-def test_resume_16_a_late_scorer_that_breaks_leaves_its_trials_unfinished(world):
-    """What an added scorer could not judge remains, is told, and is judged by a later resume."""
+def test_resume_16_a_late_scorer_that_breaks_fails_in_its_own_slots(world):
+    """What an added scorer could not judge has failed and is told; a redo asks that scorer, and nobody else."""
     (world.directory / "task.py").write_text(BROKEN_SCORER)
     world.data["tasks"] = {"t": {"use": "task.py:t"}}
     world.run()
     (world.directory / "task.py").write_text(BROKEN_SCORER.replace("[first]", "[first, second]"))
     (world.directory / "broken").touch()
     told = world("resume", "r", code=1)
-    assert "8 remaining: 8 not scored." in told.out
+    assert "8 remaining: 8 failed (score: second)." in told.out
     status = world.status()
     assert (status["state"], status["finished"], status["remaining"]) == ("incomplete", 0, 8)
     assert world.report()["tasks"]["t"]["m"]["metrics"]["first"]["accuracy"]["n"] == 8
     (world.directory / "broken").unlink()
-    world("resume", "r", code=0)
+    assert "8 remaining: 8 failed (score: second)." in world("resume", "r", code=1).err
+    world("resume", "r", "--redo", "status=failed", code=0)
     world.check_complete(8)
 
 

@@ -9,16 +9,20 @@ import pytest
 
 from holdfast.journal.frame import Origin
 from holdfast.models.message import Usage
+from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Coordinates, Failure, Status
 from holdfast.run.fold.entries import AnswerEntry, CallEntry, ScoreEntry, StepEntry, TrialEntry
 from holdfast.run.fold.fold_writer import SCHEMA, FoldWriter
 
 SEED = 20261118
 NAMED = (
-    "SELECT s.id, g.task, g.model, g.axes, s.status, s.reason, s.scorers, s.hollow, s.trials"
+    "SELECT s.id, g.task, g.model, g.axes, s.status, s.reason, s.scorers, s.failed, s.hollow, s.trials"
     " FROM standings s LEFT JOIN groups g ON g.id = s.group_"
 )
-SLOTS = "SELECT key, name, attempt, value, cached, session, writer, seq, place FROM slots JOIN scorers ON id = scorer"
+SLOTS = (
+    "SELECT key, name, attempt, value, cached, session, writer, seq, place, state, slot_attempt"
+    " FROM slots JOIN scorers ON id = scorer"
+)
 
 
 def folded(frames, every: int) -> dict:
@@ -51,13 +55,14 @@ def some_record(noise: random.Random, *, earlier: bool):
         case 0:
             return CallEntry(key, attempt, "m", about)
         case 1:
-            return StepEntry(key, attempt, "m", "", error, about)
+            usage = Usage(noise.randrange(9), 1) if noise.random() < 0.5 else None
+            return StepEntry(key, attempt, "m", "", error, about, usage, role=noise.choice(list(ModelRole)))
         case 2:
             return AnswerEntry(key, attempt, about)
         case 3 if earlier and noise.random() < 0.5:
             return ScoreEntry(key, attempt, "exact", None, blob="abc")
         case 3:
-            return ScoreEntry(key, attempt, "exact", float(noise.randrange(3)))
+            return some_score(noise, key, attempt, error)
     return TrialEntry(
         key,
         noise.choice(list(Status)),
@@ -65,15 +70,26 @@ def some_record(noise: random.Random, *, earlier: bool):
         task="task",
         model="m",
         sample=f"s{key}",
-        scores={"exact": float(noise.randrange(3))} if noise.random() < 0.7 else {},
+        scores={"exact": noise.choice([None, 0.0, 1.0, 2.0])} if noise.random() < 0.7 else {},
         usage=Usage(noise.randrange(9), 2),
         cost=noise.random(),
         calls=1,
         seconds=noise.random(),
         limit="time",
-        stage="solve",
+        stage=noise.choice(["solve", "score: exact"]),
         will_retry=noise.random() < 0.3,
     )
+
+
+def some_score(noise: random.Random, key: str, attempt: int, error: Failure | None) -> ScoreEntry:
+    """A slot that is filled, unscored, failed for good, or about to be attempted again."""
+    scorer, usage = noise.choice(["exact", "judge"]), Usage(noise.randrange(9), 1) if noise.random() < 0.5 else None
+    if error is not None:
+        tried, will_retry = noise.randrange(1, 4), noise.random() < 0.5
+        return ScoreEntry(key, attempt, scorer, None, False, error, usage, slot_attempt=tried, will_retry=will_retry)
+    if noise.random() < 0.3:
+        return ScoreEntry(key, attempt, scorer, None, True, usage=usage)
+    return ScoreEntry(key, attempt, scorer, float(noise.randrange(3)), usage=usage)
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["records of today", "scores of an earlier version"])

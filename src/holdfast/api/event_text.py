@@ -20,6 +20,7 @@ from holdfast.engine.events import (
     Note,
 )
 from holdfast.engine.model_calls.caller import ModelClosed
+from holdfast.run.fold.states import is_failed_slot
 
 _REPEAT_SECONDS = 60.0
 _SIGNALS = {"SIGINT": "Ctrl-C"}
@@ -66,7 +67,8 @@ def _attempt_text(event: AttemptEnded) -> str:
     end = event.record
     if end.error is None or event.will_retry or end.error.kind == ModelClosed.kind:
         return ""
-    return f"{end.task}/{end.sample}: {end.status.value}: {failure_line(end.error)}"
+    where = f" ({end.stage})" if is_failed_slot(end.stage) else ""
+    return f"{end.task}/{end.sample}: {end.status.value}{where}: {failure_line(end.error)}"
 
 
 def _disabled_text(event: ModelDisabled) -> str:

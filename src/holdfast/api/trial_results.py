@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.models.message import Usage
-from holdfast.run.core.records import AnswerRecord, AnyRecord, Failure, TrialRecord
+from holdfast.run.core.records import AnswerRecord, AnyRecord, Failure, ScoreRecord, TrialRecord
 from holdfast.run.fold.candidate import LOST, WHOLE, TrialCandidate, coordinates
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
-from holdfast.run.fold.states import State
+from holdfast.run.fold.states import State, failed_slot
 from holdfast.run.where.expression import Where
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class TrialResult(msgspec.Struct, frozen=True):
     target: Any
     metadata: Mapping[str, Any]
     answer: str | None
-    scores: dict[str, float]
+    scores: dict[str, float | None]
+    """None for a slot that is filled without a score."""
     attempt: int
     """The one that counts, or the newest."""
     attempts: int
@@ -128,8 +129,17 @@ class TrialResults:
             cost=spent.cost if is_priced else None,
             seconds=spent.seconds,
             transcript=LOST if standing.is_hollow and self._reader.has_losses() else WHOLE,
-            error=decisive.error if decisive is not None else None,
+            error=self._error(trial, decisive),
         )
+
+    def _error(self, trial: FoldedTrial, decisive: TrialRecord | None) -> Failure | None:
+        """Why it has failed or remains: by the slot that has failed, or by the end that decides."""
+        if not trial.standing.has_failed_in_slots:
+            return decisive.error if decisive is not None else None
+        records = (self._reader.read(item.line) for item in self._reader.lines_of(trial, "score"))
+        failed = [one for one in records if isinstance(one, ScoreRecord) and one.error is not None]
+        of_slot = [one for one in failed if failed_slot(one.scorer) == trial.standing.reason]
+        return max(of_slot, key=lambda one: (one.attempt, one.slot_attempt)).error if of_slot else None
 
 
 def _answer(records: list[AnyRecord | None], attempt: int) -> str | None:

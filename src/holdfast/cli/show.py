@@ -68,7 +68,7 @@ def _no_match(run: Run, where: str) -> str:
 
 
 def _trial_line(row: TrialResult) -> str:
-    scores = " ".join(f"{name}={value:g}" for name, value in row.scores.items())
+    scores = " ".join(f"{name}={_score_text(value)}" for name, value in row.scores.items())
     error = f" {_failure_text(row.error)}" if row.error else ""
     attempt = f" (attempt {row.attempt})" if row.attempt > 1 else ""
     reason = f" ({row.reason})" if row.reason else ""
@@ -136,11 +136,22 @@ def _record_text(record: Any) -> str:
     if isinstance(record, AnswerRecord):
         return f"── answer (attempt {record.attempt})\n{first_characters(record.text)}"
     if isinstance(record, ScoreRecord):
-        why = f": {record.explanation}" if record.explanation else ""
-        return f"── score {record.scorer} = {record.value}{why}"
+        return _slot_text(record)
     error = f"\n{record.error.kind}: {record.error.message}\n{record.error.traceback}" if record.error else ""
     calls = f"{quantity(record.calls, 'call')}, {record.replayed} replayed"
     return f"── {record.status.value} after {record.seconds:.2f} s (attempt {record.attempt}), {calls}{error}"
+
+
+def _slot_text(record: ScoreRecord) -> str:
+    if record.error is not None:
+        error = f"{record.error.kind}: {record.error.message}\n{record.error.traceback}"
+        return f"── score {record.scorer} failed (attempt {record.slot_attempt})\n{error}"
+    why = f": {record.explanation}" if record.explanation else ""
+    return f"── score {record.scorer} = {_score_text(record.value)}{why}"
+
+
+def _score_text(value: float | None) -> str:
+    return "unscored" if value is None else f"{value:g}"
 
 
 def _step_text(step: StepRecord) -> str:

@@ -29,7 +29,8 @@ from holdfast.engine.events import (
 )
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.model_calls.caller import CallCounts, Caller
-from holdfast.engine.model_calls.open_model import OpenModel, open_models
+from holdfast.engine.model_calls.open_model import OpenModel, open_model, open_models
+from holdfast.engine.model_calls.served_model import expected_names
 from holdfast.engine.observers import GuardedObserver
 from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
@@ -50,12 +51,13 @@ from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.runner import TrialRunner
 from holdfast.engine.trials.scopes import scoping_tasks
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
+from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure, UsageError
 from holdfast.run.core.records import MarkRecord
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
 from holdfast.spec import EvalSpec
 from holdfast.storage.tolerated_failures import ToleratedFailure
+from holdfast.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Execution:
         self._missing_scores = KeySet(fold.missing_scores())
         # What only lacks scores is not run again either.
         self._finished = KeySet(fold.keys_with_end())
+        self._failed_in_slots = KeySet(fold.failed_in_slots())
         self._counts = CallCounts()
         self.events = Events()
         self.settings = LiveSettings(prepared.spec)
@@ -184,15 +187,38 @@ class Execution:
             events=self.events,
             on_idle=self._check_idle,
             score_limits=self._limits.score,
+            slots=self._scheduler.slots,
+            find_model=self._find_model,
             seed=self._prepared.spec.seed,
             reuse=reuse,
         )
         return TrialRunner(environment, self._models, TrialHistory(self._session.reader))
 
+    def _find_model(self, name: str) -> OpenModel:
+        """A model that a scorer asks; one that no trial asks is opened now.
+
+        Raises:
+            UsageError: the eval has no such model.
+            ConfigurationError: it cannot be opened.
+        """
+        if name not in self._models:
+            if name not in self._prepared.spec.models:
+                known = self._prepared.spec.models
+                raise UsageError(f"The eval has no model {name!r}.", hint=did_you_mean(name, known))
+            expected = expected_names(self._session.reader, self._prepared.spec).get(name, "")
+            self._models[name] = open_model(name, self._prepared, self._clock, self._limits, expected)
+        return self._models[name]
+
     def _remaining_trials(self) -> list[TrialSequence]:
         return [
             TrialSequence(
-                task, model, self._finished, self._missing_scores, task.dataset.rows.cache, self._selection.redo
+                task,
+                model,
+                self._finished,
+                self._missing_scores,
+                task.dataset.rows.cache,
+                self._selection.redo,
+                self._failed_in_slots,
             )
             for task in self._prepared.tasks
             for model in task.models
@@ -344,8 +370,8 @@ class Execution:
         self._close_admission(reason)
         self._scheduler.stop()
         asyncio.get_running_loop().call_later(self.settings.grace_period, self._scheduler.cancel)
-        for trial in self._runner.running:
-            self._check_idle(trial.activity)
+        for activity in self._runner.activities():
+            self._check_idle(activity)
 
     def _check_idle(self, activity: TrialActivity) -> None:
         """Once the session is about to end, a trial that only waits gives its slots to those that can finish."""

@@ -107,10 +107,10 @@ class Progress:
     def _finish(self, end: TrialRecord) -> None:
         self.finished += 1
         self.blocked += end.status is Status.BLOCKED
-        if end.scores:
+        if (first := next(iter(end.scores.values()), None)) is not None:
             group = self.by_group.setdefault((end.task, end.model), [0, 0.0])
             group[0] += 1
-            group[1] += next(iter(end.scores.values()))
+            group[1] += first
 
     def state_counts(self) -> StateCounts:
         """The counts as far as this session knows them by itself."""

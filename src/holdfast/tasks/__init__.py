@@ -13,7 +13,7 @@ from holdfast.tasks.solver import generate
 from holdfast.tasks.source.digest import source_digest, source_files
 from holdfast.tasks.task import Task, TaskFactory, task
 from holdfast.tasks.task_reference import load_use
-from holdfast.tasks.trial_interface import Solver, Trial
+from holdfast.tasks.trial_interface import ScoreScope, Solver, Trial
 
 __all__ = [
     "Answer",
@@ -22,6 +22,7 @@ __all__ = [
     "Rows",
     "Sample",
     "Score",
+    "ScoreScope",
     "Scorer",
     "Solver",
     "Task",

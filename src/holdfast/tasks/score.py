@@ -1,4 +1,4 @@
-"""A scorer's judgement of one answer: always a finite number, and beside it what can be recorded."""
+"""A scorer's judgement of one answer: a finite number, or none for a reason, and beside it what can be recorded."""
 
 from __future__ import annotations
 
@@ -21,17 +21,30 @@ class InvalidScore(HoldfastError, TypeError):  # noqa: N818 - reads as a sentenc
 
 
 class Score(msgspec.Struct, frozen=True):
-    """The value, the part of the answer it was read from, and why; False and 0.0 are judgements like any other."""
+    """The value, the part of the answer it was read from, and why; False and 0.0 are judgements like any other.
 
-    value: bool | int | float
+    `Score(None, explanation=...)` leaves the answer unscored, for the reason given: the trial is valid, and metrics
+    leave it out.
+    """
+
+    value: bool | int | float | None
     answer: str | None = None
     explanation: str = ""
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.value is None:
+            self._check_reason()
+            return
         fault = _describe_invalid(self.value)
         if fault:
             raise InvalidScore(f"A score cannot be {fault}.", hint="It has to be a boolean or a finite number.")
+
+    def _check_reason(self) -> None:
+        if not self.explanation:
+            raise InvalidScore(
+                "A score without a value needs a reason.", hint='As in Score(None, explanation="no majority").'
+            )
 
 
 def as_score(result: object, scorer: str) -> Score:

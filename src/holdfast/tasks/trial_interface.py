@@ -60,4 +60,20 @@ class TrialScope(Protocol):
     async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any: ...
 
 
+class ScoreScope(Protocol):
+    """What a scorer gets that has a parameter `scope`: everything that it does through this object is durable."""
+
+    async def generate(self, prompt: Prompt, *, model: str = "", **generation: Any) -> Reply:
+        """One call of a model as a judge: of one of the eval's, or of the one under test if none is named.
+
+        A text continues the conversation with the model under test; a call of a named one is a conversation of its own.
+        """
+
+    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """As `Trial.step`."""
+
+    def scope(self, name: str) -> TrialScope:
+        """As `Trial.scope`."""
+
+
 Solver = Callable[[Trial], Awaitable[Answer | Reply | str]]

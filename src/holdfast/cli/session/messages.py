@@ -34,9 +34,19 @@ def print_start(started: StartedSession) -> None:
     say(f"Resuming {started.place} (session {session.number}), with {changed}.")
     _print_changes(started)
     say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
+    if counts.failed_in_slots and not len(started.selection.redo):
+        say(_failed_slots_text(counts, started.place))
     _print_selection(started.selection, counts)
     for note in describe_inconsistencies(started.session.reader):
         say(f"note: {note}")
+
+
+def _failed_slots_text(counts: StateCounts, place: str) -> str:
+    """A resume leaves them as they are: their scorers have used up their attempts."""
+    trials = quantity(counts.failed_in_slots, "trial")
+    has = "has its answer" if counts.failed_in_slots == 1 else "have their answers"
+    again = f"holdfast resume {shlex.quote(place)} --redo 'status=failed'"
+    return f"{trials} {has} and failed in a scorer. Ask those scorers again with: {again}"
 
 
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
@@ -126,8 +136,10 @@ class EndMessage:
         finished = f"{counts.finished} of {counts.planned} trials finished{blocked}"
         stopped = "Selected trials are finished" if ended.exit_code == 0 else f"Stopped ({ended.how})"
         click.echo(f"{stopped}: {finished}, {counts.remaining_text()}.")
-        if counts.remaining:
+        if counts.remaining > counts.failed_in_slots:
             click.echo(f"Resume with: holdfast resume {place}")
+        if counts.failed_in_slots:
+            click.echo(_failed_slots_text(counts, self._started.place))
 
     def _as_object(self, ended: SessionOutcome) -> dict[str, Any]:
         return {

@@ -65,11 +65,16 @@ class OpenModel:
 def open_models(prepared: PreparedEval, reader: RunReader, clock: Clock, limits: EvalLimits) -> dict[str, OpenModel]:
     """The models by name; their providers are opened if they are not open yet."""
     prepared.open_providers()
-    models: dict[str, OpenModel] = {}
     expected = expected_names(reader, prepared.spec)
-    for name, provider in prepared.providers.items():
-        spec, estimate = prepared.spec.models[name], TokenEstimate()
-        rate_limiter, limit = RateLimiter(None, clock, estimate), limits.add_model(name, None)
-        models[name] = OpenModel(name, spec, provider, rate_limiter, limit, estimate, expected.get(name, ""))
-        models[name].apply(spec)
-    return models
+    return {name: open_model(name, prepared, clock, limits, expected.get(name, "")) for name in prepared.providers}
+
+
+def open_model(
+    name: str, prepared: PreparedEval, clock: Clock, limits: EvalLimits, expected_name: str = ""
+) -> OpenModel:
+    """One model of the eval."""
+    spec, estimate = prepared.spec.models[name], TokenEstimate()
+    rate_limiter, limit = RateLimiter(None, clock, estimate), limits.add_model(name, None)
+    opened = OpenModel(name, spec, prepared.provider(name), rate_limiter, limit, estimate, expected_name)
+    opened.apply(spec)
+    return opened

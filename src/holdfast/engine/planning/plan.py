@@ -66,6 +66,8 @@ class PlannedTrial(NamedTuple):
     """It has ended, and is attempted once more; what it has counts until then."""
     was_finished: bool = False
     """It is attempted once more, and nothing of it was missing."""
+    slots_again: bool = False
+    """It has its answer and failed in scorers, which are asked once more."""
 
 
 def axis_values(axes: Mapping[str, list[str]]) -> tuple[Mapping[str, str], ...]:
@@ -85,18 +87,20 @@ class TrialSequence:
         missing_scores: KeySet,
         cache: DerivedCache | None = None,
         redo: KeySet | None = None,
+        failed_in_slots: KeySet | None = None,
     ) -> None:
         """The cache keeps the digests of all trials for another session, where there are many.
 
-        Those to `redo` are given although they are finished.
+        Those to `redo` are given although they are finished, or have failed in scorers.
         """
         self.task, self.model = task, model
         is_worthwhile = task.planned_by_model // task.epochs >= _CACHED_FROM
         self._cache = cache if is_worthwhile else None
         self._finished, self._missing_scores = finished, missing_scores
         self._redo = redo if redo is not None else KeySet([])
+        self._failed = failed_in_slots if failed_in_slots is not None else KeySet([])
         self.skipped = 0
-        """Trials that were skipped so far, because they are finished."""
+        """Trials that were skipped so far, because they are finished or have failed for good."""
 
     def trials(self) -> Iterator[PlannedTrial]:
         """Epoch after epoch, so that every sample has been asked once before any is asked twice."""
@@ -107,7 +111,8 @@ class TrialSequence:
         group = msgspec.json.encode([_REVISION, self.task.name, self.model, self.task.axes, epoch], order="sorted")
         name = derived_name("trials", group, self.task.dataset.digest())
         # Finished trials that have something left to be done are looked for one by one.
-        is_plain = len(self._finished) and not len(self._missing_scores) and not len(self._redo)
+        others = len(self._missing_scores) + len(self._redo) + len(self._failed)
+        is_plain = len(self._finished) and not others
         kept = cache.find(name) if is_plain else None
         if kept is not None:
             yield from self._from_digests(epoch, kept)
@@ -119,6 +124,7 @@ class TrialSequence:
     def _computed(self, epoch: int, digests: bytearray | None = None) -> Iterator[PlannedTrial]:
         """The trials of an epoch; the digests of all of them are added to `digests`."""
         task, finished, missing_scores, redo = self.task, self._finished, self._missing_scores, self._redo
+        failed = self._failed
         groups = [(axes, group_hash(task.name, self.model, axes)) for axes in task.axes]
         for position in range(len(task.dataset)):
             sample, row = task.dataset.keyed_row(position)
@@ -126,7 +132,13 @@ class TrialSequence:
                 digest = trial_digest(group, sample, epoch)
                 if digests is not None:
                     digests += digest
-                if digest not in finished:
+                if len(failed) and digest in failed:
+                    if digest in redo:
+                        trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
+                        yield trial._replace(scores_only=digest in finished, slots_again=True)
+                    else:
+                        self.skipped += 1
+                elif digest not in finished:
                     yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
                 elif len(redo) and digest in redo:
                     trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)

@@ -37,8 +37,17 @@ class PreparedEval:
             ConfigurationError: a provider does not exist, or lacks something, such as its key.
         """
         for name in sorted({name for task in self.tasks for name in task.models}):
-            if name not in self.providers:
-                self.providers[name] = open_provider(self.spec.models[name])
+            self.provider(name)
+
+    def provider(self, name: str) -> Provider:
+        """The provider of a model, opened if it is not open yet.
+
+        Raises:
+            ConfigurationError: it does not exist, or lacks something, such as its key.
+        """
+        if name not in self.providers:
+            self.providers[name] = open_provider(self.spec.models[name])
+        return self.providers[name]
 
 
 def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | None = None) -> PreparedEval:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TimeLimit
 from holdfast.engine.scheduling.slots import SlotGrant
@@ -11,15 +9,15 @@ from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE
+from holdfast.engine.trials.scoring import Scoring, TaskScorer
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.run.core.records import AnswerRecord, Failure, NoteRecord, ScoreRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, Failure, NoteRecord, Status, StepRecord, TrialRecord
+from holdfast.run.fold.states import failed_slot
 from holdfast.tasks.answer import Answer, as_answer
-from holdfast.tasks.score import as_score
-from holdfast.tasks.scorers import Scorer
 
 
 class Attempt:
-    """Solving a trial, then scoring it, once; `awaited` are the scorers that may take long or cost money."""
+    """Solving a trial, then scoring it, once."""
 
     def __init__(
         self,
@@ -27,13 +25,13 @@ class Attempt:
         planned: PlannedTrial,
         state: AttemptState,
         trial: RunningTrial,
-        awaited: frozenset[str],
+        scorers: tuple[TaskScorer, ...],
     ) -> None:
         self._environment, self._planned, self._state, self._trial = environment, planned, state, trial
-        self._awaited = awaited
+        self._scorers = scorers
         self._session, self._admission, self._clock = environment.session, environment.admission, environment.clock
         self._at, self._began = self._clock.wall(), self._clock.monotonic()
-        self.answer, self.scores = state.answer, state.scores
+        self.answer = state.answer
         self.is_worth_a_retry = True
         """Whether another attempt may help where this one fails."""
 
@@ -70,7 +68,7 @@ class Attempt:
             about=self._trial.about(),
         )
         # Where a scorer may take long or cost money, the answer is durable before it begins.
-        if self._awaited:
+        if any(scorer.is_awaited for scorer in self._scorers):
             await self._session.keep(answer)
         else:
             self._session.put(answer)
@@ -95,60 +93,26 @@ class Attempt:
             trial.limit = trial.limit or ("time" if limit.is_reached else "")
 
     async def _score(self, grant: SlotGrant, answer: AnswerRecord) -> TrialRecord:
-        await grant.change(self._environment.score_limits[self._planned.task.name])
         given = Answer(answer.text, answer.value)
-        scores: dict[str, float] = {}
-        for scorer in self._planned.task.task.scorers:
-            if (known := self.scores.get(scorer.name)) is not None and known.value is not None:
-                scores[scorer.name] = known.value
-                continue
-            outcome = await guard(self._score_and_record(scorer, given))
-            if not isinstance(outcome.value, ScoreRecord) or outcome.value.value is None:
-                await self._admission.block_if_interrupted(self._trial.activity)
-                return self._failed_end(outcome, stage="score")
-            self.scores = {**self.scores, scorer.name: outcome.value}
-            scores[scorer.name] = outcome.value.value
+        scoring = Scoring(self._environment, self._planned, self._state, self._trial, given)
+        await scoring.run(self._scorers, grant)
+        # A slot that can still be filled decides before one that cannot: something is left to be done.
+        for slots, status in ((scoring.unfinished, Status.UNFINISHED), (scoring.failed, Status.FAILED)):
+            for scorer in self._scorers:
+                if (failure := slots.get(scorer.name)) is not None:
+                    self.is_worth_a_retry = False
+                    return self._end_record(status, error=failure, stage=failed_slot(scorer.name))
+        scores = {scorer.name: scoring.filled[scorer.name].value for scorer in self._scorers}
         return self._end_record(Status.VALID, scores=scores)
 
-    async def _score_and_record(self, scorer: Scorer, answer: Answer) -> ScoreRecord:
-        """A scorer's score, handed to the journal."""
-        activity = self._trial.activity
-        if scorer.name in self._awaited:
-            await self._admission.wait_until_open(activity)
-        with activity.running_code():
-            result = scorer(answer, self._trial.sample)
-            if inspect.isawaitable(result):
-                result = await result
-        await self._admission.block_if_interrupted(activity)
-        score, planned = as_score(result, scorer.name), self._planned
-        # A score whose trial ended in an earlier session says itself where it belongs.
-        is_late = planned.scores_only
-        record = ScoreRecord(
-            trial=planned.key,
-            attempt=self._state.attempt,
-            scorer=scorer.name,
-            value=float(score.value),
-            answer=score.answer,
-            explanation=score.explanation,
-            metadata=score.metadata,
-            task=planned.task.name if is_late else "",
-            model=planned.model if is_late else "",
-            axes=dict(planned.axes) if is_late else {},
-        )
-        if is_late:
-            await self._session.keep(record)
-        else:
-            self._session.put(record)
-        return record
-
-    def _failed_end(self, outcome: Outcome, stage: str = "solve") -> TrialRecord:
+    def _failed_end(self, outcome: Outcome) -> TrialRecord:
         status = Status.FAILED
         self.is_worth_a_retry = outcome.is_worth_a_retry
         if outcome.is_blocked:
             status = Status.BLOCKED
         elif outcome.is_infrastructure:
             status = Status.UNFINISHED
-        return self._end_record(status, error=outcome.failure(), stage=stage)
+        return self._end_record(status, error=outcome.failure(), stage="solve")
 
     def _account_for_unused(self, unused: list[StepRecord]) -> None:
         """Replies on record were paid for, asked for again or not."""
@@ -162,7 +126,7 @@ class Attempt:
         self,
         status: Status,
         *,
-        scores: dict[str, float] | None = None,
+        scores: dict[str, float | None] | None = None,
         limit: str = "",
         stage: str = "",
         error: Failure | None = None,

@@ -10,18 +10,25 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import Token
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, Conversation
 from holdfast.engine.trials.scopes import Scope, holding
 from holdfast.models.message import Reply
-from holdfast.tasks.trial_interface import Prompt, Trial
+from holdfast.tasks.trial_interface import Prompt
+
+
+class _Asking(Protocol):
+    """A trial, or the slot of a scorer."""
+
+    async def generate(self, prompt: Prompt, **generation: Any) -> Reply: ...
+    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any: ...
 
 
 class NamedScope:
     """A named place inside a trial; one branch of the solver may use it at a time, any number of times in turn."""
 
-    def __init__(self, trial: Trial, scope: Scope) -> None:
+    def __init__(self, trial: _Asking, scope: Scope) -> None:
         self._trial, self._scope = trial, scope
         self._entered: list[tuple[AbstractContextManager[None], Token[Conversation]]] = []
 

@@ -1,14 +1,13 @@
 """Running the trials of a session: attempt after attempt, each outcome on record before the next begins.
 
-What a solver or scorer raises is a failed attempt, and another follows, up to the task's `max_retries`, unless it would
-come to the same. What the
-infrastructure does leaves the trial unfinished: never scored, and the same attempt continues when the run is resumed.
+What a solver raises is a failed attempt, and another follows, up to the task's `max_retries`, unless it would come to
+the same. What a scorer raises concerns its slot alone. What the infrastructure does leaves the trial unfinished: never
+scored, and the same attempt continues when the run is resumed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Mapping
 from functools import partial
 
@@ -16,14 +15,15 @@ import msgspec
 
 from holdfast.engine.events import AttemptEnded, TrialLeft, TrialStarted
 from holdfast.engine.model_calls.open_model import OpenModel
-from holdfast.engine.planning.plan import PlannedTrial
+from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
+from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.attempt import Attempt
 from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.engine.trials.running_trial import RunningTrial
+from holdfast.engine.trials.scoring import TaskScorer, scorers_of
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import NoteRecord, Status, TrialRecord
-from holdfast.tasks.scorers import Scorer
 
 
 class TrialRunner:
@@ -33,12 +33,16 @@ class TrialRunner:
         self._environment, self._models, self._history = environment, models, history
         self._events = environment.events
         self.running: set[RunningTrial] = set()
-        self._awaited: dict[str, frozenset[str]] = {}
+        self._scorers: dict[str, tuple[TaskScorer, ...]] = {}
 
     def note_signal(self) -> None:
         """A signal has come: what the tasks' own code is doing at this moment no longer counts."""
-        for trial in self.running:
-            trial.activity.note_signal()
+        for activity in self.activities():
+            activity.note_signal()
+
+    def activities(self) -> list[TrialActivity]:
+        """What every running trial and every score slot is doing."""
+        return [activity for trial in self.running for activity in trial.activities()]
 
     async def run(self, planned: PlannedTrial, grant: SlotGrant) -> None:
         """Attempts the trial until it has ended for this session."""
@@ -47,23 +51,28 @@ class TrialRunner:
             if planned.scores_only:
                 await self._score_only(planned, grant)
                 return
-            begin = self._history.attempt_again if planned.again else self._history.next_attempt
-            state: AttemptState | None = begin(planned.key)
+            state: AttemptState | None = self._first_state(planned)
             while state is not None:
                 state = await self._attempt(planned, state, grant)
         finally:
             self._events.emit(TrialLeft(planned.key))
 
+    def _first_state(self, planned: PlannedTrial) -> AttemptState:
+        if planned.again:
+            return self._history.attempt_again(planned.key)
+        return self._history.next_attempt(planned.key, slots_again=planned.slots_again)
+
     async def _score_only(self, planned: PlannedTrial, grant: SlotGrant) -> None:
-        """Has a trial that ended before scored by the scorers that were added since; the model is not asked."""
-        state = self._history.answer_and_scores(planned.key)
+        """Has a trial that ended before scored by the scorers that were added since; the solver is not asked."""
+        state = self._history.answer_and_scores(planned.key, slots_again=planned.slots_again)
         trial, attempt = self._start(planned, state, grant)
         try:
             end = await attempt.score_only(grant)
-            if end.error is not None:
+            if end.error is not None and end.status is Status.UNFINISHED:
                 note = NoteRecord(kind="score", trial=planned.key, text=f"{end.error.kind}: {end.error.message}")
                 await self._environment.session.keep(note)
         finally:
+            trial.end_failed_calls()
             self.running.discard(trial)
         self._report_end(planned, end, will_retry=False)
 
@@ -80,7 +89,7 @@ class TrialRunner:
             await self._record_end(planned, trial, end, will_retry=will_retry)
             if not will_retry:
                 return None
-            return AttemptState(state.attempt + 1, state.first, [], attempt.answer, attempt.scores)
+            return AttemptState(state.attempt + 1, state.first)
         finally:
             trial.end_failed_calls()
             self.running.discard(trial)
@@ -89,16 +98,14 @@ class TrialRunner:
         """Starts an attempt, which is among those running until it is discarded there."""
         environment, sample = self._environment, planned.task.dataset.sample(planned.position, planned.row)
         trial = RunningTrial(environment, planned, state, sample, self._models[planned.model], grant)
-        attempt = Attempt(environment, planned, state, trial, self._awaited_scorers(planned))
+        attempt = Attempt(environment, planned, state, trial, self._scorers_of(planned.task))
         self.running.add(trial)
         return trial, attempt
 
-    def _awaited_scorers(self, planned: PlannedTrial) -> frozenset[str]:
-        """The scorers of a task that may take long or cost money: those that are awaited."""
-        name = planned.task.name
-        if name not in self._awaited:
-            self._awaited[name] = frozenset(item.name for item in planned.task.task.scorers if _is_async(item))
-        return self._awaited[name]
+    def _scorers_of(self, task: PlannedTask) -> tuple[TaskScorer, ...]:
+        if task.name not in self._scorers:
+            self._scorers[task.name] = scorers_of(task)
+        return self._scorers[task.name]
 
     async def _record_end(
         self, planned: PlannedTrial, trial: RunningTrial, end: TrialRecord, *, will_retry: bool
@@ -130,8 +137,3 @@ def _trial_started(planned: PlannedTrial) -> TrialStarted:
         dict(planned.axes),
         planned.was_finished,
     )
-
-
-def _is_async(scorer: Scorer) -> bool:
-    function = getattr(scorer, "function", scorer)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

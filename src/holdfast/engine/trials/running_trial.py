@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -44,14 +44,25 @@ from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable
+from holdfast.models.role import ModelRole
 from holdfast.run.core.records import CallRecord, Coordinates, Failure, StepRecord
-from holdfast.spec import Generation
+from holdfast.spec import Generation, TrialLimits
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.solver import check_generation
 from holdfast.tasks.trial_interface import Prompt
 
 _to_builtins = msgspec.to_builtins
+_NO_LIMITS = TrialLimits()
+
+
+class SlotPlace(NamedTuple):
+    """Where calls and steps belong that a scorer makes: not to the solver, but to the scorer's slot."""
+
+    steps: Steps
+    activity: TrialActivity
+    call_name: str = "generate"
+    """The name of its calls in their keys: one for each model, so that none takes over the reply of another."""
 
 
 def _inside_step(what: str) -> UsageError:
@@ -62,7 +73,10 @@ def _inside_step(what: str) -> UsageError:
 
 
 class RunningTrial:
-    """What a solver holds of the attempt it is carrying out: calls, steps, and what they have used."""
+    """What a solver holds of the attempt it is carrying out: calls, steps, and what they have used.
+
+    A score slot has one as well, for every model that it asks.
+    """
 
     def __init__(
         self,
@@ -72,13 +86,20 @@ class RunningTrial:
         sample: Sample,
         model: OpenModel,
         grant: SlotGrant,
+        slot: SlotPlace | None = None,
     ) -> None:
-        """To be made in the asyncio task that runs the attempt."""
+        """To be made in the asyncio task that runs the attempt, or the slot."""
         self._environment, self._planned, self._model, self._grant = environment, planned, model, grant
-        self._steps = Steps(state.steps, state.in_flight)
+        self._steps = Steps(state.steps, state.in_flight) if slot is None else slot.steps
+        self._role = ModelRole.UNDER_TEST if slot is None else ModelRole.JUDGE
+        self._call_name = "generate" if slot is None else slot.call_name
+        self._system = planned.task.task.system if slot is None else None
+        self._limits = planned.task.limits if slot is None else _NO_LIMITS
         self._loop = asyncio.get_running_loop()
         self.key, self.attempt, self.sample = planned.key, state.attempt, sample
-        self.activity = TrialActivity(environment.on_idle)
+        self.activity = TrialActivity(environment.on_idle) if slot is None else slot.activity
+        self.slot_activities: list[TrialActivity] = []
+        """What its score slots are doing, each in a task of its own."""
         self.usage: Usage | None = None
         self._costs: list[float] = []
         self._unanswered: dict[str, ModelError] = {}
@@ -89,8 +110,10 @@ class RunningTrial:
         self.limit = ""
         """The limit that was reached, if one was."""
         self._is_over = False
-        self._is_named = False
-        CURRENT_CONVERSATION.set(EMPTY_CONVERSATION)
+        # Whatever a slot asks, the trial's answer is on record before it.
+        self._is_named = slot is not None
+        if slot is None:
+            CURRENT_CONVERSATION.set(EMPTY_CONVERSATION)
 
     @property
     def epoch(self) -> int:
@@ -122,6 +145,10 @@ class RunningTrial:
         planned = self._planned
         return Coordinates(planned.task.name, planned.model, planned.sample, planned.epoch, dict(planned.axes))
 
+    def activities(self) -> list[TrialActivity]:
+        """What the trial is doing, and each of its score slots."""
+        return [self.activity, *self.slot_activities]
+
     def finish(self) -> list[StepRecord]:
         """Ends the attempt: nothing more can be asked of it. The steps on record that it did not ask for again."""
         self._is_over = True
@@ -139,12 +166,12 @@ class RunningTrial:
         self._check_running("generate")
         scope, conversation = self._current_scope("generate"), CURRENT_CONVERSATION.get()
         continues = bool(conversation.messages) and isinstance(prompt, (str, Message))
-        messages = as_messages(prompt, None if continues else self._planned.task.task.system)
+        messages = as_messages(prompt, None if continues else self._system)
         if continues:
             messages = (*conversation.messages, *messages)
         request = Request(messages, self._generation(generation))
         hash_ = conversation.hash_with(messages)
-        key = scope.key("generate", request_fingerprint(request, hash_))
+        key = scope.key(self._call_name, request_fingerprint(request, hash_))
         if (recorded := self._steps.replay(scope, key)) is not None:
             if recorded.step != key:
                 self._environment.session.put(self._borrowed(recorded, key, request, conversation))
@@ -165,11 +192,15 @@ class RunningTrial:
         Raises:
             UsageError: the name is not one, or this is called inside a step.
         """
+        return NamedScope(self, self.scope_below(name))
+
+    def scope_below(self, name: str) -> Scope:
+        """The named scope itself."""
         current = CURRENT_SCOPE.get()
         if current is MASKED:
             raise _inside_step("scope")
         parent = current if isinstance(current, Scope) and current.scopes is self._steps.scopes else self.root_scope
-        return NamedScope(self, self._steps.scopes.named(parent, name))
+        return self._steps.scopes.named(parent, name)
 
     @property
     def root_scope(self) -> Scope:
@@ -230,7 +261,15 @@ class RunningTrial:
         if found is None:
             return None
         return msgspec.structs.replace(
-            found, trial=self.key, attempt=self.attempt, step=key, model=self._model.name, cost=0.0, tries=0, lender=""
+            found,
+            trial=self.key,
+            attempt=self.attempt,
+            step=key,
+            model=self._model.name,
+            role=self._role,
+            cost=0.0,
+            tries=0,
+            lender="",
         )
 
     def _replay(self, step: StepRecord) -> Reply:
@@ -273,6 +312,7 @@ class RunningTrial:
             request=recorded_request(request, added),
             result=record_reply(reply),
             model=model.name,
+            role=self._role,
             usage=reply.usage,
             cost=model.cost_of(reply.usage),
             tries=tries,
@@ -290,8 +330,10 @@ class RunningTrial:
         def on_sent() -> None:
             nonlocal was_sent
             was_sent = True
-            call = CallRecord(trial=self.key, attempt=self.attempt, step=key, model=model, about=self.about())
-            self._environment.session.put(call)
+            about = self.about()
+            self._environment.session.put(
+                CallRecord(trial=self.key, attempt=self.attempt, step=key, model=model, role=self._role, about=about)
+            )
 
         try:
             with Masking():
@@ -333,6 +375,7 @@ class RunningTrial:
             step=key,
             name="generate",
             model=self._model.name,
+            role=self._role,
             usage=usage,
             cost=cost,
             error=failure,
@@ -347,6 +390,11 @@ class RunningTrial:
         for flight, usage in self._failed_flights:
             self._environment.admission.end(flight, usage)
         self._failed_flights = []
+
+    def adopt_failed_calls(self, other: RunningTrial) -> None:
+        """Ends the failed calls of a score slot together with its own."""
+        self._failed_flights += other._failed_flights
+        other._failed_flights = []
 
     def check_answered(self) -> None:
         """Raises the error that a solver has swallowed, if a request of its never got an answer.
@@ -392,7 +440,7 @@ class RunningTrial:
 
     def _check_limits(self) -> None:
         """Raises at every call from the one on that goes beyond a limit, so that nothing is paid after it."""
-        limits, usage = self._planned.task.limits, self.usage
+        limits, usage = self._limits, self.usage
         tokens = usage.input_tokens + usage.output_tokens if usage else 0
         if limits.tokens is not None and tokens > limits.tokens:
             self.limit = "tokens"
@@ -442,6 +490,7 @@ class RunningTrial:
             attempt=self.attempt,
             step=key,
             name=name,
+            role=self._role,
             request=asked,
             result=as_recorded(name, "result", outcome.result()),
             at=at,

@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from holdfast.errors import UsageError
 
 _NUMBERED = "~"
+_SLOTS = "score"
 _READABLE = " !\"#$&'()*+,:;<=>?@[]^`{|}"
 """What a name may hold unchanged; a slash nests, and the rest is escaped."""
 
@@ -64,9 +65,10 @@ class Scope:
 class AttemptScopes:
     """The scopes of one attempt, as far as they exist in this session."""
 
-    def __init__(self) -> None:
-        self.root = Scope(self)
-        self._by_path: dict[str, Scope] = {"": self.root}
+    def __init__(self, path: str = "") -> None:
+        """With a path, they are those of a score slot, which lies there."""
+        self.root = Scope(self, path, path)
+        self._by_path: dict[str, Scope] = {path: self.root}
 
     def find(self, path: str) -> Scope | None:
         return self._by_path.get(path)
@@ -78,7 +80,11 @@ class AttemptScopes:
 
     def named(self, parent: Scope, name: str) -> Scope:
         """The scope of this name; the same one whenever it is asked for."""
-        path = _joined(parent.path, _spell(name))
+        spelled = _spell(name)
+        if not parent.path and _is_slot_part(spelled.partition("/")[0]):
+            # Where the slots lie no solver gets by a name of its own.
+            spelled = f"%{ord(spelled[0]):X}{spelled[1:]}"
+        path = _joined(parent.path, spelled)
         if path not in self._by_path:
             self._by_path[path] = Scope(self, path, path)
         return self._by_path[path]
@@ -138,6 +144,21 @@ def _spell(name: str) -> str:
         raise UsageError(f"{name!r} is not a name of a scope.", hint='A scope has a name, as in trial.scope("draft").')
     parts = (quote(part, safe=_READABLE.replace(" ", ""), errors="backslashreplace") for part in name.split("/"))
     return "/".join(f"%7E{part[1:]}" if part.startswith(_NUMBERED) else part for part in parts)
+
+
+def slot_path(scorer: str, slot_attempt: int) -> str:
+    """The path of a score slot's scope: another one for every attempt of the slot, which asks anew."""
+    part = _SLOTS if slot_attempt == 1 else f"{_SLOTS}{_NUMBERED}{slot_attempt}"
+    return f"{part}/{quote(scorer, safe=_READABLE.replace(' ', ''), errors='backslashreplace')}"
+
+
+def slot_in_path(path: str) -> str:
+    """The path of the score slot that a scope of one belongs to."""
+    return "/".join(path.split("/", 2)[:2])
+
+
+def _is_slot_part(part: str) -> bool:
+    return part == _SLOTS or part.startswith(f"{_SLOTS}{_NUMBERED}")
 
 
 def scope_in_key(key: str) -> str:

@@ -71,14 +71,17 @@ def as_recorded(name: str, part: str, value: object) -> Any:
 class Steps:
     """The steps of one attempt that are on record; each is given once."""
 
-    def __init__(self, records: list[StepRecord], in_flight: Collection[str] = ()) -> None:
-        """`in_flight` are the keys of calls that were sent, and of which nothing more is on record."""
+    def __init__(self, records: list[StepRecord], in_flight: Collection[str] = (), path: str = "") -> None:
+        """`in_flight` are the keys of calls that were sent, and of which nothing more is on record.
+
+        `path` is that of a score slot, if they are its steps.
+        """
         self._waiting = _unlent(records) if records else {}
         self._failed = [step for step in records if step.error is not None] if records else []
         self._in_flight = in_flight
         self._by_request: dict[tuple[str, str], list[str]] | None = None
         self._lenders: set[str] = set()
-        self.scopes = AttemptScopes()
+        self.scopes = AttemptScopes(path)
 
     def replay(self, scope: Scope, key: str) -> StepRecord | None:
         """The step on record that this scope asks for, or one that it may borrow, whose key is then another."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from holdfast.engine.events import Events
 from holdfast.engine.model_calls.caller import CallCounts, Caller
+from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.concurrency_limits import Limit
 from holdfast.engine.scheduling.live_settings import LiveSettings
+from holdfast.engine.scheduling.slots import SlotPool
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.run.session.session import RunSession
 
@@ -30,6 +32,9 @@ class TrialEnvironment:
     on_idle: Callable[[TrialActivity], None]
     """Called whenever nothing of a trial is worth waiting for."""
     score_limits: Mapping[str, tuple[Limit, ...]]
-    """By task, what a trial needs to be scored."""
+    """By task, what a score slot needs to be worked on."""
+    slots: SlotPool
+    find_model: Callable[[str], OpenModel]
+    """Gives the model of that name; raises UsageError where the eval has none."""
     seed: int = 0
     reuse: ReusableReplies | None = None

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.errors import UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore
 from holdfast.models.message import Usage
+from holdfast.models.role import ModelRole
 from holdfast.run.core.records import AnyRecord, Coordinates, Failure, Record
 
 
@@ -26,6 +27,7 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int = 1
     scorer: str = ""
     model: str = ""
+    role: ModelRole = ModelRole.UNDER_TEST
     task: str = ""
     source: str = ""
     about: Coordinates | None = None
@@ -41,6 +43,9 @@ class ScoreEnvelope(Envelope, frozen=True, omit_defaults=True):
     """The same of a score: its value counts, whatever becomes of the blob with its explanation."""
 
     value: float | None = None
+    unscored: bool = False
+    slot_attempt: int = 1
+    will_retry: bool = False
 
 
 _encoder = msgspec.json.Encoder()

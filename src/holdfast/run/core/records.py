@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.journal import SegmentId, SegmentPin
 from holdfast.models.message import Usage
+from holdfast.models.role import ModelRole
 
 
 class Status(enum.StrEnum):
@@ -145,6 +146,7 @@ class CallRecord(Record, frozen=True):
     attempt: int
     step: str
     model: str = ""
+    role: ModelRole = ModelRole.UNDER_TEST
     about: Coordinates | None = None
     """In the first record of an attempt in a session: a trial that is cut short would have no name without it."""
 
@@ -164,6 +166,8 @@ class StepRecord(Record, frozen=True):
     """What was added since the parent's request and result."""
     result: Any = None
     model: str = ""
+    role: ModelRole = ModelRole.UNDER_TEST
+    """`judge` for what a score slot has asked or done."""
     usage: Usage | None = None
     cost: float = 0.0
     tries: int = 0
@@ -187,7 +191,7 @@ class AnswerRecord(Record, frozen=True):
 
 
 class ScoreRecord(Record, frozen=True):
-    """One scorer's judgement of an answer."""
+    """One scorer's judgement of an answer, or why an attempt at it has failed."""
 
     trial: str
     attempt: int
@@ -197,14 +201,21 @@ class ScoreRecord(Record, frozen=True):
     axes: dict[str, str] = {}
     """Given, as the two before it, where the trial had already ended when it was judged."""
     value: float | None = None
+    unscored: bool = False
+    """The slot is filled, and not with a number; `explanation` says why."""
     answer: str | None = None
     explanation: str = ""
     metadata: dict[str, Any] = {}
     usage: Usage | None = None
+    """What this attempt of the slot took; no part of what the trial's end gives."""
     cost: float = 0.0
     source: str = ""
     """As of a trial."""
     error: Failure | None = None
+    slot_attempt: int = 1
+    """A slot has attempts of its own, within the same attempt of the trial."""
+    will_retry: bool = False
+    """It failed, and another attempt of the slot was to follow at once."""
 
 
 class TrialRecord(Record, frozen=True):
@@ -219,8 +230,10 @@ class TrialRecord(Record, frozen=True):
     epoch: int = 1
     axes: dict[str, str] = {}
     digest: str = ""
-    scores: dict[str, float] = {}
+    scores: dict[str, float | None] = {}
+    """A copy; None for a slot that is filled without a score."""
     usage: Usage | None = None
+    """Of the solver; what scorers took is in their own records."""
     cost: float = 0.0
     calls: int = 0
     replayed: int = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.models.message import Usage
+from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
     AnswerRecord,
     CallRecord,
@@ -45,6 +46,7 @@ class StepEntry(Entry, frozen=True, gc=False, tag="step"):
     usage: Usage | None = None
     cost: float = 0.0
     lender: str = ""
+    role: ModelRole = ModelRole.UNDER_TEST
 
 
 class AnswerEntry(Entry, frozen=True, gc=False, tag="answer"):
@@ -60,7 +62,12 @@ class ScoreEntry(Entry, frozen=True, gc=False, tag="score"):
     attempt: int = 1
     scorer: str = ""
     value: float | None = None
+    unscored: bool = False
     error: Failure | None = None
+    usage: Usage | None = None
+    cost: float = 0.0
+    slot_attempt: int = 1
+    will_retry: bool = False
     blob: str = ""
 
 
@@ -74,7 +81,7 @@ class TrialEntry(Entry, frozen=True, gc=False, tag="trial"):
     sample: str = ""
     epoch: int = 1
     axes: dict[str, str] = {}
-    scores: dict[str, float] = {}
+    scores: dict[str, float | None] = {}
     usage: Usage | None = None
     cost: float = 0.0
     calls: int = 0
@@ -138,7 +145,7 @@ def entry_of_record(record: object, line: bytes) -> FoldedRecord | None:
     if type_ is CallRecord or (type_ in _SMALL and len(line) < _SMALL_BYTES):
         return record  # type: ignore[return-value]
     if isinstance(record, StepRecord):
-        of_model = record.usage, record.cost, record.lender
+        of_model = record.usage, record.cost, record.lender, record.role
         return StepEntry(
             record.trial, record.attempt, record.model, record.source, record.error, record.about, *of_model
         )

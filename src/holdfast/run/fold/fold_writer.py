@@ -21,6 +21,7 @@ from holdfast.journal import RecordPlace
 from holdfast.journal.frame import Origin
 from holdfast.journal.reader import SeenFrames
 from holdfast.models.message import Usage
+from holdfast.models.role import ModelRole
 from holdfast.run.core.codec import head_of
 from holdfast.run.core.records import (
     KEPT_STATUSES,
@@ -49,22 +50,24 @@ if TYPE_CHECKING:
 SCHEMA = """
 CREATE TABLE groups (id INTEGER PRIMARY KEY, task TEXT, model TEXT, axes TEXT, UNIQUE (task, model, axes));
 CREATE TABLE scorers (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
-CREATE TABLE standings (id INTEGER PRIMARY KEY, group_ INTEGER, status TEXT, reason TEXT, scorers TEXT, hollow INTEGER,
-  trials INTEGER DEFAULT 0, UNIQUE (group_, status, reason, scorers, hollow));
+CREATE TABLE standings (id INTEGER PRIMARY KEY, group_ INTEGER, status TEXT, reason TEXT, scorers TEXT, failed TEXT,
+  hollow INTEGER, trials INTEGER DEFAULT 0, UNIQUE (group_, status, reason, scorers, failed, hollow));
 CREATE TABLE trials (key PRIMARY KEY, standing INTEGER, counted INTEGER, answer INTEGER, moment INTEGER, row BLOB,
   places BLOB)
   WITHOUT ROWID;
 CREATE TABLE slots (key, scorer INTEGER, attempt INTEGER, value REAL, cached INTEGER,
-  session INTEGER, writer INTEGER, seq INTEGER, place INTEGER, PRIMARY KEY (key, scorer, attempt)) WITHOUT ROWID;
+  session INTEGER, writer INTEGER, seq INTEGER, place INTEGER, state INTEGER, slot_attempt INTEGER,
+  PRIMARY KEY (key, scorer, attempt)) WITHOUT ROWID;
 CREATE TABLE spent (group_ INTEGER PRIMARY KEY, figures TEXT);
 CREATE TABLE written (session INTEGER, kind TEXT, records INTEGER, PRIMARY KEY (session, kind)) WITHOUT ROWID;
 CREATE TABLE landmarks (kind TEXT, session INTEGER, writer INTEGER, seq INTEGER, place INTEGER,
   segment INTEGER, offset INTEGER, PRIMARY KEY (kind, session, writer, seq, place)) WITHOUT ROWID;
 """
-"""`counted` is the attempt whose end counts, `answer` the one whose answer it has, `moment` orders trials as they were
-written, `places` are where their records lie: for every frame the number of its segment and its offset. `cached` marks
-a score that only the end of a trial gives. `figures` are those of `Spent`, whole numbers of any size. `written` counts
-records by session, and of steps and ends those that are replies and kept.
+"""`counted` is the attempt whose end counts, below zero if it ended without all of its scores, `answer` the one whose
+answer it has, `moment` orders trials as they were written, `places` are where their records lie: for every frame the
+number of its segment and its offset. `cached` marks a score that only the end of a trial gives, `state` is one of a
+slot. `scorers` have filled their slots, `failed` have used up the attempts of theirs. `figures` are those of `Spent`,
+whole numbers of any size. `written` counts records by session, and of steps and ends those that are replies and kept.
 """
 TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "written", "landmarks")
 REPLY, KEPT = "reply", "kept"
@@ -111,8 +114,12 @@ def unpack_places(data: bytes) -> list[tuple[int, int]]:
     return [(number >> _OFFSET_BITS, number & _OFFSET_MASK) for (number,) in _PLACE.iter_unpack(data)]
 
 
+FILLED, UNSCORED, FAILED, RETRIED = range(4)
+"""The states of a slot: a score; none, for a reason; no attempt is left; one failed, and another was to follow."""
+
+
 class Slot(msgspec.Struct, gc=False):
-    """What a scorer gave in one attempt."""
+    """What a scorer gave in one attempt of the trial, or how its own last attempt has failed."""
 
     scorer: str
     attempt: int
@@ -122,6 +129,12 @@ class Slot(msgspec.Struct, gc=False):
     writer: int
     seq: int
     place: int
+    state: int = FILLED
+    slot_attempt: int = 1
+
+    @property
+    def is_filled(self) -> bool:
+        return self.state <= UNSCORED
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -130,16 +143,29 @@ class Slot(msgspec.Struct, gc=False):
     @property
     def columns(self) -> tuple[object, ...]:
         """As it is stored, behind its trial and scorer."""
-        return self.attempt, self.value, self.cached, self.session, self.writer, self.seq, self.place
+        where = self.session, self.writer, self.seq, self.place
+        return self.attempt, self.value, self.cached, *where, self.state, self.slot_attempt
+
+    @property
+    def _doubt(self) -> tuple[bool, bool]:
+        return self.value is None and self.state == FILLED, self.cached
 
     def gives_way_to(self, other: Slot) -> bool:
-        """The first record of the newest session counts; a score that only the end of a trial gives, if none does.
+        """The first filled record of the newest session counts; a score that only the end of a trial gives, if none
+        does. A failure never replaces a filled one, and of several the last attempt counts.
 
         Of a score that is stored as a blob, an earlier version kept only that it was given: any other counts before it.
         """
-        mine, others = (self.value is None, self.cached), (other.value is None, other.cached)
-        if mine != others:
-            return mine > others
+        if not self.is_filled or not other.is_filled:
+            if self.is_filled or other.is_filled:
+                return other.is_filled
+            mine, others = (
+                (self.slot_attempt, self.session, self.order),
+                (other.slot_attempt, other.session, other.order),
+            )
+            return others > mine
+        if self._doubt != other._doubt:
+            return self._doubt > other._doubt
         return (other.session, self.order) > (self.session, other.order)
 
 
@@ -207,16 +233,19 @@ class _OpenTrial(msgspec.Struct, gc=False):
         elif known.gives_way_to(slot):
             self.slots = tuple(slot if one is known else one for one in self.slots)
 
-    def filled(self, first: int, last: int) -> tuple[str, ...]:
-        """The scorers whose scores belong to the attempt that counts: to those from the first to the last."""
-        if len(self.slots) == 1:
+    def scorers(self, first: int, last: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Who has filled, and who has failed for good, the slots of the attempts from the first to the last."""
+        if len(self.slots) == 1 and self.slots[0].is_filled:
             slot = self.slots[0]
-            return (slot.scorer,) if first <= slot.attempt <= last else ()
-        return tuple(sorted({slot.scorer for slot in self.slots if first <= slot.attempt <= last}))
+            return ((slot.scorer,) if first <= slot.attempt <= last else ()), ()
+        slots = [slot for slot in self.slots if first <= slot.attempt <= last]
+        filled = {slot.scorer for slot in slots if slot.is_filled}
+        failed = {slot.scorer for slot in slots if slot.state == FAILED} - filled
+        return tuple(sorted(filled)), tuple(sorted(failed))
 
 
-_StandingNames = tuple[int, str, str, tuple[str, ...], bool]
-"""Group, status, reason, scorers, and whether records are missing."""
+_StandingNames = tuple[int, str, str, tuple[str, ...], tuple[str, ...], bool]
+"""Group, status, reason, scorers, those that have failed, and whether records are missing."""
 
 
 class FoldWriter:
@@ -331,7 +360,7 @@ class FoldWriter:
 
     def _slots_of(self, key: bytes | str) -> tuple[Slot, ...]:
         query = (
-            "SELECT name, attempt, value, cached, session, writer, seq, place"
+            "SELECT name, attempt, value, cached, session, writer, seq, place, state, slot_attempt"
             " FROM slots JOIN scorers ON scorers.id = slots.scorer WHERE key = ?"
         )
         return tuple(Slot(*row) for row in self._db.execute(query, (key,)))
@@ -350,12 +379,14 @@ class FoldWriter:
             self._locate(trial, entry.about)
 
     def _add_outcome(self, row: TrialRow, entry: StepEntry, frame: Origin) -> None:
-        if entry.error is None and entry.attempt == row.attempt:
+        is_judge = entry.role is ModelRole.JUDGE
+        if entry.error is None and entry.attempt == row.attempt and not is_judge:
             row.steps += 1
         if entry.model and not entry.source:
             self._written[frame.session, REPLY] += 1
         if entry.usage is not None:
-            row.add_reply(entry.attempt, entry.usage, entry.cost)
+            add_reply = row.add_judge_reply if is_judge else row.add_reply
+            add_reply(entry.attempt, entry.usage, entry.cost)
 
     def _add_answer(self, trial: _OpenTrial, entry: AnswerEntry, _frame: Origin, _place: int) -> None:
         trial.row.add_answer(entry.attempt)
@@ -363,9 +394,17 @@ class FoldWriter:
             self._locate(trial, entry.about)
 
     def _add_score(self, trial: _OpenTrial, entry: ScoreEntry | ScoreRecord, frame: Origin, place: int) -> None:
-        if entry.error is None and (entry.value is not None or getattr(entry, "blob", None)):
-            slot = Slot(entry.scorer, entry.attempt, entry.value, False, *frame, place)
-            trial.add_slot(slot, trial.find_slot(entry.scorer, entry.attempt))
+        if entry.usage is not None:
+            trial.row.add_score(entry.attempt, entry.usage, entry.cost)
+        state = FILLED
+        if entry.error is not None:
+            state = RETRIED if entry.will_retry else FAILED
+        elif entry.unscored:
+            state = UNSCORED
+        elif entry.value is None and not getattr(entry, "blob", None):
+            return
+        slot = Slot(entry.scorer, entry.attempt, entry.value, False, *frame, place, state, entry.slot_attempt)
+        trial.add_slot(slot, trial.find_slot(entry.scorer, entry.attempt))
 
     def _add_trial(self, trial: _OpenTrial, entry: TrialEntry | TrialRecord, frame: Origin, place: int) -> None:
         if not trial.group:
@@ -377,7 +416,8 @@ class FoldWriter:
             for scorer, value in entry.scores.items():
                 known = trial.find_slot(scorer, entry.attempt)
                 if known is None or known.cached or known.value is None:
-                    trial.add_slot(Slot(scorer, entry.attempt, value, True, *frame, place), known)
+                    state = UNSCORED if value is None else FILLED
+                    trial.add_slot(Slot(scorer, entry.attempt, value, True, *frame, place, state), known)
 
     def _locate(self, trial: _OpenTrial, about: Coordinates | TrialEntry | TrialRecord) -> None:
         """A record says which trial it is; all that say it say the same."""
@@ -408,18 +448,19 @@ class FoldWriter:
 
     def _standing(self, trial: _OpenTrial, first: int, last: int) -> int:
         row = trial.row
-        names = (trial.group, *row.fact(), trial.filled(first, last), row.is_hollow)
+        names = (trial.group, *row.fact(), *trial.scorers(first, last), row.is_hollow)
         number = self._standings.get(names)
         if number is None:
             number = self._standings[names] = self._number_standing(names)
         return number
 
     def _number_standing(self, names: _StandingNames) -> int:
-        group, status, reason, scorers, hollow = names
-        values = (group, status, reason, msgspec.json.encode(scorers).decode(), hollow)
-        columns = "(group_, status, reason, scorers, hollow)"
-        self._db.execute(f"INSERT OR IGNORE INTO standings {columns} VALUES (?, ?, ?, ?, ?)", values)  # noqa: S608
-        query = f"SELECT id FROM standings WHERE {columns} = (?, ?, ?, ?, ?)"  # noqa: S608
+        group, status, reason, scorers, failed, hollow = names
+        encode = msgspec.json.encode
+        values = (group, status, reason, encode(scorers).decode(), encode(failed).decode(), hollow)
+        columns = "(group_, status, reason, scorers, failed, hollow)"
+        self._db.execute(f"INSERT OR IGNORE INTO standings {columns} VALUES (?, ?, ?, ?, ?, ?)", values)  # noqa: S608
+        query = f"SELECT id FROM standings WHERE {columns} = (?, ?, ?, ?, ?, ?)"  # noqa: S608
         return int(self._db.execute(query, values).fetchone()[0])
 
     # Rows.
@@ -439,12 +480,13 @@ class FoldWriter:
         rows: list[tuple[object, ...]] = []
         for trial in trials:
             row = trial.row
-            counted, answer_of = row.counted, row.answer_of
-            standing = self._standing(trial, answer_of, counted)
+            scored, answer_of = row.scored, row.answer_of
+            counted = row.counted or -scored
+            standing = self._standing(trial, answer_of, scored)
             if standing != trial.standing:
                 self._moved[trial.standing] -= 1
                 self._moved[standing] += 1
-            if row.spent or row.replies:
+            if row.spent or row.replies or row.judge_replies or row.scores:
                 self._add_spent(trial.group, row.total_spent())
             encoded = _row_encoder.encode(row)
             rows.append((trial.key, standing, counted, answer_of, row.moment, encoded, trial.places))

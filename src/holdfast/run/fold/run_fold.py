@@ -15,15 +15,34 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.journal import RecordId
-from holdfast.run.core.records import PlanEntry, SessionRecord, Status
-from holdfast.run.fold.fold_writer import KEPT, REPLY, Spent, pack_key, unpack_key, unpack_places, unpack_row
-from holdfast.run.fold.states import FINISHED, NOT_UPLOADED, RUNNING, State, StateCounts
-from holdfast.run.fold.trial_row import INTERRUPTED, NOT_SCORED, TrialRow
+from holdfast.run.core.records import PlanEntry, SessionRecord
+from holdfast.run.fold.fold_writer import (
+    KEPT,
+    REPLY,
+    UNSCORED,
+    Spent,
+    pack_key,
+    unpack_key,
+    unpack_places,
+    unpack_row,
+)
+from holdfast.run.fold.states import (
+    FINISHED,
+    NOT_UPLOADED,
+    RUNNING,
+    State,
+    StateCounts,
+    failed_slot,
+    is_failed_slot,
+)
+from holdfast.run.fold.trial_row import INTERRUPTED, NOT_SCORED, SCORE, TrialRow
 
 Query = Callable[..., Iterator[tuple[Any, ...]]]
 """Gives the rows of a statement, as `Index.query` does."""
 _COLUMNS = "key, standing, row, places"
 _KEY_AND_SCORER = itemgetter(0, 1)
+_COUNTING = f"attempt BETWEEN answer AND abs(counted) AND state <= {UNSCORED}"
+"""Which slots count: those that are filled, from the attempt that gave the answer to the one that counts."""
 _NOT_ENDED = {INTERRUPTED, NOT_SCORED}
 _axes_decoder = msgspec.json.Decoder(dict[str, str])
 _names_decoder = msgspec.json.Decoder(list[str])
@@ -58,6 +77,11 @@ class Standing(NamedTuple):
     def is_kept(self) -> bool:
         """Whether an end is on record that is kept; a score may still be missing."""
         return self.state.is_finished or bool(self.missing)
+
+    @property
+    def has_failed_in_slots(self) -> bool:
+        """Whether only scorers have failed, and none of the others is left to be asked."""
+        return self.state is State.FAILED and is_failed_slot(self.reason)
 
 
 class FoldedTrial(NamedTuple):
@@ -159,21 +183,26 @@ class RunFold:
     @cached_property
     def standings(self) -> dict[int, Standing]:
         """Every way in which trials stand, by its number."""
-        rows = self._query("SELECT id, group_, status, reason, scorers, hollow, trials FROM standings WHERE trials")
+        columns = "id, group_, status, reason, scorers, failed, hollow, trials"
+        rows = self._query(f"SELECT {columns} FROM standings WHERE trials")  # noqa: S608 - no value in the text
         return {row[0]: self._standing(*row) for row in rows}
 
     def _standing(
-        self, number: int, group: int, status: str, reason: str, scorers: str, hollow: int, trials: int
+        self, number: int, group: int, status: str, reason: str, scorers: str, failed: str, hollow: int, trials: int
     ) -> Standing:
         where, filled = self.groups.get(group, _NO_GROUP), frozenset(_names_decoder.decode(scorers))
         state, missing = State(status), frozenset[str]()
-        if status == Status.VALID.value and (missing := self._planned_scorers.get(where.task, missing) - filled):
-            state, reason = State.UNFINISHED, NOT_SCORED
+        has_failed = state is State.FAILED and reason == SCORE
+        if state is State.VALID or has_failed:
+            unfilled = [name for name in self._planned_scorers.get(where.task, ()) if name not in filled]
+            missing = frozenset(unfilled) if state is State.VALID else missing
+            if unfilled or has_failed:
+                state, reason = _state_by_slots(unfilled, _names_decoder.decode(failed))
         return Standing(number, where, state, reason, filled, missing, bool(hollow), trials)
 
     @cached_property
-    def _planned_scorers(self) -> dict[str, frozenset[str]]:
-        return {entry.task: frozenset(entry.scorers) for entry in self.plan}
+    def _planned_scorers(self) -> dict[str, list[str]]:
+        return {entry.task: entry.scorers for entry in self.plan}
 
     @property
     def planned(self) -> int:
@@ -333,35 +362,52 @@ class RunFold:
 
     def keys_with_end(self) -> Iterator[str]:
         """The keys of the trials that have an end which is kept, sorted; some may lack a score of the plan."""
-        return (unpack_key(key) for (key,) in self._query("SELECT key FROM trials WHERE counted ORDER BY key"))
+        return (unpack_key(key) for (key,) in self._query("SELECT key FROM trials WHERE counted > 0 ORDER BY key"))
 
     def missing_scores(self) -> Iterator[str]:
-        """The keys of valid trials that lack a score of the plan, sorted."""
-        numbers = [str(one.number) for one in self.standings.values() if one.missing]
+        """The keys of valid trials that lack a score of the plan, sorted; without those that have failed in slots."""
+        return self._keys_standing(lambda one: bool(one.missing) and one.state is State.UNFINISHED)
+
+    def failed_in_slots(self) -> Iterator[str]:
+        """The keys of trials that have their answers and failed in scorers, sorted."""
+        return self._keys_standing(lambda one: one.has_failed_in_slots)
+
+    def _keys_standing(self, test: Callable[[Standing], bool]) -> Iterator[str]:
+        numbers = [str(one.number) for one in self.standings.values() if test(one)]
         query = f"SELECT key FROM trials WHERE standing IN ({','.join(numbers)}) ORDER BY key"  # noqa: S608 - numbers
         return (unpack_key(key) for (key,) in self._query(query))
 
     # Scores.
 
-    def scores_of(self, key: str) -> dict[str, float]:
-        """The scores that count of one trial: those of the attempt that counts."""
+    def scores_of(self, key: str) -> dict[str, float | None]:
+        """The scores that count of one trial: those of the attempt that counts; None for a slot filled without one."""
         query = (
-            "SELECT name, value FROM slots JOIN scorers ON scorers.id = scorer JOIN trials USING (key)"
-            " WHERE key = ? AND attempt BETWEEN answer AND counted ORDER BY scorer, attempt"
+            "SELECT name, value, state FROM slots JOIN scorers ON scorers.id = scorer"  # noqa: S608 - no value
+            " JOIN trials USING (key)"
+            f" WHERE key = ? AND {_COUNTING} ORDER BY scorer, attempt"
         )
-        return {name: value for name, value in self._query(query, (pack_key(key),)) if value is not None}
+        rows = self._query(query, (pack_key(key),))
+        return {name: value for name, value, state in rows if value is not None or state == UNSCORED}
 
     def slots(self) -> Iterator[SlotValue]:
         """Every score that counts, trial by trial."""
         names: dict[int, str] = dict(self._query("SELECT id, name FROM scorers"))
         standings = self.standings
         query = (
-            "SELECT slots.key, scorer, standing, value FROM slots JOIN trials USING (key)"
-            " WHERE attempt BETWEEN answer AND counted ORDER BY slots.key, scorer, attempt"
+            "SELECT slots.key, scorer, standing, value FROM slots JOIN trials USING (key)"  # noqa: S608 - no value
+            f" WHERE {_COUNTING} ORDER BY slots.key, scorer, attempt"
         )
         for (key, scorer), rows in groupby(self._query(query), _KEY_AND_SCORER):
             *_, (_, _, standing, value) = rows
             yield SlotValue(key, standings[standing], names[scorer], value)
+
+
+def _state_by_slots(unfilled: list[str], failed: list[str]) -> tuple[State, str]:
+    """How a trial stands that has its answer and lacks scores, or whose last end has failed in a scorer."""
+    lost = [name for name in unfilled if name in failed]
+    if lost and len(lost) == len(unfilled):
+        return State.FAILED, failed_slot(lost[0])
+    return State.UNFINISHED, NOT_SCORED
 
 
 def _may_be_running(standing: Standing) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 NOT_STARTED, NOT_UPLOADED, RUNNING = "not started", "not uploaded", "running"
+_FAILED_SLOT = "score: "
 
 
 class State(enum.StrEnum):
@@ -70,6 +71,11 @@ class StateCounts(msgspec.Struct, frozen=True):
         """Whether nothing remains of a plan that is known."""
         return self.planned > 0 and self.remaining == 0
 
+    @property
+    def failed_in_slots(self) -> int:
+        """How many have their answers and failed in scorers, which only a redo asks again."""
+        return sum(count for reason, count in self.remaining_by_reason.items() if is_failed_slot(reason))
+
     def states(self) -> dict[str, int]:
         """The six states, which add up to planned."""
         return {state.value: getattr(self, state.value) for state in State}
@@ -99,4 +105,14 @@ def _reasons(trials: Mapping[tuple[State, str], int], not_started: int) -> dict[
 
 def reason_text(reason: str) -> str:
     """A reason behind a number."""
-    return f"failed ({reason})" if reason.endswith("error") else reason
+    return f"failed ({reason})" if reason.endswith("error") or is_failed_slot(reason) else reason
+
+
+def failed_slot(scorer: str) -> str:
+    """The reason for which a trial has failed: no attempt of this scorer's slot is left."""
+    return f"{_FAILED_SLOT}{scorer}"
+
+
+def is_failed_slot(reason: str) -> bool:
+    """Whether a trial that remains for this reason has failed in a scorer."""
+    return reason.startswith(_FAILED_SLOT)

@@ -7,6 +7,7 @@ takes the place of one that is kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import add
 
 import msgspec
@@ -25,7 +26,9 @@ _UNFINISHED = Status.UNFINISHED.value
 INTERRUPTED, NO_REPLY, MODEL_DISABLED = "interrupted", "no reply", "model disabled"
 NOT_SCORED = "not scored"
 """It has its answer, and lacks a score."""
-TASK_ERROR, SCORER_ERROR, POLICY = "task error", "scorer error", "content policy"
+TASK_ERROR, POLICY = "task error", "content policy"
+SCORE = "score"
+"""It has failed in slots; which of them count is a matter of the plan."""
 _CLOSED = "closed"
 """The kind of error of a trial whose model is not asked any more."""
 _MOST_CALLS = 1 << 40
@@ -147,6 +150,10 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     """What the attempts that have an end on record took; an unfinished one is continued, and its next end counts."""
     replies: tuple[AttemptReplies, ...] = ()
     """What the replies took that are on record: an attempt that was cut short has no end that says it."""
+    judge_replies: tuple[AttemptReplies, ...] = ()
+    """The same of those that score slots have asked for, which no end speaks of."""
+    scores: tuple[AttemptReplies, ...] = ()
+    """What the attempts of score slots took, by their own records."""
 
     def touch(self, session: int, seq: int) -> None:
         """A frame has records of it."""
@@ -178,13 +185,15 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
 
     def add_reply(self, attempt: int, usage: Usage, cost: float) -> None:
         """A reply of an attempt is on record, or a refusal that was billed."""
-        for known in self.replies:
-            if known.attempt == attempt:
-                known.add(usage, cost)
-                return
-        known = AttemptReplies(attempt)
-        known.add(usage, cost)
-        self.replies = (known,) if not self.replies else tuple(sorted((*self.replies, known), key=_attempt_of))
+        self.replies = _with_reply(self.replies, attempt, usage, cost)
+
+    def add_judge_reply(self, attempt: int, usage: Usage, cost: float) -> None:
+        """The same of a reply that a score slot has asked for."""
+        self.judge_replies = _with_reply(self.judge_replies, attempt, usage, cost)
+
+    def add_score(self, attempt: int, usage: Usage, cost: float) -> None:
+        """An attempt of a score slot says what it took."""
+        self.scores = _with_reply(self.scores, attempt, usage, cost)
 
     def total_spent(self) -> tuple[int, ...]:
         """How many attempts have ended, and what all of them took, ended or not.
@@ -192,15 +201,10 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         Of an attempt, the larger of two figures counts: its end speaks of all its replies, of which some may be deleted
         since; and after an end that left it unfinished there may be more of them.
         """
-        if len(self.spent) == 1 and self._is_covered(self.spent[0]):
+        if len(self.spent) == 1 and not self.judge_replies and not self.scores and self._is_covered(self.spent[0]):
             return 1, *self.spent[0].figures
-        ended = {one.attempt: one.figures for one in self.spent}
-        recorded = {one.attempt: one.figures for one in self.replies}
-        total = [0] * len(_NO_FIGURES)
-        for attempt in ended.keys() | recorded.keys():
-            figures = map(max, ended.get(attempt, _NO_FIGURES), recorded.get(attempt, _NO_FIGURES))
-            total = list(map(add, total, figures))
-        return len(ended), *total
+        solved, scored = _larger(self.spent, self.replies), _larger(self.scores, self.judge_replies)
+        return len(self.spent), *map(add, solved, scored)
 
     def _is_covered(self, end: AttemptSpent) -> bool:
         """Whether the end of the only attempt speaks of all replies on record, as it nearly always does."""
@@ -240,6 +244,13 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     def counted(self) -> int:
         """The attempt whose end is kept and counts; 0 while there is none."""
         return self.end.attempt if self.end is not None and self.end.code < _KEPT_CODES else 0
+
+    @property
+    def scored(self) -> int:
+        """The attempt whose scores count: the one that counts, or else one that ended without all of its scores."""
+        if counted := self.counted:
+            return counted
+        return self.end.attempt if self.end is not None and self.end.attempt in self.answered else 0
 
     @property
     def moment(self) -> int:
@@ -302,8 +313,30 @@ def _picocost(cost: float) -> int:
     return round(min(cost, _MOST / PICO) * PICO) if cost else 0
 
 
+def _with_reply(
+    replies: tuple[AttemptReplies, ...], attempt: int, usage: Usage, cost: float
+) -> tuple[AttemptReplies, ...]:
+    for known in replies:
+        if known.attempt == attempt:
+            known.add(usage, cost)
+            return replies
+    known = AttemptReplies(attempt)
+    known.add(usage, cost)
+    return (known,) if not replies else tuple(sorted((*replies, known), key=_attempt_of))
+
+
 def _attempt_of(replies: AttemptReplies) -> int:
     return replies.attempt
+
+
+def _larger(ended: Sequence[AttemptSpent | AttemptReplies], replies: Sequence[AttemptReplies]) -> Figures:
+    """What all attempts took: of each, the larger of two figures."""
+    one, other = ({item.attempt: item.figures for item in items} for items in (ended, replies))
+    total = _NO_FIGURES
+    for attempt in one.keys() | other.keys():
+        figures = map(max, one.get(attempt, _NO_FIGURES), other.get(attempt, _NO_FIGURES))
+        total = tuple(map(add, total, figures))
+    return total
 
 
 def _reason(entry: TrialEntry | TrialRecord) -> str:
@@ -312,7 +345,8 @@ def _reason(entry: TrialEntry | TrialRecord) -> str:
     if entry.status is Status.BLOCKED:
         return POLICY
     if entry.status is Status.FAILED:
-        return SCORER_ERROR if entry.stage == "score" else TASK_ERROR
+        return SCORE if entry.stage.startswith(SCORE) else TASK_ERROR
     if entry.status is Status.UNFINISHED:
-        return MODEL_DISABLED if entry.error is not None and entry.error.kind == _CLOSED else NO_REPLY
+        reason = MODEL_DISABLED if entry.error is not None and entry.error.kind == _CLOSED else NO_REPLY
+        return f"{reason} ({entry.stage})" if entry.stage.startswith(SCORE) else reason
     return ""

@@ -133,7 +133,14 @@ class ResultComparison:
         for line in self._queue:
             trial = msgspec.json.decode(line, type=TrialRecord)
             for scorer, value in trial.scores.items():
-                yield ScoreRecord(trial=trial.trial, attempt=trial.attempt, scorer=scorer, value=value, source=ARTIFACT)
+                yield ScoreRecord(
+                    trial=trial.trial,
+                    attempt=trial.attempt,
+                    scorer=scorer,
+                    value=value,
+                    unscored=value is None,
+                    source=ARTIFACT,
+                )
             yield trial
 
     def close(self) -> None:

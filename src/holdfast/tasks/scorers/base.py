@@ -23,7 +23,10 @@ LONGEST_TEXT = 100_000
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Judges one answer; `check` says before the run whether a sample can be judged at all."""
+    """Judges one answer; `check` says before the run whether a sample can be judged at all.
+
+    One whose call takes a third parameter of the name `scope` gets its `ScoreScope`.
+    """
 
     @property
     def name(self) -> str: ...

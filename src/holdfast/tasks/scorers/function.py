@@ -1,6 +1,7 @@
 """Scorers written as plain functions, sync or async.
 
-The function gets the answer and the sample and returns a boolean, a finite number or a Score. Its identity is its
+The function gets the answer and the sample, and a scope if it has a parameter of that name, in which it may ask models
+and take durable steps; it returns a boolean, a finite number or a Score. Its identity is its
 source, without comments and formatting, so that an edited scorer is noticed when a run is resumed.
 """
 
@@ -16,8 +17,20 @@ from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score, as_score
 from holdfast.tasks.source.digest import source_digest
 from holdfast.tasks.source.spelling import PRESENT, Spelling
+from holdfast.tasks.trial_interface import ScoreScope
 
 Function = Callable[..., Any]
+_SCOPE = "scope"
+
+
+def takes_scope(given: object) -> bool:
+    """Whether a scorer, or a function that is to be one, has a parameter for its scope."""
+    function: Any = getattr(given, "function", given)
+    try:
+        return _SCOPE in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        # What has no signature takes the two that every scorer takes.
+        return False
 
 
 class FunctionScorer:
@@ -29,9 +42,13 @@ class FunctionScorer:
         self.function = function
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.needs_target = needs_target
+        self._takes_scope = takes_scope(function)
 
-    def __call__(self, answer: Answer, sample: Sample) -> Score | Awaitable[Score]:
-        result = self.function(answer, sample, **sample.scoring.get(self.name, {}))
+    def __call__(self, answer: Answer, sample: Sample, scope: ScoreScope | None = None) -> Score | Awaitable[Score]:
+        arguments = sample.scoring.get(self.name, {})
+        if self._takes_scope:
+            arguments = {**arguments, _SCOPE: scope}
+        result = self.function(answer, sample, **arguments)
         return self._awaited(result) if inspect.isawaitable(result) else as_score(result, self.name)
 
     def identity(self, spelling: Spelling = PRESENT) -> dict[str, Any]:
@@ -50,7 +67,8 @@ class FunctionScorer:
 
     def _check_arguments(self, arguments: dict[str, Any], place: str) -> None:
         try:
-            inspect.signature(self.function).bind(None, None, **arguments)
+            scope = {_SCOPE: None} if self._takes_scope else {}
+            inspect.signature(self.function).bind(None, None, **arguments, **scope)
         except TypeError as error:
             raise ConfigurationError(
                 f"The arguments that {place} carries do not fit the scorer {self.name!r}: {error}."

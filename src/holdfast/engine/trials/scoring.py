@@ -1,0 +1,267 @@
+"""Scoring an answer: every scorer has a slot, which is filled, failed or left unfinished on its own.
+
+Plain scorers are asked in the order of the plan, under the one grant of the trial. Those that are awaited may take long
+or cost money: each runs in a task of its own, side by side with the others, with a grant of its own, and what it comes
+to is durable before it ends. A slot that fails is attempted again by itself, up to the task's `max_retries`: neither
+the solver nor another scorer is asked again because of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import NamedTuple
+
+from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
+from holdfast.engine.scheduling.activity import TrialActivity
+from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.trials.error_boundary import Outcome, guard
+from holdfast.engine.trials.history import NEW_SLOT, AttemptState
+from holdfast.engine.trials.running_trial import RunningTrial
+from holdfast.engine.trials.scopes import CURRENT_SCOPE, slot_path
+from holdfast.engine.trials.score_scope import SlotScope
+from holdfast.engine.trials.trial_environment import TrialEnvironment
+from holdfast.run.core.records import Failure, NoteRecord, ScoreRecord
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.score import Score, as_score
+from holdfast.tasks.scorers import Scorer
+from holdfast.tasks.scorers.function import takes_scope
+
+
+class TaskScorer(NamedTuple):
+    """A scorer of a task, and how it is asked."""
+
+    scorer: Scorer
+    name: str
+    is_awaited: bool
+    """It may take long or cost money."""
+    takes_scope: bool
+
+
+def scorers_of(task: PlannedTask) -> tuple[TaskScorer, ...]:
+    """The scorers of a task in the order of the plan."""
+    return tuple(_task_scorer(scorer) for scorer in task.task.scorers)
+
+
+def _task_scorer(scorer: Scorer) -> TaskScorer:
+    function = getattr(scorer, "function", scorer)
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    wants_scope = takes_scope(scorer)
+    return TaskScorer(scorer, scorer.name, is_async or wants_scope, wants_scope)
+
+
+class _OpenSlot:
+    """A slot that is being worked on."""
+
+    __slots__ = ("activity", "attempt", "grant", "of", "retries_left", "scope")
+
+    def __init__(self, of: TaskScorer, attempt: int, retries_left: int, grant: SlotGrant) -> None:
+        self.of, self.attempt, self.retries_left, self.grant = of, attempt, retries_left, grant
+        self.activity: TrialActivity
+        self.scope: SlotScope | None = None
+
+
+class Scoring:
+    """The slots of one trial: those on record, and those that are filled now."""
+
+    def __init__(
+        self,
+        environment: TrialEnvironment,
+        planned: PlannedTrial,
+        state: AttemptState,
+        trial: RunningTrial,
+        answer: Answer,
+    ) -> None:
+        self._environment, self._planned, self._state, self._trial = environment, planned, state, trial
+        self._session, self._admission, self._answer = environment.session, environment.admission, answer
+        self._is_late = planned.scores_only
+        """The trial ended in an earlier session, so that a score says itself where it belongs."""
+        self.filled = dict(state.scores)
+        self.failed: dict[str, Failure] = {}
+        """Slots that have used up their attempts, now or before."""
+        self.unfinished: dict[str, Failure] = {}
+        """Slots that the infrastructure has kept from being filled."""
+
+    async def run(self, scorers: tuple[TaskScorer, ...], grant: SlotGrant) -> None:
+        """Fills every slot that is neither filled nor failed; the slots of the solver are given back before."""
+        limits = self._environment.score_limits[self._planned.task.name]
+        to_fill = [slot for scorer in scorers if (slot := self._open(scorer, grant)) is not None]
+        awaited = [slot for slot in to_fill if slot.of.is_awaited]
+        if len(awaited) < len(to_fill) or not awaited:
+            await grant.change(limits)
+            for slot in to_fill:
+                if not slot.of.is_awaited:
+                    slot.activity = self._trial.activity
+                    await self._fill(slot)
+        if awaited:
+            await self._fill_side_by_side(awaited)
+
+    def _open(self, scorer: TaskScorer, grant: SlotGrant) -> _OpenSlot | None:
+        """The slot of a scorer, if there is anything left to do for it."""
+        if scorer.name in self.filled:
+            return None
+        known = self._state.slots.get(scorer.name, NEW_SLOT)
+        if known.failure is not None:
+            self.failed[scorer.name] = known.failure
+            return None
+        retries = self._planned.task.max_retries - (known.attempt - known.first)
+        return _OpenSlot(scorer, known.attempt, retries, grant)
+
+    async def _fill_side_by_side(self, slots: list[_OpenSlot]) -> None:
+        """Fills slots at once, each with a grant of its own; the first has that of the trial.
+
+        Raises:
+            asyncio.CancelledError: one of them was given up, because the session is about to end.
+        """
+        for slot in slots[1:]:
+            slot.grant = SlotGrant(self._environment.slots, ())
+        tasks = [asyncio.get_running_loop().create_task(self._fill_with_grant(slot)) for slot in slots]
+        try:
+            with self._trial.activity.in_flight():
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            await _stop(tasks)
+        errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
+        if errors:
+            raise errors[0]
+        if any(task.cancelled() for task in tasks):
+            raise asyncio.CancelledError
+
+    async def _fill_with_grant(self, slot: _OpenSlot) -> None:
+        slot.activity = TrialActivity(self._environment.on_idle)
+        self._trial.slot_activities.append(slot.activity)
+        try:
+            with slot.activity.waiting():
+                await slot.grant.change(self._environment.score_limits[self._planned.task.name])
+            await self._fill(slot)
+        finally:
+            slot.grant.release()
+            self._trial.slot_activities.remove(slot.activity)
+
+    async def _fill(self, slot: _OpenSlot) -> None:
+        """Attempts a slot until it is filled, has no attempts left, or the infrastructure has failed."""
+        while True:
+            outcome = await guard(self._judge_and_record(slot))
+            if isinstance(outcome.value, ScoreRecord):
+                self.filled[slot.of.name] = outcome.value
+                return
+            await self._admission.block_if_interrupted(slot.activity)
+            if outcome.is_blocked:
+                self.filled[slot.of.name] = await self._record_blocked(slot, outcome)
+                return
+            if outcome.is_infrastructure:
+                self._leave(slot, outcome)
+                return
+            if not await self._record_failure(slot, outcome):
+                return
+            slot.attempt, slot.retries_left = slot.attempt + 1, slot.retries_left - 1
+
+    async def _judge_and_record(self, slot: _OpenSlot) -> ScoreRecord:
+        """A scorer's score, handed to the journal."""
+        result = await self._judge(slot)
+        await self._admission.block_if_interrupted(slot.activity)
+        record = self._record(slot, as_score(result, slot.of.name))
+        await self._hand_in(slot, record)
+        return record
+
+    async def _record_blocked(self, slot: _OpenSlot, outcome: Outcome) -> ScoreRecord:
+        """A content policy stepped in: as with a trial that is blocked, that stays, and nobody is asked again."""
+        record = self._record(slot, Score(None, explanation=f"content policy: {outcome.failure().message}"))
+        await self._hand_in(slot, record)
+        return record
+
+    def _leave(self, slot: _OpenSlot, outcome: Outcome) -> None:
+        """The same attempt of the slot goes on in another session; its calls end once the trial's end is durable."""
+        self.unfinished[slot.of.name] = outcome.failure()
+        if slot.scope is not None:
+            slot.scope.finish()
+            slot.scope.give_failed_calls(self._trial)
+
+    async def _judge(self, slot: _OpenSlot) -> object:
+        """What the scorer returns."""
+        if slot.of.is_awaited:
+            await self._admission.wait_until_open(slot.activity)
+        if slot.of.takes_scope:
+            return await self._judge_in_scope(slot)
+        with slot.activity.running_code():
+            result: object = slot.of.scorer(self._answer, self._trial.sample)
+            return await result if inspect.isawaitable(result) else result
+
+    async def _judge_in_scope(self, slot: _OpenSlot) -> object:
+        """As a solver, it may be between two calls of a model; what a signal then interrupts does not count."""
+        path = slot_path(slot.of.name, slot.attempt)
+        scope = slot.scope = SlotScope(
+            self._environment, self._planned, self._state, self._trial.sample, slot.grant, slot.activity, path
+        )
+        token = CURRENT_SCOPE.set(scope.root_scope)
+        try:
+            result: object = slot.of.scorer(self._answer, self._trial.sample, scope)  # type: ignore[call-arg]
+            result = await result if inspect.isawaitable(result) else result
+        finally:
+            CURRENT_SCOPE.reset(token)
+        scope.check_answered()
+        return result
+
+    async def _record_failure(self, slot: _OpenSlot, outcome: Outcome) -> bool:
+        """Puts a failed attempt of a slot on record; whether another follows."""
+        failure, will_retry = outcome.failure(), outcome.is_worth_a_retry and slot.retries_left > 0
+        await self._hand_in(slot, self._record(slot, None, failure, will_retry=will_retry))
+        if not will_retry:
+            self.failed[slot.of.name] = failure
+        return will_retry
+
+    def _record(
+        self, slot: _OpenSlot, score: Score | None, error: Failure | None = None, *, will_retry: bool = False
+    ) -> ScoreRecord:
+        planned, is_late, scope = self._planned, self._is_late, slot.scope
+        self._note_unused(_finish_scope(slot))
+        return ScoreRecord(
+            trial=planned.key,
+            attempt=self._state.attempt,
+            scorer=slot.of.name,
+            value=float(score.value) if score is not None and score.value is not None else None,
+            unscored=score is not None and score.value is None,
+            answer=score.answer if score is not None else None,
+            explanation=score.explanation if score is not None else "",
+            metadata=score.metadata if score is not None else {},
+            usage=scope.usage if scope is not None else None,
+            cost=scope.cost if scope is not None else 0.0,
+            error=error,
+            slot_attempt=slot.attempt,
+            will_retry=will_retry,
+            task=planned.task.name if is_late else "",
+            model=planned.model if is_late else "",
+            axes=dict(planned.axes) if is_late else {},
+        )
+
+    async def _hand_in(self, slot: _OpenSlot, record: ScoreRecord) -> None:
+        """What was awaited is durable before anything follows it; the rest is before the trial's end is."""
+        if self._is_late or slot.of.is_awaited:
+            with slot.activity.in_flight():
+                await self._session.keep(record)
+        else:
+            self._session.put(record)
+        if slot.scope is not None:
+            slot.scope.end_failed_calls()
+            slot.scope = None
+
+    def _note_unused(self, steps: int) -> None:
+        if steps:
+            text = f"{steps} steps on record were not asked for again: the scorer asked for something else."
+            self._session.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
+
+
+def _finish_scope(slot: _OpenSlot) -> int:
+    return slot.scope.finish() if slot.scope is not None else 0
+
+
+async def _stop(tasks: list[asyncio.Task[None]]) -> None:
+    """Ends the tasks that are still running, if any are: one of them has failed, or the trial was cancelled."""
+    left = [task for task in tasks if not task.done()]
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left)
+        for task in left:
+            if not task.cancelled():
+                task.exception()  # whatever it is, the first one is what counts
