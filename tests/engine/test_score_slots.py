@@ -201,6 +201,19 @@ def test_exhausted_stays_exhausted_whenever_the_session_is_killed(tmp_path, kill
     assert reasons(rig) == {"score: broken": 1}
 
 
+def test_a_slot_that_failed_for_good_is_not_asked_after_a_kill_in_another_one(tmp_path):
+    """The trial has no end on record: that no attempt of the slot is left is."""
+    broken, slow = Switch("broken", ValueError("my bug")), Switch("slow", HANG)
+    rig = Rig(tmp_path / "r", judged_task(broken.as_scorer(), slow.as_scorer()), settings={"max_retries": 1})
+    rig.killed_session(5.0)
+    assert (failures(rig)[-1], rig.ends()) == (("broken", 2, False), [])
+    assert reasons(rig) == {"not scored": 1}
+    broken.value = slow.value = True
+    assert rig.session().ended.exit_code == 1
+    assert (broken.asked, slow.asked) == (2, 2)
+    assert reasons(rig) == {"score: broken": 1}
+
+
 def test_limits_27_an_outage_leaves_a_slot_unfinished_and_it_is_resumed_alone(tmp_path):
     """The judge that could not be reached is asked again by a resume, in the same attempt; the others are not."""
     actor, down, good = Actor(), Switch("b", Unavailable("the judge is down")), Switch("a", True)
@@ -566,4 +579,26 @@ def test_two_models_asked_alike_in_one_slot_keep_their_own_replies(tmp_path):
     rig.killed_session(5.0)
     assert rig.session().ended.exit_code == 0
     assert seen.value == [["VERDICT", "j says verdict"]] * 2
+    assert (rig.actors["m"].calls, rig.actors["j"].calls) == (2, 1)
+
+
+def test_a_judge_never_gets_the_reply_of_another_model_in_whatever_order_they_are_asked(tmp_path):
+    """The model is part of what a call is found by: the same words to another model are another call."""
+
+    async def answer_as(request, _n):
+        return said(f"j says {prompt_of(request)}")
+
+    names, seen = State(["", "j"]), State([])
+
+    async def panel(answer, sample, scope):
+        for name in names.value:
+            seen.value.append((name, (await scope.generate(as_prompt("verdict"), model=name)).text))
+            await asyncio.sleep(10.0)
+        return True
+
+    rig = judge_rig(tmp_path, scorer(panel), judge=Actor(answer_as))
+    rig.killed_session(5.0)
+    names.value = ["j", ""]
+    assert rig.session().ended.exit_code == 0
+    assert seen.value == [("", "VERDICT"), ("j", "j says verdict"), ("", "VERDICT")]
     assert (rig.actors["m"].calls, rig.actors["j"].calls) == (2, 1)
