@@ -61,8 +61,8 @@ class Account:
         """Commits records in one frame, always in one: what happens then is the same each time."""
         lines = [encode(record) for record in records]
         self.attempted.update(lines)
-        queue, waiter = session._writer.queue, Future()
-        items = [QueuedRecord(session._encode_line(record), getattr(record, "trial", ""), waiter) for record in records]
+        queue, waiter = session.sink.journal.queue, Future()
+        items = [QueuedRecord(session.sink._encode(record), getattr(record, "trial", ""), waiter) for record in records]
         with queue._lock:
             for item in items[:-1]:
                 queue._try_put(item._replace(waiter=None))

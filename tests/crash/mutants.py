@@ -67,7 +67,7 @@ def early_acknowledgement(patch: Patch) -> None:
     def write(self: JournalWriter, batch: list[Any]) -> None:
         if self._segment.bytes >= self._segment_bytes:
             self._roll_segment()
-        self.queue.acknowledge(batch, Origin(self._session, self._writer, self._segment.next_seq))
+        self.queue.acknowledge(batch, Origin(self.session, self.writer, self._segment.next_seq))
         self._segment.append([item.line for item in batch], [item.key for item in batch if item.key])
 
     patch.setattr(JournalWriter, "_write_batch", write)

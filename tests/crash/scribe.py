@@ -47,7 +47,7 @@ def write(writer: JournalWriter, name: str, session: int) -> None:
 def open_writer(root: Path, number: int, session: int) -> tuple[JournalWriter, RunSession | None, int]:
     if not number:
         opened = open_session(root, make_session, writer=WriterOptions(segment_bytes=SEGMENT_BYTES))
-        return opened._writer, opened, opened.number
+        return opened.sink.journal, opened, opened.number
     reader = RunReader(root)
     reader.close()
     fs, journal = RealFileSystem(), root / "journal"

@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 )
 from truth import Truth
 
+from durable import commit
 from folds import as_told, check_fold
 from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import Damage, JournalWriter
@@ -104,8 +105,8 @@ class JournalMachine(RuleBasedStateMachine):
         """Some records that are not waited for, and one that is."""
         trials = [self._new() for _ in range(count)]
         for trial in trials[:-1]:
-            self.session.append(trial)
-        self.session.commit(trials[-1])
+            self.session.sink.append(trial)
+        commit(self.session, trials[-1])
         self.acknowledged.update(trial.trial for trial in trials)
 
     @precondition(lambda self: self.session)
@@ -113,8 +114,8 @@ class JournalMachine(RuleBasedStateMachine):
     def leave_open(self, status: Status) -> None:
         """A trial that has begun, or failed, is not finished."""
         self.written += 1
-        self.session.commit(StepRecord(trial=f"o{self.written:05}", attempt=1, step="solve/1"))
-        self.session.commit(TrialRecord(trial=f"o{self.written:05}", attempt=1, status=status))
+        commit(self.session, StepRecord(trial=f"o{self.written:05}", attempt=1, step="solve/1"))
+        commit(self.session, TrialRecord(trial=f"o{self.written:05}", attempt=1, status=status))
 
     @precondition(lambda self: self.session)
     @rule()
@@ -123,7 +124,7 @@ class JournalMachine(RuleBasedStateMachine):
         for _ in range(2):
             trial = self._new()
             noise = "".join(chr(33 + (index * index * 7919 + self.written * 104729) % 90) for index in range(1200))
-            self.session.commit(TrialRecord(trial=trial.trial, attempt=1, status=Status.VALID, sample=noise))
+            commit(self.session, TrialRecord(trial=trial.trial, attempt=1, status=Status.VALID, sample=noise))
             self.acknowledged.add(trial.trial)
 
     @precondition(lambda self: self.session)
@@ -161,7 +162,7 @@ class JournalMachine(RuleBasedStateMachine):
         before = {path: path.stat().st_size for path in self._segments()}
         self.failing = True
         with contextlib.suppress(StorageFailure):
-            self.session.commit(self._new())
+            commit(self.session, self._new())
             raise Broken("acknowledged without a sync")
         self.failing = False
         self.crash()

@@ -133,11 +133,11 @@ def test_a_session_that_was_abandoned_writes_nothing_more(memory_path):
     root = memory_path / "run"
     session = scenarios.create(RealFileSystem(), root, account)
     for number in range(2000):
-        session.append(NoteRecord(kind="waiting", text=f"{number}"))
+        session.sink.append(NoteRecord(kind="waiting", text=f"{number}"))
     session.abandon()
     before = {path.name: path.read_bytes() for path in (root / "journal").iterdir()}
     scenarios.resume(RealFileSystem(), root, account).abandon()
     after = {path.name: path.read_bytes() for path in (root / "journal").iterdir()}
     assert before.items() <= after.items()
     with pytest.raises(StorageFailure, match="let go"):
-        session._writer.queue.commit(encode(NoteRecord(kind="late", text="too late")))
+        session.sink.journal.queue.commit(encode(NoteRecord(kind="late", text="too late")))

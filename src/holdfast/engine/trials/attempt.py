@@ -31,7 +31,7 @@ class Attempt:
     ) -> None:
         self._environment, self._planned, self._state, self._trial = environment, planned, state, trial
         self._awaited = awaited
-        self._session, self._admission, self._clock = environment.session, environment.admission, environment.clock
+        self._sink, self._admission, self._clock = environment.sink, environment.admission, environment.clock
         self._at, self._began = self._clock.wall(), self._clock.monotonic()
         self.answer, self.scores = state.answer, state.scores
         self.is_worth_a_retry = True
@@ -71,9 +71,9 @@ class Attempt:
         )
         # Where a scorer may take long or cost money, the answer is durable before it begins.
         if self._awaited:
-            await self._session.keep(answer)
+            await self._sink.keep(answer)
         else:
-            self._session.put(answer)
+            self._sink.put(answer)
         return answer
 
     async def _solve(self) -> Answer:
@@ -136,9 +136,9 @@ class Attempt:
             axes=dict(planned.axes) if is_late else {},
         )
         if is_late:
-            await self._session.keep(record)
+            await self._sink.keep(record)
         else:
-            self._session.put(record)
+            self._sink.put(record)
         return record
 
     def _failed_end(self, outcome: Outcome, stage: str = "solve") -> TrialRecord:
@@ -156,7 +156,7 @@ class Attempt:
         replies = sum(1 for step in unused if step.error is None)
         if replies and self._state.answer is None:
             text = f"{replies} steps on record were not asked for again: the solver asked for something else."
-            self._session.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
+            self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
     def _end_record(
         self,
