@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import NotARun
-from holdfast.journal import Damage, DamageKind, SegmentId
+from holdfast.journal import Damage, DamageKind, RecordId, SegmentId
 from holdfast.journal.commit_queue import QueuedRecord
 from holdfast.journal.segment import parse_name
-from holdfast.run import RunReader, RunSession, verify_run
+from holdfast.run import JoinedSession, RunReader, RunSession, verify_run
 from holdfast.run.core.codec import decode, encode
 from holdfast.run.core.records import (
     AnswerRecord,
@@ -57,7 +57,7 @@ class Account:
         self.sessions.add(session.number)
         return session
 
-    def commit(self, session: RunSession, *records: Record) -> None:
+    def commit(self, session: RunSession | JoinedSession, *records: Record) -> None:
         """Commits records in one frame, always in one: what happens then is the same each time."""
         lines = [encode(record) for record in records]
         self.attempted.update(lines)
@@ -70,8 +70,8 @@ class Account:
         waiter.result()
         self.acknowledged.update(lines)
 
-    def carry_out(self, session: RunSession, key: str, *, long: str = "") -> None:
-        """One trial, with every kind of record that a trial has, and a mark.
+    def carry_out(self, session: RunSession | JoinedSession, key: str, *, long: str = "") -> None:
+        """One trial, with every kind of record that a trial has, a reply that another branch took over, and a mark.
 
         The step of a long one is the same, byte for byte, whenever it is carried out.
         """
@@ -81,6 +81,7 @@ class Account:
         self.commit(session, step)
         self.commit(
             session,
+            StepRecord(trial=key, attempt=attempt, step="/~1 solve/1", lender="solve/1"),
             AnswerRecord(trial=key, attempt=attempt, text=f"answer {key}"),
             ScoreRecord(trial=key, attempt=attempt, scorer="exact", value=1.0),
             TrialRecord(trial=key, attempt=attempt, status=Status.VALID),
@@ -148,6 +149,9 @@ def _examine(reader: RunReader, account: Account, durable: dict[SegmentId, int],
     for _, _, record in decoded:
         for item in record.inputs.values() if isinstance(record, SessionRecord) else ():
             expect(reader.inputs.check(item.digest, item.size) is None, f"an input is lost: {item}")
+    for ident, _, record in decoded:
+        if isinstance(record, SessionEndRecord):
+            check_vouched_for(reader, ident, record)
     keys = {record.trial for _, _, record in decoded if isinstance(record, TrialRecord) and record.status.is_kept}
     expect(
         list(reader.fold.finished()) == sorted(keys),
@@ -159,6 +163,14 @@ def _examine(reader: RunReader, account: Account, durable: dict[SegmentId, int],
     damage = [*reader.damage(), *(item for item in streamed if item.where.startswith("blobs"))]
     _check_damage(reader, damage, durable, missed=missed)
     return Found(lines, keys, damage)
+
+
+def check_vouched_for(reader: RunReader, ident: RecordId, end: SessionEndRecord) -> None:
+    """The end of a session pins every segment of all its writers, but its own."""
+    there = {state.ident for state in reader.index.states() if state.ident.session == end.number}
+    last = max((one for one in there if one.writer == ident.writer), default=None)
+    unpinned = there - {SegmentId(*pin[:3]) for pin in end.pins} - {last}
+    expect(not unpinned, f"the end of session {end.number} vouches for none of {sorted(unpinned)}")
 
 
 def _compare(lines: Counter[bytes], account: Account) -> None:

@@ -18,7 +18,7 @@ from test_power_loss import (
 
 def lose_power(directory, *, patience=0.0):
     """The first session of each workload and its successor, watched at every moment."""
-    for workload in (scenarios.abandoned, scenarios.orderly):
+    for workload in (scenarios.abandoned, scenarios.orderly, scenarios.joined):
         loss = PowerLoss(directory / workload.__name__, seed=SEED, per_moment=8, patience=patience)
         workload(loss.fs, loss.root, loss.account)
         loss.check()
@@ -37,6 +37,7 @@ def kill_and_lose_power(directory, name):
     "name",
     [
         "no_sync",
+        "own_pins_only",
         "old_segment",
         "unsynced_name",
         "no_rejournaling",
@@ -71,6 +72,14 @@ def test_a_kill_and_then_a_power_loss_betray(memory_path, monkeypatch, name, dir
     mutants.ALL[name](monkeypatch)
     with pytest.raises(Broken) as told:
         kill_and_lose_power(memory_path, directory)
+    print(told.value)
+
+
+def test_a_failed_sync_of_another_writer_betrays_an_end_that_counts_what_it_left(memory_path, monkeypatch):
+    """A frame that only memory held, and that the end of the session counted, is missed after a power loss."""
+    mutants.uncopied_writers(monkeypatch)
+    with pytest.raises(Broken) as told:
+        fail_everywhere(memory_path, rate=1.0, per_moment=3, work=scenarios.joined_session_of)
     print(told.value)
 
 

@@ -16,7 +16,7 @@ from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.session.journal_sink import JournalSink
-from holdfast.run.session.session_lease import SessionLease
+from holdfast.run.session.session_lease import INTACT_HINT, SessionLease
 from holdfast.run.session.watermarks import Watermarks
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.storage import RealFileSystem
@@ -57,10 +57,11 @@ class JoinedSession:
     """This process's part in a session: a sink, for as long as the session goes on."""
 
     def __init__(self, lease: JoinedLease, journal: JournalWriter, blobs: BlobStore, place: str) -> None:
-        self._lease, self._journal, self._place, self.number = lease, journal, place, journal.session
+        self._lease, self._journal, self.number = lease, journal, journal.session
+        self._over = f"Session {self.number} of {place} is over, or its holder is gone; nothing more can be recorded."
         self._watermarks = Watermarks()
         self._sealed_at = time.monotonic()
-        self.sink = JournalSink(journal, blobs, SessionLease(lease, place))
+        self.sink = JournalSink(journal, blobs, SessionLease(lease, place, self._over))
         if lease.terms.counts_when_uploaded:
             self.sink.count_when_uploaded(self._watermarks)
         self._stop = threading.Event()
@@ -86,11 +87,7 @@ class JoinedSession:
 
     def _leave(self) -> None:
         """Stops writing; what still waited is refused. The share is given back only after the last write."""
-        over = StorageFailure(
-            f"Session {self.number} of {self._place} is over, or its holder is gone; nothing more can be recorded.",
-            hint="What was acknowledged is intact; see `holdfast status`, then resume.",
-        )
-        self._journal.abandon(over)
+        self._journal.abandon(StorageFailure(self._over, hint=INTACT_HINT))
         self._lease.release()
 
     def close(self) -> None:

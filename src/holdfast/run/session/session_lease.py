@@ -9,6 +9,7 @@ from holdfast.errors import RunHeld
 from holdfast.storage import Lease
 from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
 
+INTACT_HINT = "What was acknowledged is intact; see `holdfast status`, then resume."
 _CHECK_SECONDS = 0.2
 
 
@@ -19,8 +20,9 @@ class SessionLease:
     is_lost: Callable[[], bool]
     """Whether it will never be held again. Asked for every record, so it is the lease's own method."""
 
-    def __init__(self, lease: Lease, place: str) -> None:
-        """`place` names the run in messages."""
+    def __init__(self, lease: Lease, place: str, lost: str = "") -> None:
+        """`place` names the run in messages; `lost` is what is said where the lease is lost."""
+        self._lost = lost
         self._report: Callable[[bool], None] = lambda _: None
         self._use(lease, place)
 
@@ -39,8 +41,8 @@ class SessionLease:
     def lost_error(self) -> RunHeld:
         """The error for whoever writes to a run that this process has lost."""
         return RunHeld(
-            f"This session holds the run {self.place} no more; another may be executing it.",
-            hint="What was acknowledged is intact; see `holdfast status`, then resume.",
+            self._lost or f"This session holds the run {self.place} no more; another may be executing it.",
+            hint=INTACT_HINT,
         )
 
     async def until_held(self) -> None:
