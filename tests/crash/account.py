@@ -152,7 +152,9 @@ def _examine(reader: RunReader, account: Account, durable: dict[SegmentId, int],
     for ident, _, record in decoded:
         if isinstance(record, SessionEndRecord):
             check_vouched_for(reader, ident, record)
-    keys = {record.trial for _, _, record in decoded if isinstance(record, TrialRecord) and record.status.is_kept}
+            known = {one.trial for at, _, one in decoded if at.session <= record.number and _is_kept_end(one)}
+            expect(record.finished <= len(known), f"the end counts {record.finished} trials, there are {sorted(known)}")
+    keys = {record.trial for _, _, record in decoded if _is_kept_end(record)}
     expect(
         list(reader.fold.finished()) == sorted(keys),
         f"the index has {list(reader.fold.finished())}, the journal {keys}",
@@ -163,6 +165,10 @@ def _examine(reader: RunReader, account: Account, durable: dict[SegmentId, int],
     damage = [*reader.damage(), *(item for item in streamed if item.where.startswith("blobs"))]
     _check_damage(reader, damage, durable, missed=missed)
     return Found(lines, keys, damage)
+
+
+def _is_kept_end(record: object) -> bool:
+    return isinstance(record, TrialRecord) and record.status.is_kept
 
 
 def check_vouched_for(reader: RunReader, ident: RecordId, end: SessionEndRecord) -> None:

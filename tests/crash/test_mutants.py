@@ -10,6 +10,7 @@ from power import PowerLoss
 from test_power_loss import (
     SEED,
     fail_everywhere,
+    fail_then_lose_power,
     kill_then_lose_power,
     operations_of_a_session,
     small_blobs,  # noqa: F401 - a fixture
@@ -78,8 +79,11 @@ def test_a_kill_and_then_a_power_loss_betray(memory_path, monkeypatch, name, dir
 def test_a_failed_sync_of_another_writer_betrays_an_end_that_counts_what_it_left(memory_path, monkeypatch):
     """A frame that only memory held, and that the end of the session counted, is missed after a power loss."""
     mutants.uncopied_writers(monkeypatch)
-    with pytest.raises(Broken) as told:
-        fail_everywhere(memory_path, rate=1.0, per_moment=3, work=scenarios.joined_session_of)
+    operations = operations_of_a_session(memory_path / "whole", scenarios.joined_session_of)
+    syncs = [name for operation, name in operations if operation == "sync"]
+    with pytest.raises(Broken, match="the end counts") as told:
+        for nth in [place for place, name in enumerate(syncs, 1) if name.startswith("000001-0001-")]:
+            fail_then_lose_power(memory_path / str(nth), nth, rate=1.0, per_moment=3, work=scenarios.joined_session_of)
     print(told.value)
 
 
