@@ -65,8 +65,9 @@ class Account:
         items = [QueuedRecord(session.sink._encode(record), getattr(record, "trial", ""), waiter) for record in records]
         with queue._lock:
             for item in items[:-1]:
-                queue._try_put(item._replace(waiter=None))
-            queue._try_put(items[-1])
+                item.waiter = None
+                queue._add(item)
+            queue._add(items[-1])
         waiter.result()
         self.acknowledged.update(lines)
 

@@ -76,14 +76,19 @@ def test_a_kill_and_then_a_power_loss_betray(memory_path, monkeypatch, name, dir
     print(told.value)
 
 
+def fail_another_writer(directory):
+    """Each sync of the other writer of a session fails, and then the power at any moment."""
+    operations = operations_of_a_session(directory / "whole", scenarios.joined_session_of)
+    syncs = [name for operation, name in operations if operation == "sync"]
+    for nth in [place for place, name in enumerate(syncs, 1) if name.startswith("000001-0001-")]:
+        fail_then_lose_power(directory / str(nth), nth, rate=1.0, per_moment=3, work=scenarios.joined_session_of)
+
+
 def test_a_failed_sync_of_another_writer_betrays_an_end_that_counts_what_it_left(memory_path, monkeypatch):
     """A frame that only memory held, and that the end of the session counted, is missed after a power loss."""
     mutants.uncopied_writers(monkeypatch)
-    operations = operations_of_a_session(memory_path / "whole", scenarios.joined_session_of)
-    syncs = [name for operation, name in operations if operation == "sync"]
     with pytest.raises(Broken, match="the end counts") as told:
-        for nth in [place for place, name in enumerate(syncs, 1) if name.startswith("000001-0001-")]:
-            fail_then_lose_power(memory_path / str(nth), nth, rate=1.0, per_moment=3, work=scenarios.joined_session_of)
+        fail_another_writer(memory_path)
     print(told.value)
 
 

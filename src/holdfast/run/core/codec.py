@@ -59,22 +59,18 @@ def encode(record: Record) -> bytes:
     """
     try:
         line = _encoder.encode(record)
-        _check_types(record, line)
+        # What cannot be read back must not be written: the types of fields are not checked when a record is made.
+        if len(line) <= BLOB_BYTES:
+            _decoder.decode(line)
+        else:
+            # The same of a large record, without another copy of its texts.
+            msgspec.convert(msgspec.to_builtins(record), AnyRecord)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         raise UsageError(f"A {_tag(record)} record cannot be written as JSON: {error}.") from error
     if b"null" in line:
         # The encoder writes null for NaN and infinity.
         _refuse_non_finite(msgspec.to_builtins(record), _tag(record))
     return line
-
-
-def _check_types(record: Record, line: bytes) -> None:
-    """What cannot be read back must not be written: the types of fields are not checked when a record is made."""
-    if len(line) <= BLOB_BYTES:
-        _decoder.decode(line)
-    else:
-        # The same of a large record, without another copy of its texts.
-        msgspec.convert(msgspec.to_builtins(record), AnyRecord)
 
 
 def _tag(record: Record) -> str:
