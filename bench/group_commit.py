@@ -32,7 +32,7 @@ async def _produce(session: RunSession, records: list[Record]) -> None:
 
     async def produce() -> None:
         for record in rest:
-            await session.keep(record)
+            await session.sink.keep(record)
 
     await asyncio.gather(*(produce() for _ in range(PRODUCERS)))
 

@@ -21,9 +21,9 @@ def write_trials(root: Path, count: int, prose: Prose) -> None:
     async def produce(session: RunSession) -> None:
         for number in rest:
             call, *records = trial_records(prose, number)
-            session.put(call)
+            session.sink.put(call)
             for record in records:
-                await session.keep(record)
+                await session.sink.keep(record)
 
     _write(root, produce, count)
 
@@ -34,7 +34,7 @@ def write_steps(root: Path, stored_bytes: int) -> None:
 
     async def produce(session: RunSession) -> None:
         for number in rest:
-            await session.keep(step_record(prose, trial_key(number), 1000, 3000))
+            await session.sink.keep(step_record(prose, trial_key(number), 1000, 3000))
 
     _write(root, produce, 0)
 
@@ -45,7 +45,7 @@ def write_transcripts(root: Path, stored_bytes: int) -> int:
     session = create_run(root, SessionContents(name="bench", config={}, planned=1))
     for number in _numbers_until(root / "journal", stored_bytes):
         for record in transcript_records(prose, number):
-            session.append(record)
+            session.sink.append(record)
         count += 1
     session.close("complete")
     return count

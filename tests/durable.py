@@ -10,10 +10,11 @@ from typing import NamedTuple
 import msgspec
 import zstandard
 
-from holdfast.journal import Damage, Journal, SegmentFile
+from holdfast.journal import Damage, Journal, RecordId, SegmentFile
 from holdfast.journal.frame import FOOTER, HEADER_SIZE, decode_header, encode_header, payload_digest
 from holdfast.journal.segment import parse_name
 from holdfast.run import (
+    JoinedSession,
     RunReader,
     RunSession,
     SessionContents,
@@ -24,7 +25,7 @@ from holdfast.run import (
     session_record,
     verify_run,
 )
-from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, CallRecord, Record, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.storage import RealFileSystem
 
 
@@ -62,14 +63,20 @@ def begin_session(root: Path, *, planned: int = 0, fs=None, **writer) -> RunSess
     return open_session(root, make, fs, writer=WriterOptions(**writer))
 
 
+def commit(session: RunSession | JoinedSession, record: Record) -> RecordId:
+    """Hands a record in and returns once it is durable, where there is no event loop."""
+    sink = session.sink
+    return sink.journal.queue.commit(sink._encode(record), getattr(record, "trial", ""), record)
+
+
 def finish_trials(session: RunSession, *keys: str) -> None:
     """Carries trials out: three frames each, the last with the final record."""
     for key in keys:
-        session.append(CallRecord(trial=key, attempt=1, step="solve/1", model="small"))
-        session.commit(StepRecord(trial=key, attempt=1, step="solve/1", result=f"reply to {key}"))
-        session.append(AnswerRecord(trial=key, attempt=1, text=f"answer to {key}"))
-        session.commit(ScoreRecord(trial=key, attempt=1, scorer="exact", value=1.0))
-        session.commit(TrialRecord(trial=key, attempt=1, status=Status.VALID, scores={"exact": 1.0}))
+        session.sink.append(CallRecord(trial=key, attempt=1, step="solve/1", model="small"))
+        commit(session, StepRecord(trial=key, attempt=1, step="solve/1", result=f"reply to {key}"))
+        session.sink.append(AnswerRecord(trial=key, attempt=1, text=f"answer to {key}"))
+        commit(session, ScoreRecord(trial=key, attempt=1, scorer="exact", value=1.0))
+        commit(session, TrialRecord(trial=key, attempt=1, status=Status.VALID, scores={"exact": 1.0}))
 
 
 def finished_run(root: Path, *keys: str, **writer) -> Path:

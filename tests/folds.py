@@ -12,6 +12,7 @@ from holdfast.run.core.codec import decode
 from holdfast.run.core.records import (
     AnswerRecord,
     CallRecord,
+    MarkRecord,
     PlanEntry,
     ScoreRecord,
     Status,
@@ -251,6 +252,18 @@ def _figures(attempts: int, record: TrialRecord | StepRecord | ScoreRecord, seco
     return (attempts, *tokens, round(record.cost * 10**12), round(seconds * 10**6))
 
 
+def _marks(reader: RunReader) -> dict[int, int]:
+    """By session, the highest marks of its writers, added up."""
+    highest: Counter[tuple[int, int]] = Counter()
+    for ident, line in reader.stream([], "session", "mark"):
+        record = decode(line)
+        calls = record.calls if isinstance(record, MarkRecord) else record.mark
+        highest[ident[:2]] = max(highest[ident[:2]], calls)
+    sessions = {session for session, _ in highest}
+    found = {session: sum(calls for writer, calls in highest.items() if writer[0] == session) for session in sessions}
+    return {session: calls for session, calls in found.items() if calls}
+
+
 def check_fold(reader: RunReader) -> None:
     """The fold in the index, one from the frames, and the definition say the same."""
     told, defined = as_told(reader), by_definition(reader)
@@ -260,6 +273,7 @@ def check_fold(reader: RunReader) -> None:
     finally:
         again.close()
     assert told == defined
+    assert reader.marks() == _marks(reader)
     counts = told.counts
     if counts["planned"] >= len(told.trials):
         assert sum(counts[name] for name in STATES) == counts["planned"]

@@ -10,6 +10,7 @@ import signal
 
 import pytest
 
+from durable import commit
 from evals import fast_eval as fast
 from holdfast.run import SessionContents, create_run
 from holdfast.run.core.layout import Layout
@@ -49,8 +50,12 @@ def upload(place, root, transcripts):
         noise = random.Random(number).randbytes(size * 3 // 4)
         text = base64.b64encode(noise).decode()
         trial = f"{number:020x}"
-        session.append(StepRecord(trial=trial, attempt=1, step="generate:x#1", name="generate", result={"text": text}))
-        session.commit(TrialRecord(trial=trial, attempt=1, status=Status.VALID, task="t", model="m", scores={"s": 1.0}))
+        session.sink.append(
+            StepRecord(trial=trial, attempt=1, step="generate:x#1", name="generate", result={"text": text})
+        )
+        commit(
+            session, TrialRecord(trial=trial, attempt=1, status=Status.VALID, task="t", model="m", scores={"s": 1.0})
+        )
     session.close("completed")
     return send_away(place, root)
 

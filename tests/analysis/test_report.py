@@ -124,7 +124,7 @@ def written(root: Path, ends: list[TrialRecord], planned: int | None = None) -> 
     plan = [PlanEntry("t", "m", count, ["exact"])]
     session = create_run(root, SessionContents(name="made", config={}, planned=count, plan=plan))
     for end in ends:
-        session.append(end)
+        session.sink.append(end)
     session.close("completed")
     return RunReader(root)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from durable import begin_run, begin_session
+from durable import begin_run, begin_session, commit
 from engine.rig import Actor, Rig, interrupt, simple_task
 from holdfast.analysis.status import run_status
 from holdfast.api.run import Run
@@ -33,11 +33,11 @@ def test_the_ledger_counts_the_calls_whose_reply_was_not_recorded(tmp_path):
     """What a session died with is what it sent and did not get; failed attempts and other steps hide none of it."""
     session = begin_run(tmp_path / "r", planned=8)
     for number in range(5):
-        session.append(call(number))
+        session.sink.append(call(number))
         if number < 3:
-            session.commit(reply(number))
-            session.commit(end(number, Status.FAILED))
-    session.commit(StepRecord(trial=key(9), attempt=1, step="step/tests:y#1", result=1))
+            commit(session, reply(number))
+            commit(session, end(number, Status.FAILED))
+    commit(session, StepRecord(trial=key(9), attempt=1, step="step/tests:y#1", result=1))
     session.abandon()
     status = run_status(RunReader(tmp_path / "r"))
     assert (status.calls.made, status.calls.in_flight_at_kill) == (5, 2)
@@ -79,8 +79,8 @@ def test_replays_are_in_the_ledger(tmp_path):
 def test_a_run_that_is_held_is_running_and_loses_no_call_of_the_living(tmp_path):
     """Calls of a session that is still at work are not counted as lost."""
     session = begin_run(tmp_path / "r", planned=2)
-    session.append(call(1))
-    session.commit(end(2))
+    session.sink.append(call(1))
+    commit(session, end(2))
     status = run_status(RunReader(tmp_path / "r"))
     assert (status.state, status.counts.finished, status.calls.in_flight_at_kill) == ("running", 1, 0)
     assert status.sessions[0].ended_as == "running"
@@ -94,11 +94,11 @@ def test_a_run_is_complete_when_every_planned_trial_is_kept(tmp_path):
     """Limited and blocked trials are outcomes; failed and unfinished ones remain."""
     session = begin_run(tmp_path / "r", planned=4)
     for number, status in enumerate([Status.VALID, Status.LIMITED, Status.BLOCKED, Status.FAILED]):
-        session.commit(end(number, status))
+        commit(session, end(number, status))
     session.abandon()
     assert run_status(RunReader(tmp_path / "r")).state == "incomplete"
     session = begin_session(tmp_path / "r", planned=4)
-    session.commit(end(3))
+    commit(session, end(3))
     session.close("completed")
     status = run_status(RunReader(tmp_path / "r"))
     counts = status.counts
@@ -109,11 +109,11 @@ def test_every_trial_that_is_on_record_is_listed_once(tmp_path):
     """However many records of however many kinds a trial has."""
     session = begin_run(tmp_path / "r", planned=4)
     for number in (3, 1, 2):
-        session.append(call(number))
-        session.append(reply(number))
-        session.commit(end(number, Status.FAILED))
-        session.commit(end(number))
-    session.commit(call(0))
+        session.sink.append(call(number))
+        session.sink.append(reply(number))
+        commit(session, end(number, Status.FAILED))
+        commit(session, end(number))
+    commit(session, call(0))
     session.abandon()
     with Run.open(tmp_path / "r") as run:
         assert list(run.trial_keys()) == [key(number) for number in range(4)]
@@ -125,12 +125,12 @@ def test_every_trial_that_is_on_record_is_listed_once(tmp_path):
 def test_records_are_streamed_in_the_order_of_the_run(tmp_path, kind):
     """One at a time, first session first."""
     session = begin_run(tmp_path / "r")
-    session.append(reply(2))
-    session.commit(end(2))
+    session.sink.append(reply(2))
+    commit(session, end(2))
     session.abandon()
     session = begin_session(tmp_path / "r")
-    session.append(reply(1))
-    session.commit(end(1))
+    session.sink.append(reply(1))
+    commit(session, end(1))
     session.close("completed")
     with Run.open(tmp_path / "r") as run:
         assert [record.trial for record in getattr(run, kind)()] == [key(2), key(1)]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from durable import snapshot
+from durable import commit, snapshot
 from engine.rig import Solver
 from holdfast import (
     Answer,
@@ -385,9 +385,9 @@ def test_going_through_a_large_run_takes_little_memory(tmp_path):
             trial=f"{number:020x}", attempt=1, step="generate:x#1", model="m", result={"text": os.urandom(5000).hex()}
         )
         if number % 50:
-            session.append(step)
+            session.sink.append(step)
         else:
-            session.commit(step)
+            commit(session, step)
     session.close("completed")
     with Run.open(tmp_path / "r") as run:
         tracemalloc.start()

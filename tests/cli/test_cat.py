@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from cli_calls import call
-from durable import begin_run, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
+from durable import begin_run, commit, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
 from holdfast.journal import BLOB_BYTES
 from holdfast.run.core.records import StepRecord
 
@@ -36,7 +36,7 @@ def test_cat_prints_every_record_with_its_id_in_order(tmp_path, capfdbinary):
 def test_cat_prints_a_record_that_is_stored_as_a_blob_whole(tmp_path, capfdbinary):
     """Nobody who reads a run has to know of blobs."""
     session = begin_run(tmp_path / "run")
-    session.commit(StepRecord(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES))
+    commit(session, StepRecord(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES))
     session.abandon()
     records = printed(call(capfdbinary, "cat", tmp_path / "run"))
     assert records[1]["result"] == "x" * BLOB_BYTES
@@ -46,7 +46,7 @@ def test_cat_prints_a_record_that_is_stored_as_a_blob_whole(tmp_path, capfdbinar
 def test_cat_says_that_a_blob_is_lost(tmp_path, capfdbinary):
     """The other records are printed; exit code 1."""
     session = begin_run(tmp_path / "run")
-    session.commit(StepRecord(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES))
+    commit(session, StepRecord(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES))
     finish_trials(session, "t2")
     session.abandon()
     (blob,) = (tmp_path / "run" / "blobs").iterdir()
@@ -60,8 +60,8 @@ def test_cat_says_that_a_blob_is_lost(tmp_path, capfdbinary):
 def test_unknown_types_and_fields_are_kept_in_cat(tmp_path, capfdbinary):
     """What a newer version wrote is printed as it was written."""
     session = begin_run(tmp_path / "run")
-    session._writer.queue.append(b'{"type":"vision","trial":"t1","depth":{"of":3}}')
-    session._writer.queue.commit(b'{"type":"answer","trial":"t1","attempt":1,"mood":"good"}')
+    session.sink.journal.queue.append(b'{"type":"vision","trial":"t1","depth":{"of":3}}')
+    session.sink.journal.queue.commit(b'{"type":"answer","trial":"t1","attempt":1,"mood":"good"}')
     session.abandon()
     told = call(capfdbinary, "cat", tmp_path / "run")
     assert told.code == 0
@@ -75,7 +75,7 @@ def test_a_line_that_is_no_record_does_not_break_the_output(tmp_path, capfdbinar
     """Every line that cat prints is JSON."""
     session = begin_run(tmp_path / "run")
     for line in (b"", b"{}", b"7", b"\xff", b'"a"'):
-        session._writer.queue.commit(line)
+        session.sink.journal.queue.commit(line)
     session.abandon()
     records = printed(call(capfdbinary, "cat", tmp_path / "run"))[1:]
     assert [record["line"] for record in records] == ["", "{}", "7", "\ufffd", '"a"']
@@ -109,7 +109,7 @@ def test_cat_into_a_pipe_that_closes_ends_quietly(tmp_path):
     """`holdfast cat RUN | head -1` prints one line and no complaint."""
     session = begin_run(tmp_path / "run")
     for number in range(40):
-        session.append(StepRecord(trial="t1", attempt=1, step=f"s{number}", result=os.urandom(20_000).hex()))
+        session.sink.append(StepRecord(trial="t1", attempt=1, step=f"s{number}", result=os.urandom(20_000).hex()))
     session.close("complete")
     writer = subprocess.Popen(
         [sys.executable, "-c", "from holdfast.cli import main; main()", "cat", str(tmp_path / "run")],

@@ -11,6 +11,7 @@ from durable import (
     begin_run,
     begin_session,
     change_index,
+    commit,
     crashed_run,
     data_pieces,
     finish_trials,
@@ -45,12 +46,12 @@ def make_full_run(root):
     contents = SessionContents(name="full", config={"seed": 1}, planned=3)
     session = create_run(root, contents, inputs={"data.jsonl": b"one\n", "prompt": b"two"})
     finish_trials(session, "t1")
-    session.commit(StepRecord(trial="t2", attempt=1, step="big", result="x" * BLOB_BYTES))
+    commit(session, StepRecord(trial="t2", attempt=1, step="big", result="x" * BLOB_BYTES))
     session.close("interrupted", 130)
     second = begin_session(root, planned=3)
     (root / "artifacts" / "t2").mkdir(parents=True)
     (root / "artifacts" / "t2" / "diff").write_text("+1")
-    second.commit(TrialRecord(trial="t2", attempt=1, status=Status.VALID, artifacts={"diff": "00"}))
+    commit(second, TrialRecord(trial="t2", attempt=1, status=Status.VALID, artifacts={"diff": "00"}))
     finish_trials(second, "t3")
     second.close("complete")
     return root
@@ -117,7 +118,7 @@ def differences(result):
 
 def end_with(session, *, finished):
     """Ends a session as a faulty version would: with a count that is not that of the journal."""
-    session.commit(SessionEndRecord(number=session.number, how="complete", exit_code=0, finished=finished))
+    commit(session, SessionEndRecord(number=session.number, how="complete", exit_code=0, finished=finished))
     session.abandon()
 
 
@@ -241,8 +242,8 @@ def test_recovery_21_lost_frames_are_named_with_their_trials(tmp_path, verify, c
 def test_recovery_21_a_record_of_an_unknown_type_is_counted_as_such(tmp_path, verify):
     """A newer version's records are no damage."""
     session = begin_run(tmp_path / "run")
-    session._writer.queue.commit(b'{"type":"vision","depth":3}')
-    session.commit(AnswerRecord(trial="t1", attempt=1))
+    session.sink.journal.queue.commit(b'{"type":"vision","depth":3}')
+    commit(session, AnswerRecord(trial="t1", attempt=1))
     session.close("complete")
     code, result = verify(tmp_path / "run")
     assert (code, result["by_type"]["unknown"]) == (0, 1)

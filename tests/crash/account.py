@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import NotARun
-from holdfast.journal import Damage, DamageKind, SegmentId
+from holdfast.journal import Damage, DamageKind, RecordId, SegmentId
 from holdfast.journal.commit_queue import QueuedRecord
 from holdfast.journal.segment import parse_name
-from holdfast.run import RunReader, RunSession, verify_run
+from holdfast.run import JoinedSession, RunReader, RunSession, verify_run
 from holdfast.run.core.codec import decode, encode
 from holdfast.run.core.records import (
     AnswerRecord,
@@ -58,21 +58,22 @@ class Account:
         self.sessions.add(session.number)
         return session
 
-    def commit(self, session: RunSession, *records: Record) -> None:
+    def commit(self, session: RunSession | JoinedSession, *records: Record) -> None:
         """Commits records in one frame, always in one: what happens then is the same each time."""
         lines = [encode(record) for record in records]
         self.attempted.update(lines)
-        queue, waiter = session._writer.queue, Future()
-        items = [QueuedRecord(session._encode_line(record), getattr(record, "trial", ""), waiter) for record in records]
+        queue, waiter = session.sink.journal.queue, Future()
+        items = [QueuedRecord(session.sink._encode(record), getattr(record, "trial", ""), waiter) for record in records]
         with queue._lock:
             for item in items[:-1]:
-                queue._try_put(item._replace(waiter=None))
-            queue._try_put(items[-1])
+                item.waiter = None
+                queue._add(item)
+            queue._add(items[-1])
         waiter.result()
         self.acknowledged.update(lines)
 
-    def carry_out(self, session: RunSession, key: str, *, long: str = "") -> None:
-        """One trial, with every kind of record that a trial has, and a mark.
+    def carry_out(self, session: RunSession | JoinedSession, key: str, *, long: str = "") -> None:
+        """One trial, with every kind of record that a trial has, a reply that another branch took over, and a mark.
 
         The step of a long one is the same, byte for byte, whenever it is carried out.
         """
@@ -82,6 +83,7 @@ class Account:
         self.commit(session, step)
         self.commit(
             session,
+            StepRecord(trial=key, attempt=attempt, step="/~1 solve/1", lender="solve/1"),
             AnswerRecord(trial=key, attempt=attempt, text=f"answer {key}"),
             ScoreRecord(trial=key, attempt=attempt, scorer="exact", error=Failure("E", "once"), will_retry=True),
             ScoreRecord(trial=key, attempt=attempt, scorer="exact", value=1.0, slot_attempt=2),
@@ -150,7 +152,12 @@ def _examine(reader: RunReader, account: Account, durable: dict[SegmentId, int],
     for _, _, record in decoded:
         for item in record.inputs.values() if isinstance(record, SessionRecord) else ():
             expect(reader.inputs.check(item.digest, item.size) is None, f"an input is lost: {item}")
-    keys = {record.trial for _, _, record in decoded if isinstance(record, TrialRecord) and record.status.is_kept}
+    for ident, _, record in decoded:
+        if isinstance(record, SessionEndRecord):
+            check_vouched_for(reader, ident, record)
+            known = {one.trial for at, _, one in decoded if at.session <= record.number and _is_kept_end(one)}
+            expect(record.finished <= len(known), f"the end counts {record.finished} trials, there are {sorted(known)}")
+    keys = {record.trial for _, _, record in decoded if _is_kept_end(record)}
     expect(
         list(reader.fold.finished()) == sorted(keys),
         f"the index has {list(reader.fold.finished())}, the journal {keys}",
@@ -161,6 +168,18 @@ def _examine(reader: RunReader, account: Account, durable: dict[SegmentId, int],
     damage = [*reader.damage(), *(item for item in streamed if item.where.startswith("blobs"))]
     _check_damage(reader, damage, durable, missed=missed)
     return Found(lines, keys, damage)
+
+
+def _is_kept_end(record: object) -> bool:
+    return isinstance(record, TrialRecord) and record.status.is_kept
+
+
+def check_vouched_for(reader: RunReader, ident: RecordId, end: SessionEndRecord) -> None:
+    """The end of a session pins every segment of all its writers, but its own."""
+    there = {state.ident for state in reader.index.states() if state.ident.session == end.number}
+    last = max((one for one in there if one.writer == ident.writer), default=None)
+    unpinned = there - {SegmentId(*pin[:3]) for pin in end.pins} - {last}
+    expect(not unpinned, f"the end of session {end.number} vouches for none of {sorted(unpinned)}")
 
 
 def _compare(lines: Counter[bytes], account: Account) -> None:

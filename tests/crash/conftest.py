@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from scribes import Scribe
 
 
 @pytest.fixture
@@ -20,3 +21,17 @@ def memory_path(tmp_path):
     directory = Path(tempfile.mkdtemp(prefix="holdfast-", dir=shared))
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def scribes():
+    """Starts writing processes; none outlives the test."""
+    started: list[Scribe] = []
+
+    def start(*arguments) -> Scribe:
+        started.append(Scribe(*arguments))
+        return started[-1]
+
+    yield start
+    for scribe in started:
+        scribe.kill()

@@ -47,8 +47,8 @@ class GatedFileSystem:
     def list(self, path: Path) -> list[str]:
         return self.inner.list(path)
 
-    def lock(self, path: Path) -> int | None:
-        return self.inner.lock(path)
+    def lock(self, path: Path, *, shared: bool = False) -> int | None:
+        return self.inner.lock(path, shared=shared)
 
 
 class GatedAppendFile:

@@ -22,6 +22,7 @@ from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.session import create as create_module
 from holdfast.run.session import open as opening_module
 from holdfast.run.session import writer_options
+from holdfast.run.session.session import RunSession
 from holdfast.storage.filesystem import AppendFile, FileSystem, RealFileSystem
 from holdfast.testing import FileNode, RecordingFileSystem
 from holdfast.testing.recording_filesystem import _RecordingAppendFile
@@ -67,7 +68,7 @@ def early_acknowledgement(patch: Patch) -> None:
     def write(self: JournalWriter, batch: list[Any]) -> None:
         if self._segment.bytes >= self._segment_bytes:
             self._roll_segment()
-        self.queue.acknowledge(batch, Origin(self._session, self._writer, self._segment.next_seq))
+        self.queue.acknowledge(batch, Origin(self.session, self.writer, self._segment.next_seq))
         self._segment.append([item.line for item in batch], [item.key for item in batch if item.key])
 
     patch.setattr(JournalWriter, "_write_batch", write)
@@ -247,6 +248,18 @@ def unsynced_parents(patch: Patch) -> None:
 def shared_number(patch: Patch) -> None:
     """A writer's number may be used again once its first segment is sealed."""
     patch.setattr(JournalWriter, "_is_alone", lambda _: True)
+
+
+def own_pins_only(patch: Patch) -> None:
+    """The end of a session vouches for the segments of its holder only."""
+    end_writers = RunSession._end_writers
+    patch.setattr(RunSession, "_end_writers", lambda self: end_writers(self)._replace(pins=[]))
+
+
+def uncopied_writers(patch: Patch) -> None:
+    """The end of a session counts the frames in doubt of other writers without writing them again."""
+    end_writers = RunSession._end_writers
+    patch.setattr(RunSession, "_end_writers", lambda self: end_writers(self)._replace(doubtful=[]))
 
 
 # Blobs.

@@ -9,11 +9,13 @@ from account import Account
 
 from holdfast.errors import StorageFailure
 from holdfast.run import (
+    JoinedSession,
     RunReader,
     RunSession,
     SessionContents,
     WriterOptions,
     create_run,
+    join_session,
     open_session,
     session_record,
 )
@@ -64,6 +66,54 @@ def abandoned(fs: FileSystem, root: Path, account: Account) -> None:
     session = resume(fs, root, account)
     account.carry_out(session, "c")
     account.close(session)
+
+
+def join(fs: FileSystem, root: Path, session: RunSession) -> JoinedSession:
+    """One more writer of the session."""
+    return join_session(root, session.number, session.admit_writer(), fs, options=SMALL_SEGMENTS)
+
+
+def joined(fs: FileSystem, root: Path, account: Account) -> None:
+    """A session of three writers, one of them killed; one of two, both killed; and a third session that finishes."""
+    session = create(fs, root, account)
+    first, second = join(fs, root, session), join(fs, root, session)
+    account.carry_out(first, "a", long=LONG)
+    account.carry_out(session, "b")
+    account.carry_out(second, "c")
+    first.close()
+    second.abandon()
+    account.close(session)
+    session = resume(fs, root, account)
+    other = join(fs, root, session)
+    account.carry_out(other, "d")
+    account.carry_out(session, "e")
+    other.abandon()
+    session.abandon()
+    session = resume(fs, root, account)
+    account.close(session)
+
+
+def joined_session_of(fs: FileSystem, root: Path, account: Account, *keys: str) -> None:
+    """As `session_of`, the first trial by another writer; what that one dies of, the session survives."""
+    with contextlib.suppress(StorageFailure):
+        session = create_or_resume(fs, root, account)
+        try:
+            with contextlib.suppress(StorageFailure):
+                _carry_out_joined(fs, root, account, session, keys[0])
+            for key in keys[1:]:
+                account.carry_out(session, key, long=LONG)
+            account.close(session)
+        finally:
+            session.abandon()
+
+
+def _carry_out_joined(fs: FileSystem, root: Path, account: Account, session: RunSession, key: str) -> None:
+    other = join(fs, root, session)
+    try:
+        account.carry_out(other, key)
+        other.close()
+    finally:
+        other.abandon()
 
 
 def session_of(fs: FileSystem, root: Path, account: Account, *keys: str) -> None:

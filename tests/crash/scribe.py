@@ -1,9 +1,10 @@
 """A program that is one of many writers of a run, and tells each record's name after it was committed.
 
     python scribe.py RUN 0                     opens a session, and writes as its writer 0
-    python scribe.py RUN NUMBER SESSION        writes as another writer of that session
+    python scribe.py RUN NUMBER SESSION        joins that session, and writes as another writer of it
 
-It goes on until it is killed, or until its standard input ends: then it ends its segments in an orderly way.
+It goes on until it is killed, or until its standard input ends: then it ends in an orderly way. `--bare` writes without
+having joined, and does not notice when the session is over; `--admits N` hands out so many numbers.
 """
 
 from __future__ import annotations
@@ -15,54 +16,83 @@ import time
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.journal import JournalWriter
-from holdfast.run import RunReader, RunSession, WriterOptions, open_session
+from holdfast.run import JoinedSession, RunSession, WriterOptions, join_session, open_session
 from holdfast.run.core.codec import encode
-from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import MarkRecord, Record, Status, TrialRecord
+from holdfast.run.core.run_id import find_run_id
 from holdfast.storage.filesystem import RealFileSystem
-from workload import apply_mutant, make_session, take_option, tell
+from workload import apply_mutant, commit, make_session, take_option, tell
 
-SEGMENT_BYTES = 4000
-
-
-def is_told_to_end() -> bool:
-    return bool(select.select([0], [], [], 0)[0])
+SMALL_SEGMENTS = WriterOptions(segment_bytes=4000)
 
 
-def write(writer: JournalWriter, name: str, session: int) -> None:
+class BareWriter:
+    """A writer that has not joined its session."""
+
+    def __init__(self, root: Path, session: int, number: int) -> None:
+        fs = RealFileSystem()
+        run = find_run_id(fs, Layout(root))
+        self.number = session
+        self._writer = SMALL_SEGMENTS.open(fs, Layout(root).journal, run, session, number)
+        self.close = self._writer.close
+
+    def hand_in(self, record: TrialRecord, *, wait: bool) -> None:
+        (self._writer.queue.commit if wait else self._writer.queue.append)(encode(record), record.trial)
+
+
+def hand_in(session: RunSession | JoinedSession | BareWriter, record: Record, *, wait: bool) -> None:
+    if isinstance(session, BareWriter):
+        session.hand_in(record, wait=wait)
+    elif wait:
+        commit(session, record)
+    else:
+        session.sink.append(record)
+
+
+def write(session: RunSession | JoinedSession | BareWriter, name: str) -> None:
     """Frames of one to three records, until it is time to end."""
     count = 0
-    while not is_told_to_end():
-        names = [f"{name}-{session}-{count + place}" for place in range(1 + count % 3)]
+    while not select.select([0], [], [], 0)[0]:
+        names = [f"{name}-{session.number}-{count + place}" for place in range(1 + count % 3)]
         count += len(names)
-        lines = [encode(TrialRecord(trial=each, attempt=session, status=Status.VALID)) for each in names]
-        for each, line in zip(names[:-1], lines[:-1], strict=True):
-            writer.queue.append(line, each)
-        writer.queue.commit(lines[-1], names[-1])
+        for each in names:
+            record = TrialRecord(trial=each, attempt=session.number, status=Status.VALID)
+            hand_in(session, record, wait=each is names[-1])
         tell("trial", *names)
         # Eight of these share the machine with others.
         time.sleep(0.003)
 
 
-def open_writer(root: Path, number: int, session: int) -> tuple[JournalWriter, RunSession | None, int]:
+def open_writer(root: Path, number: int, session: int, *, bare: bool) -> RunSession | JoinedSession | BareWriter:
     if not number:
-        opened = open_session(root, make_session, writer=WriterOptions(segment_bytes=SEGMENT_BYTES))
-        return opened._writer, opened, opened.number
-    reader = RunReader(root)
-    reader.close()
-    fs, journal = RealFileSystem(), root / "journal"
-    return JournalWriter(fs, journal, reader.run, session, writer=number, segment_bytes=SEGMENT_BYTES), None, session
+        return open_session(root, make_session, writer=SMALL_SEGMENTS)
+    if bare:
+        return BareWriter(root, session, number)
+    return join_session(root, session, number, options=SMALL_SEGMENTS)
+
+
+def end(session: RunSession | JoinedSession | BareWriter) -> None:
+    session.close("complete") if isinstance(session, RunSession) else session.close()
 
 
 def main(arguments: list[str]) -> int:
     if mutant := take_option(arguments, "--mutant"):
         apply_mutant(mutant)
+    admits = int(take_option(arguments, "--admits") or 0)
+    bare = "--bare" in arguments
     root, number = Path(arguments[0]), int(arguments[1])
     try:
-        writer, opened, session = open_writer(root, number, int(arguments[2]) if number else 0)
-        tell("session", session)
-        write(writer, f"w{number}-{os.getpid()}", session)
-        opened.abandon() if opened else writer.close()
+        session = open_writer(root, number, int(arguments[2]) if number else 0, bare=bare)
+        if isinstance(session, RunSession):
+            for _ in range(admits):
+                session.admit_writer()
+        if not bare:
+            # Of several writers each has its own mark.
+            commit(session, MarkRecord(calls=8))
+        tell("session", session.number)
+        write(session, f"w{number}-{os.getpid()}")
+        end(session)
         tell("end", number)
     except HoldfastError as error:
         sys.stderr.write(f"{error}\n")

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import mutants
 import pytest
-from account import Broken, expect
+from account import Broken, check_vouched_for, expect
 from gates import GatedFileSystem
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -26,24 +26,36 @@ from hypothesis.stateful import (
 )
 from truth import Truth
 
+from durable import commit
 from folds import as_told, check_fold
 from holdfast.errors import NotARun, StorageFailure
-from holdfast.journal import Damage, JournalWriter
+from holdfast.journal import Damage
 from holdfast.journal.segment import parse_name
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run import (
+    JoinedSession,
     RunReader,
     RunSession,
     SessionContents,
     WriterOptions,
     create_run,
+    join_session,
     open_session,
     session_record,
     verify_run,
 )
-from holdfast.run.core.codec import encode
-from holdfast.run.core.records import AnswerRecord, Failure, ScoreRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.codec import decode
+from holdfast.run.core.records import (
+    AnswerRecord,
+    Failure,
+    MarkRecord,
+    ScoreRecord,
+    SessionEndRecord,
+    Status,
+    StepRecord,
+    TrialRecord,
+)
 from holdfast.storage.filesystem import RealFileSystem
 
 SMALL_SEGMENTS = WriterOptions(segment_bytes=900)
@@ -69,7 +81,8 @@ class JournalMachine(RuleBasedStateMachine):
         self.fs = GatedFileSystem(RealFileSystem(), self._gate)
         self.failing = False
         self.session: RunSession | None = None
-        self.writers = 0
+        self.joined: list[JoinedSession] = []
+        """The other writers of the session."""
         self.written = 0
         self.acknowledged: set[str] = set()
         self.truth = Truth(self.root / "journal")
@@ -83,11 +96,10 @@ class JournalMachine(RuleBasedStateMachine):
     @initialize()
     def create(self) -> None:
         self.session = create_run(self.root, CONTENTS, fs=self.fs, writer=SMALL_SEGMENTS)
-        self.writers = 0
 
     def teardown(self) -> None:
         if self.session:
-            self.session.abandon()
+            self.crash()
         try:
             if self.root.exists():
                 self._check(self.root)
@@ -108,8 +120,8 @@ class JournalMachine(RuleBasedStateMachine):
         """Some records that are not waited for, and one that is."""
         trials = [self._new() for _ in range(count)]
         for trial in trials[:-1]:
-            self.session.append(trial)
-        self.session.commit(trials[-1])
+            self.session.sink.append(trial)
+        commit(self.session, trials[-1])
         self.acknowledged.update(trial.trial for trial in trials)
 
     @precondition(lambda self: self.session)
@@ -117,8 +129,9 @@ class JournalMachine(RuleBasedStateMachine):
     def leave_open(self, status: Status) -> None:
         """A trial that has begun, or failed, is not finished."""
         self.written += 1
-        self.session.commit(StepRecord(trial=f"o{self.written:05}", attempt=1, step="solve/1"))
-        self.session.commit(TrialRecord(trial=f"o{self.written:05}", attempt=1, status=status))
+        commit(self.session, StepRecord(trial=f"o{self.written:05}", attempt=1, step="solve/1"))
+        commit(self.session, StepRecord(trial=f"o{self.written:05}", attempt=1, step="/~1 solve/1", lender="solve/1"))
+        commit(self.session, TrialRecord(trial=f"o{self.written:05}", attempt=1, status=status))
 
     @precondition(lambda self: self.session)
     @rule(slots=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(SLOTS)), min_size=1, max_size=4))
@@ -126,16 +139,15 @@ class JournalMachine(RuleBasedStateMachine):
         """A trial that has its answer, and score slots that are filled, unscored, failed or about to be retried."""
         self.written += 1
         about = {"trial": f"o{self.written:05}", "attempt": 1}
-        self.session.append(AnswerRecord(**about, text="x"))
+        self.session.sink.put(AnswerRecord(**about, text="x"))
         for place, (scorer, slot) in enumerate(slots):
             judged = StepRecord(
                 **about, step=f"/score/{scorer} judge:{place}#1", role=ModelRole.JUDGE, usage=Usage(place, 1)
             )
-            self.session.commit(judged)
-            self.session.commit(
-                ScoreRecord(**about, scorer=scorer, slot_attempt=place + 1, usage=Usage(place, 1), **slot)
-            )
-        self.session.commit(TrialRecord(**about, status=Status.FAILED, stage="score: a", usage=Usage(5, 5)))
+            commit(self.session, judged)
+            score = ScoreRecord(**about, scorer=scorer, slot_attempt=place + 1, usage=Usage(place, 1), **slot)
+            commit(self.session, score)
+        commit(self.session, TrialRecord(**about, status=Status.FAILED, stage="score: a", usage=Usage(5, 5)))
 
     @precondition(lambda self: self.session)
     @rule()
@@ -144,28 +156,53 @@ class JournalMachine(RuleBasedStateMachine):
         for _ in range(2):
             trial = self._new()
             noise = "".join(chr(33 + (index * index * 7919 + self.written * 104729) % 90) for index in range(1200))
-            self.session.commit(TrialRecord(trial=trial.trial, attempt=1, status=Status.VALID, sample=noise))
+            commit(self.session, TrialRecord(trial=trial.trial, attempt=1, status=Status.VALID, sample=noise))
             self.acknowledged.add(trial.trial)
 
-    @precondition(lambda self: self.session)
-    @rule(count=st.integers(1, 3), orderly=st.booleans())
-    def other_writer(self, count: int, *, orderly: bool) -> None:
+    @precondition(lambda self: self.session and len(self.joined) < 2)
+    @rule()
+    def join(self) -> None:
         """Another process of the same session, with segments of its own."""
-        self.writers += 1
-        journal = self.root / "journal"
-        writer = JournalWriter(self.fs, journal, self.session.run, self.session.number, writer=self.writers)
+        number = self.session.admit_writer()
+        self.joined.append(join_session(self.root, self.session.number, number, self.fs, options=SMALL_SEGMENTS))
+
+    @precondition(lambda self: self.joined)
+    @rule(writer=fractions, count=st.integers(1, 3))
+    def commit_elsewhere(self, writer: float, count: int) -> None:
+        other = self.joined[int(writer * len(self.joined))]
         for _ in range(count):
             trial = self._new()
-            writer.queue.commit(encode(trial), trial.trial)
+            commit(other, trial)
             self.acknowledged.add(trial.trial)
-        writer.close() if orderly else writer.abandon()
+
+    @precondition(lambda self: self.joined)
+    @rule(writer=fractions, orderly=st.booleans())
+    def leave(self, writer: float, *, orderly: bool) -> None:
+        other = self.joined.pop(int(writer * len(self.joined)))
+        other.close() if orderly else other.abandon()
+
+    def _writer(self, at: float) -> RunSession | JoinedSession:
+        return [self.session, *self.joined][int(at * (1 + len(self.joined)))]
+
+    @precondition(lambda self: self.session)
+    @rule(writer=fractions)
+    def mark(self, writer: float) -> None:
+        """No two are the same bytes."""
+        self.written += 1
+        commit(self._writer(writer), MarkRecord(calls=self.written))
 
     @precondition(lambda self: self.session)
     @rule()
     def end(self) -> None:
+        """Also while others write for the session: they are stopped."""
         self.session.reader.refresh()
         self.session.close("complete")
-        self.session = None
+        self._forget_session()
+
+    def _forget_session(self) -> None:
+        for other in self.joined:
+            other.abandon()
+        self.joined, self.session = [], None
 
     # Crashes.
 
@@ -173,19 +210,36 @@ class JournalMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         self.session.abandon()
-        self.session = None
+        self._forget_session()
 
     @precondition(lambda self: self.session)
     @rule(left=fractions)
     def crash_in_a_write(self, left: float) -> None:
         """The power fails before a frame is synced; any beginning of it is left."""
+        before = self._fail_to_write(self.session)
+        self.crash()
+        self._leave_a_beginning(before, left)
+
+    @precondition(lambda self: self.joined)
+    @rule(left=fractions)
+    def another_dies_in_a_write(self, left: float) -> None:
+        """The same of another process; the session goes on without it."""
+        other = self.joined.pop()
+        before = self._fail_to_write(other)
+        other.abandon()
+        self._leave_a_beginning(before, left)
+
+    def _fail_to_write(self, session: RunSession | JoinedSession) -> dict[Path, int]:
+        """How long the segments were before a frame was written that could not be synced."""
         before = {path: path.stat().st_size for path in self._segments()}
         self.failing = True
         with contextlib.suppress(StorageFailure):
-            self.session.commit(self._new())
+            commit(session, self._new())
             raise Broken("acknowledged without a sync")
         self.failing = False
-        self.crash()
+        return before
+
+    def _leave_a_beginning(self, before: dict[Path, int], left: float) -> None:
         for path in self._segments():
             unsynced = path.stat().st_size - before.get(path, 0)
             if path in before and unsynced:
@@ -205,7 +259,6 @@ class JournalMachine(RuleBasedStateMachine):
         except NotARun:
             expect(not self.truth.holds_anything(), "a run that holds records cannot be opened")
         else:
-            self.writers = 0
             self.truth.begin(self.session.number)
 
     # Destruction.
@@ -325,6 +378,9 @@ class JournalMachine(RuleBasedStateMachine):
         idents = [ident for ident, _ in records]
         expect(len(set(idents)) == len(idents), f"given twice: {idents}")
         lines = [line for _, line in records]
+        for ident, line in records:
+            if isinstance(record := decode(line), SessionEndRecord):
+                check_vouched_for(reader, ident, record)
         expected = self.truth.intact_lines()
         expect(sorted(lines) == sorted(expected), f"given: {set(lines) - expected}, not given: {expected - set(lines)}")
         keys = sorted(self.truth.names(expected))

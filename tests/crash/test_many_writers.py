@@ -3,89 +3,21 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import mutants
 import pytest
-from account import Broken, expect
-from programs import HERE, read, read_lines
-
-from holdfast.run import SessionContents, create_run
+from account import Broken
+from scribes import Scribe, check, new_run
 
 WRITERS = 8
 SEED = 20261107
 
 
-class Scribe:
-    """One writing process; what it has told lies in a file, whatever becomes of it."""
-
-    def __init__(self, root: Path, number: int, session: int = 0, *options: str) -> None:
-        self.told_at = root.parent / f"told-{number}-{session}-{time.monotonic_ns()}"
-        self.errors_at = self.told_at.with_suffix(".errors")
-        command = [sys.executable, str(HERE / "scribe.py"), str(root), str(number), str(session), *options]
-        with self.told_at.open("wb") as out, self.errors_at.open("wb") as errors:
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=errors)
-
-    def lines(self) -> list[tuple[str, ...]]:
-        return read_lines(self.told_at.read_text())
-
-    def names(self) -> set[str]:
-        return {name for word, *names in self.lines() if word == "trial" for name in names}
-
-    def wait_for(self, word: str, count: int = 1) -> tuple[str, ...]:
-        """The n-th line that begins with this word."""
-        deadline = time.monotonic() + 60
-        while len(found := [line for line in self.lines() if line[0] == word]) < count:
-            assert self.process.poll() is None, self.errors_at.read_text()
-            assert time.monotonic() < deadline, f"no line {word} in {self.lines()[-3:]}"
-            time.sleep(0.005)
-        return found[count - 1]
-
-    def end(self) -> None:
-        """Lets it end in an orderly way."""
-        self.process.communicate(timeout=60)
-        assert self.process.returncode == 0, self.errors_at.read_text()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate(timeout=60)
-
-
-@pytest.fixture
-def scribes():
-    """Starts writing processes; none outlives the test."""
-    started: list[Scribe] = []
-
-    def start(*arguments) -> Scribe:
-        started.append(Scribe(*arguments))
-        return started[-1]
-
-    yield start
-    for scribe in started:
-        scribe.kill()
-
-
-def new_run(directory: Path) -> Path:
-    root = directory / "run"
-    create_run(root, SessionContents(name="w", config={})).abandon()
-    return root
-
-
-def check(root: Path, expected: set[str]) -> None:
-    """Every record that was told is there once, and nothing is lost."""
-    held = read(root)
-    expect(not held.losses, f"damaged: {held.losses}")
-    expect(expected <= set(held.trials), f"told and lost: {sorted(expected - set(held.trials))}")
-    expect(set(held.trials.values()) <= {1}, f"more than once: {Counter(held.trials).most_common(3)}")
-
-
 def write_together(start, root: Path, chance: random.Random) -> set[str]:
     """One session of many writers: some are killed, in any order, and the others end; what they told."""
-    holder = start(root, 0)
+    holder = start(root, 0, 0, "--admits", str(WRITERS))
     session = int(holder.wait_for("session")[1])
     scribes = [holder, *(start(root, number, session) for number in range(1, WRITERS))]
     for scribe in scribes:
@@ -93,7 +25,7 @@ def write_together(start, root: Path, chance: random.Random) -> set[str]:
     chance.shuffle(scribes)
     for scribe in scribes:
         time.sleep(chance.random() * 0.08)
-        scribe.kill() if chance.random() < 0.75 else scribe.end()
+        scribe.kill() if chance.random() < 0.75 else scribe.end(may_be_over=scribe is not holder)
     return {name for scribe in scribes for name in scribe.names()}
 
 
@@ -125,7 +57,7 @@ def test_a_writer_that_outlives_its_session_loses_nothing_and_repeats_nothing(tm
     root = new_run(tmp_path)
     holder = scribes(root, 0)
     session = int(holder.wait_for("session")[1])
-    late = scribes(root, 1, session)
+    late = scribes(root, 1, session, "--bare")
     late.wait_for("trial", 5)
     holder.kill()
     following = scribes(root, 0)
@@ -143,7 +75,7 @@ def test_a_writer_that_outlives_its_session_loses_nothing_and_repeats_nothing(tm
 def share_a_number(start, directory: Path, *options: str) -> tuple[Path, Scribe, Scribe]:
     """A writer's number is taken a second time while the first is at work in a later segment."""
     root = new_run(directory)
-    holder = start(root, 0)
+    holder = start(root, 0, 0, "--admits", "3")
     session = int(holder.wait_for("session")[1])
     first = start(root, 3, session, *options)
     while not list(root.glob("journal/*-0003-000002.open.jsonl.zst")):
@@ -170,7 +102,7 @@ def test_of_two_writers_with_one_number_the_second_is_told(tmp_path, scribes):
 def test_two_writers_that_begin_at_once_with_one_number_are_told_apart(tmp_path, scribes):
     """Of four processes that take the number at the same moment, one gets it."""
     root = new_run(tmp_path)
-    holder = scribes(root, 0)
+    holder = scribes(root, 0, 0, "--admits", "3")
     session = int(holder.wait_for("session")[1])
     rivals = [scribes(root, 3, session) for _ in range(4)]
     deadline = time.monotonic() + 60

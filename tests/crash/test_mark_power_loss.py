@@ -37,7 +37,7 @@ class Watched:
         self.examined = 0
 
     async def write(self, calls: int) -> None:
-        await self.session.keep(MarkRecord(calls=calls))
+        await self.session.sink.keep(MarkRecord(calls=calls))
 
     async def call(self) -> None:
         if not self.mark.enter_nowait():

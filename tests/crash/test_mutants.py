@@ -10,6 +10,7 @@ from power import PowerLoss
 from test_power_loss import (
     SEED,
     fail_everywhere,
+    fail_then_lose_power,
     kill_then_lose_power,
     operations_of_a_session,
     small_blobs,  # noqa: F401 - a fixture
@@ -18,7 +19,7 @@ from test_power_loss import (
 
 def lose_power(directory, *, patience=0.0):
     """The first session of each workload and its successor, watched at every moment."""
-    for workload in (scenarios.abandoned, scenarios.orderly):
+    for workload in (scenarios.abandoned, scenarios.orderly, scenarios.joined):
         loss = PowerLoss(directory / workload.__name__, seed=SEED, per_moment=8, patience=patience)
         workload(loss.fs, loss.root, loss.account)
         loss.check()
@@ -37,6 +38,7 @@ def kill_and_lose_power(directory, name):
     "name",
     [
         "no_sync",
+        "own_pins_only",
         "old_segment",
         "unsynced_name",
         "no_rejournaling",
@@ -71,6 +73,22 @@ def test_a_kill_and_then_a_power_loss_betray(memory_path, monkeypatch, name, dir
     mutants.ALL[name](monkeypatch)
     with pytest.raises(Broken) as told:
         kill_and_lose_power(memory_path, directory)
+    print(told.value)
+
+
+def fail_another_writer(directory):
+    """Each sync of the other writer of a session fails, and then the power at any moment."""
+    operations = operations_of_a_session(directory / "whole", scenarios.joined_session_of)
+    syncs = [name for operation, name in operations if operation == "sync"]
+    for nth in [place for place, name in enumerate(syncs, 1) if name.startswith("000001-0001-")]:
+        fail_then_lose_power(directory / str(nth), nth, rate=1.0, per_moment=3, work=scenarios.joined_session_of)
+
+
+def test_a_failed_sync_of_another_writer_betrays_an_end_that_counts_what_it_left(memory_path, monkeypatch):
+    """A frame that only memory held, and that the end of the session counted, is missed after a power loss."""
+    mutants.uncopied_writers(monkeypatch)
+    with pytest.raises(Broken, match="the end counts") as told:
+        fail_another_writer(memory_path)
     print(told.value)
 
 

@@ -29,7 +29,7 @@ def small_blobs(monkeypatch, no_cache):
     monkeypatch.setattr(codec, "BLOB_BYTES", scenarios.BLOB_BYTES)
 
 
-@pytest.mark.parametrize("workload", [scenarios.orderly, scenarios.abandoned])
+@pytest.mark.parametrize("workload", [scenarios.orderly, scenarios.abandoned, scenarios.joined])
 def test_every_state_a_power_loss_may_leave_opens_with_all_that_was_acknowledged(memory_path, workload):
     """At every moment of two or three sessions, every legal state of the disk holds what was acknowledged, once."""
     loss = PowerLoss(memory_path, seed=SEED)
@@ -41,30 +41,33 @@ def test_every_state_a_power_loss_may_leave_opens_with_all_that_was_acknowledged
     assert loss.examined > 200
 
 
-def operations_of_a_session(directory: Path) -> list[tuple[str, str]]:
+def operations_of_a_session(directory: Path, work=scenarios.session_of) -> list[tuple[str, str]]:
     """What a session does to the disk, and to which file, in order; the same each time."""
     loss = PowerLoss(directory, seed=SEED, rate=0.0)
-    scenarios.session_of(loss.fs, loss.root, loss.account, "a", "b")
+    work(loss.fs, loss.root, loss.account, "a", "b")
     return loss.operations
 
 
-def kill_then_lose_power(directory: Path, operations: int, *, rate: float, per_moment: int) -> int:
+def kill_then_lose_power(
+    directory: Path, operations: int, *, rate: float, per_moment: int, work=scenarios.session_of
+) -> int:
     """A session dies after so many operations, and the next loses power at any of its own."""
     loss = PowerLoss(directory, seed=SEED + operations, per_moment=per_moment, rate=rate)
     loss.watching = False
-    scenarios.session_of(GatedFileSystem(loss.fs, Life(operations)), loss.root, loss.account, "a", "b")
+    work(GatedFileSystem(loss.fs, Life(operations)), loss.root, loss.account, "a", "b")
     assert not loss.account.ends
     loss.watching = True
-    scenarios.session_of(loss.fs, loss.root, loss.account, "b", "c")
+    work(loss.fs, loss.root, loss.account, "b", "c")
     loss.check()
     assert len(loss.account.ends) == 1
     return loss.examined
 
 
-def kill_everywhere(directory: Path, *, rate: float, per_moment: int) -> int:
+def kill_everywhere(directory: Path, **options) -> int:
     """As above, after every operation that a session has; how many states were examined."""
-    kills = range(len(operations_of_a_session(directory / "whole")) - 1)
-    states = [kill_then_lose_power(directory / str(kill), kill, rate=rate, per_moment=per_moment) for kill in kills]
+    work = options.get("work", scenarios.session_of)
+    kills = range(len(operations_of_a_session(directory / "whole", work)) - 1)
+    states = [kill_then_lose_power(directory / str(kill), kill, **options) for kill in kills]
     print(f"{len(states)} kills, {sum(states)} states")
     return sum(states)
 
@@ -74,29 +77,36 @@ def test_a_process_killed_at_any_operation_and_resumed_may_lose_power_at_any_lat
     assert kill_everywhere(memory_path, rate=0.04, per_moment=2) > 100
 
 
+def test_a_session_of_two_writers_killed_at_any_operation_may_lose_power_at_any_later_one(memory_path):
+    """As above, where each session has another writer beside its own."""
+    assert kill_everywhere(memory_path, rate=0.04, per_moment=2, work=scenarios.joined_session_of) > 100
+
+
 @pytest.mark.soak
 def test_soak_a_process_killed_at_any_operation_may_lose_power_at_any_later_one_in_every_way(memory_path):
     """As above, at every moment, in many more ways."""
     assert kill_everywhere(memory_path, rate=1.0, per_moment=100) > 5000
+    assert kill_everywhere(memory_path / "joined", rate=0.5, per_moment=30, work=scenarios.joined_session_of) > 2000
 
 
-def fail_then_lose_power(directory: Path, nth: int, *, rate: float, per_moment: int) -> int:
+def fail_then_lose_power(directory: Path, nth: int, *, rate: float, per_moment: int, work=scenarios.session_of) -> int:
     """The n-th sync of a session fails; it and the next lose power at any moment."""
     loss = PowerLoss(directory, seed=SEED + nth, per_moment=per_moment, rate=rate)
     loss.missed = True
     fs = loss.over(lambda inner: FaultyFileSystem(inner, [InjectedFault("sync", nth, errno.EIO)]))
-    scenarios.session_of(fs, loss.root, loss.account, "a", "b")
-    scenarios.session_of(fs, loss.root, loss.account, "b", "c")
+    work(fs, loss.root, loss.account, "a", "b")
+    work(fs, loss.root, loss.account, "b", "c")
     loss.check()
-    assert len(loss.account.ends) == 1
+    # A session outlives the disk of another writer, not that of its own.
+    assert len(loss.account.ends) in ({1} if work is scenarios.session_of else {1, 2})
     return loss.examined
 
 
-def fail_everywhere(directory: Path, *, rate: float, per_moment: int) -> int:
+def fail_everywhere(directory: Path, **options) -> int:
     """As above, for every sync that a session has."""
-    syncs = sum(1 for operation, _ in operations_of_a_session(directory / "whole") if operation == "sync")
-    failures = range(1, syncs + 1)
-    states = [fail_then_lose_power(directory / str(nth), nth, rate=rate, per_moment=per_moment) for nth in failures]
+    operations = operations_of_a_session(directory / "whole", options.get("work", scenarios.session_of))
+    failures = range(1, sum(1 for operation, _ in operations if operation == "sync") + 1)
+    states = [fail_then_lose_power(directory / str(nth), nth, **options) for nth in failures]
     print(f"{len(states)} failed syncs, {sum(states)} states")
     return sum(states)
 
@@ -104,6 +114,11 @@ def fail_everywhere(directory: Path, *, rate: float, per_moment: int) -> int:
 def test_resume_51_frames_whose_sync_failed_are_counted_only_after_they_were_written_again(memory_path):
     """Any sync fails, a resume finds the bytes in memory and goes on, the power fails: nothing counted is lost."""
     assert fail_everywhere(memory_path, rate=0.07, per_moment=2) > 80
+
+
+def test_frames_of_another_writer_whose_sync_failed_are_counted_only_after_they_were_written_again(memory_path):
+    """Any sync of two writers fails; the end of their session counts what the other left, and the power fails."""
+    assert fail_everywhere(memory_path, rate=0.1, per_moment=2, work=scenarios.joined_session_of) > 80
 
 
 @pytest.mark.soak
@@ -133,11 +148,11 @@ def test_a_session_that_was_abandoned_writes_nothing_more(memory_path):
     root = memory_path / "run"
     session = scenarios.create(RealFileSystem(), root, account)
     for number in range(2000):
-        session.append(NoteRecord(kind="waiting", text=f"{number}"))
+        session.sink.append(NoteRecord(kind="waiting", text=f"{number}"))
     session.abandon()
     before = {path.name: path.read_bytes() for path in (root / "journal").iterdir()}
     scenarios.resume(RealFileSystem(), root, account).abandon()
     after = {path.name: path.read_bytes() for path in (root / "journal").iterdir()}
     assert before.items() <= after.items()
     with pytest.raises(StorageFailure, match="let go"):
-        session._writer.queue.commit(encode(NoteRecord(kind="late", text="too late")))
+        session.sink.journal.queue.commit(encode(NoteRecord(kind="late", text="too late")))

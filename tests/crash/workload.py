@@ -15,6 +15,7 @@ It exits with the code of the error that ended it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import sys
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.run import (
+    JoinedSession,
     RunReader,
     RunSession,
     SessionContents,
@@ -31,7 +33,16 @@ from holdfast.run import (
     session_record,
 )
 from holdfast.run.core import codec
-from holdfast.run.core.records import AnswerRecord, CallRecord, MarkRecord, ScoreRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import (
+    AnswerRecord,
+    CallRecord,
+    MarkRecord,
+    Record,
+    ScoreRecord,
+    Status,
+    StepRecord,
+    TrialRecord,
+)
 
 SMALL_SEGMENTS = WriterOptions(segment_bytes=1000)
 BLOB_BYTES = 600
@@ -55,17 +66,22 @@ def make_session(reader: RunReader, number: int, pins):
     return session_record(reader.run.hex(), number, pins, contents)
 
 
+def commit(session: RunSession | JoinedSession, record: Record) -> None:
+    """Returns once the record is durable."""
+    asyncio.run(session.sink.keep(record))
+
+
 def carry_out(session: RunSession, key: str, bulk: int) -> None:
     """One trial; every third has a reply so long that it is stored as a blob."""
     length = 3 if int(key[1:]) % 3 else 300
     reply = f"reply {key} " * length + random.Random(key).randbytes(bulk // 2).hex()
-    session.append(MarkRecord(calls=16))
-    session.append(CallRecord(trial=key, attempt=session.number, step="solve/1"))
-    session.commit(StepRecord(trial=key, attempt=session.number, step="solve/1", result=reply))
+    session.sink.append(MarkRecord(calls=16))
+    session.sink.append(CallRecord(trial=key, attempt=session.number, step="solve/1"))
+    commit(session, StepRecord(trial=key, attempt=session.number, step="solve/1", result=reply))
     tell("step", key)
-    session.append(AnswerRecord(trial=key, attempt=session.number, text=key))
-    session.append(ScoreRecord(trial=key, attempt=session.number, scorer="exact", value=1.0))
-    session.commit(TrialRecord(trial=key, attempt=session.number, status=Status.VALID))
+    session.sink.append(AnswerRecord(trial=key, attempt=session.number, text=key))
+    session.sink.append(ScoreRecord(trial=key, attempt=session.number, scorer="exact", value=1.0))
+    commit(session, TrialRecord(trial=key, attempt=session.number, status=Status.VALID))
     tell("trial", key)
 
 

@@ -203,7 +203,7 @@ class Rig:
 
     def _execution(self, loop: VirtualLoop) -> Execution:
         started = self.begin()
-        loop.writers.append(started.session._writer)
+        loop.writers.append(started.session.sink.journal)
         self._events: list[Event] = []
         observers = [self._events.append, *self.observers] if self.is_observed else self.observers
         execution = Execution(

@@ -556,7 +556,7 @@ def test_a_reply_that_is_complete_is_kept_though_the_trial_is_cancelled_in_that_
 
     def begin(found):
         execution.value = found
-        found._session._writer.queue._queue_bytes = 1
+        found._session.sink.journal.queue._queue_bytes = 1
 
     rig.at = {1.0: begin}
     rig.session()

@@ -262,7 +262,7 @@ def test_a_lease_in_doubt_and_its_return_are_told_once_each(tmp_path):
     held = [True]
 
     def lose(execution: Execution) -> None:
-        execution._session._lease.is_held = lambda: held[0]
+        execution._session.lease.is_held = lambda: held[0]
         held[0] = False
 
     def find(execution: Execution) -> None:

@@ -13,7 +13,6 @@ from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter
 from holdfast.run import RunReader
 from holdfast.run.core.records import Status, TrialRecord
-from holdfast.run.session.store_copy import StoreCopy
 
 
 @pytest.fixture
@@ -103,16 +102,11 @@ def test_records_put_in_by_one_producer_keep_their_order(disk, journal):
 class Store:
     """An uploader that notes which frames are waited for."""
 
-    url = "s3://bucket/run"
-
     def __init__(self) -> None:
-        self.awaited: list[int] = []
+        self.awaited: list[tuple[int, int]] = []
 
-    def when_uploaded(self, seq, _) -> None:
-        self.awaited.append(seq)
-
-    def stop(self) -> None:
-        pass
+    def when_uploaded(self, writer, seq, _) -> None:
+        self.awaited.append((writer, seq))
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -120,21 +114,21 @@ def test_a_trial_that_was_cancelled_while_its_end_was_kept_counts_with_its_own_f
     """Under `durability: remote` it counts when the frame with its end is up, not when an earlier one is."""
     session = begin_run(tmp_path / "run")
     store = Store()
-    session._store = StoreCopy(None, store, counts_when_uploaded=True)
+    session.sink.count_when_uploaded(store)
     held = [True]
-    session._lease.is_held = lambda: held[0]
+    session.lease.is_held = lambda: held[0]
 
     async def end():
         held[0] = not late
-        task = asyncio.ensure_future(session.keep(TrialRecord(trial="t1", attempt=1, status=Status.VALID)))
+        task = asyncio.ensure_future(session.sink.keep(TrialRecord(trial="t1", attempt=1, status=Status.VALID)))
         await asyncio.sleep(0.1 if late else 0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        session.when_counted(lambda: None)
+        session.sink.when_counted(lambda: None)
 
     asyncio.run(end())
     session.abandon()
     with contextlib.closing(RunReader(tmp_path / "run")) as reader:
         (trial,) = reader.fold.trials()
-    assert store.awaited == [trial.end_id.seq]
+    assert store.awaited == [(0, trial.end_id.seq)]

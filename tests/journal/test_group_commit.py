@@ -14,6 +14,7 @@ from held_disk import PATIENCE_SECONDS, RUN, HeldDisk, frames_in, lines_in
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal import Journal, JournalWriter
 from holdfast.journal.segment import SegmentId, parse_name
+from holdfast.journal.writer import FrameCopy
 from holdfast.storage import RealFileSystem, crashpoints
 from holdfast.testing import FaultyFileSystem, InjectedFault
 
@@ -331,7 +332,7 @@ def test_a_failed_sync_is_never_tried_again(journal):
 def test_a_writer_that_dies_of_something_else_leaves_nobody_waiting(journal):
     """A mistake in a callback ends the writer; its producers are told so."""
 
-    def mistake(ident):
+    def mistake(ident, _last_seq):
         raise ValueError(f"a mistake at {ident}")
 
     writer = opened(RealFileSystem(), journal, segment_bytes=1, on_sealed=mistake)
@@ -418,13 +419,13 @@ def test_a_writer_that_failed_can_be_abandoned(journal):
 def test_a_segment_that_is_full_is_sealed_once_its_successor_exists(disk, journal):
     """Segments roll at their size, are numbered without a gap, and sealed in order."""
     sealed = []
-    writer = opened(disk, journal, segment_bytes=200, on_sealed=sealed.append)
+    writer = opened(disk, journal, segment_bytes=200, on_sealed=lambda *told: sealed.append(told))
     for number in range(6):
         writer.queue.commit(b"record %d" % number)
     writer.close()
     names = sorted(path.name for path in journal.iterdir())
     assert [parse_name(name) for name in names] == [(SegmentId(1, 0, number), True) for number in (1, 2, 3)]
-    assert sealed == [SegmentId(1, 0, number) for number in (1, 2, 3)]
+    assert sealed == [(SegmentId(1, 0, number), 2 * number) for number in (1, 2, 3)]
     assert lines_in(journal) == [b"record %d" % number for number in range(6)]
     acts = disk.operations
     second = acts.index(("create", "000001-0000-000002.open.jsonl.zst"))
@@ -501,7 +502,7 @@ def test_a_copy_that_cannot_be_written_is_a_storage_failure(journal, tmp_path):
     frame = reading.read_frame(reading.segments()[0], 0)
     writer = JournalWriter(failing(("sync", 1, errno.EIO)), journal, RUN, 2)
     with pytest.raises(StorageFailure, match="Input/output error"):
-        writer.copy(frame.header, frame.payload, [])
+        writer.copy(FrameCopy(frame.header, frame.payload, []))
     writer.abandon()
 
 

@@ -16,6 +16,7 @@ import zstandard
 from durable import (
     begin_run,
     begin_session,
+    commit,
     crashed_run,
     data_pieces,
     finish_trials,
@@ -379,7 +380,7 @@ def test_a_live_reader_is_not_misled_by_an_end_that_is_written_while_it_reads(tm
 def test_the_index_asks_for_one_key_without_reading_others(run):
     """Rows of a key come in the order of the run; a copy does not double them."""
     third = begin_session(run)
-    third.commit(TrialRecord(trial="t1", attempt=2, status=Status.FAILED))
+    commit(third, TrialRecord(trial="t1", attempt=2, status=Status.FAILED))
     third.reader.refresh()
     placed = third.reader.lines_of(third.reader.fold.find("t1"), "trial")
     assert [item.ident.session for item in placed] == [1, 3]

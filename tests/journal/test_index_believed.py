@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, finished_run, segment_paths
+from durable import (
+    begin_run,
+    begin_session,
+    commit,
+    crashed_run,
+    data_pieces,
+    finish_trials,
+    finished_run,
+    segment_paths,
+)
 from folds import as_told
 from holdfast.errors import StorageFailure
 from holdfast.journal import DamageKind
@@ -50,7 +59,7 @@ def run(tmp_path: Path) -> Path:
     root = finished_run(tmp_path / "run", "t1", "t2")
     second = begin_session(root)
     finish_trials(second, "t3")
-    second.commit(TrialRecord(trial="t9", attempt=1, status=Status.FAILED))
+    commit(second, TrialRecord(trial="t9", attempt=1, status=Status.FAILED))
     second.reader.refresh()
     second.abandon()
     return root

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from durable import begin_run, begin_session, finish_trials, finished_run, segment_paths
+from durable import begin_run, begin_session, commit, finish_trials, finished_run, segment_paths
 from folds import check_fold
 from holdfast.journal.index.database import remove_index
 from holdfast.run import RunReader
@@ -29,11 +29,11 @@ def write(session, noise) -> None:
     """One record of some trial."""
     key = f"t{noise.randrange(12)}"
     if noise.random() < 0.3:
-        session.commit(TrialRecord(trial=key, attempt=1, status=noise.choice(ENDS)))
+        commit(session, TrialRecord(trial=key, attempt=1, status=noise.choice(ENDS)))
     elif noise.random() < 0.5:
-        session.commit(StepRecord(trial=key, attempt=1, step="solve/1"))
+        commit(session, StepRecord(trial=key, attempt=1, step="solve/1"))
     else:
-        session.append(CallRecord(trial=key, attempt=1, step="solve/1", model="small"))
+        session.sink.append(CallRecord(trial=key, attempt=1, step="solve/1", model="small"))
 
 
 def test_the_fold_is_what_the_records_mean(tmp_path, monkeypatch):

@@ -28,8 +28,9 @@ from holdfast.run.core.records import Status, StepRecord, TrialRecord
 session = create_run(Path(sys.argv[1]), SessionContents(name="long", config={{}}, planned=1))
 text = {SENTENCE!r} * {COUNT}
 before = peak()
-session.append(StepRecord(trial={KEY!r}, attempt=1, step="generate:x#1", name="generate", result={{"text": text}}))
-session.commit(TrialRecord(trial={KEY!r}, attempt=1, status=Status.VALID, task="t", model="m", scores={{"s": 1.0}}))
+session.sink.append(StepRecord(trial={KEY!r}, attempt=1, step="generate:x#1", name="generate", result={{"text": text}}))
+end = TrialRecord(trial={KEY!r}, attempt=1, status=Status.VALID, task="t", model="m", scores={{"s": 1.0}})
+session.sink.append(end)
 session.close("completed")
 sys.stderr.write(str(peak() - before))
 """

@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 from workspaces import begin_session_like, leave_results, planned_run, workspace_eval
 
+from durable import commit
 from holdfast.engine.opening.repair_planner import RepairPlanner
 from holdfast.run import RunReader, verify_run
 from holdfast.run.clean.clean_steps import clean_steps
@@ -29,10 +30,12 @@ def make_run(directory, count):
 
     session = begin_session_like(root)
     for place, end in enumerate(ends[: count // 2]):
-        session.append(StepRecord(trial=end.trial, attempt=1, step="a", result=source.randbytes(STEP_BYTES // 2).hex()))
-        session.append(AnswerRecord(trial=end.trial, attempt=1, text="x"))
-        session.append(ScoreRecord(trial=end.trial, attempt=1, scorer="exact", value=end.scores["exact"]))
-        (session.commit if place % 20 == 0 else session.append)(end)
+        session.sink.append(
+            StepRecord(trial=end.trial, attempt=1, step="a", result=source.randbytes(STEP_BYTES // 2).hex())
+        )
+        session.sink.append(AnswerRecord(trial=end.trial, attempt=1, text="x"))
+        session.sink.append(ScoreRecord(trial=end.trial, attempt=1, scorer="exact", value=end.scores["exact"]))
+        commit(session, end) if place % 20 == 0 else session.sink.append(end)
     session.close("interrupted", 130)
     leave_results(root, ends)
     return root

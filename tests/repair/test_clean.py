@@ -12,7 +12,7 @@ import pytest
 from workspaces import begin_session_like, close_with_count, workspace_eval
 
 from cli_calls import program
-from durable import begin_run, begin_session, crashed_run, data_pieces, finish_trials, segment_paths, snapshot
+from durable import begin_run, begin_session, commit, crashed_run, data_pieces, finish_trials, segment_paths, snapshot
 from holdfast.errors import RunDamaged, StorageFailure, UsageError
 from holdfast.journal import JournalWriter
 from holdfast.journal.segment import parse_name
@@ -58,17 +58,17 @@ def lived_run(root):
     """Two killed sessions and an orderly one, small segments, blobs, and one trial that is not finished."""
     session = begin_run(root, planned=4, segment_bytes=300)
     finish_trials(session, "t1")
-    session.commit(StepRecord(trial="t1", attempt=1, step="long", result="x" * BLOB_BYTES))
-    session.commit(CallRecord(trial="t4", attempt=1, step="first"))
-    session.commit(StepRecord(trial="t4", attempt=1, step="first", result="y" * BLOB_BYTES))
+    commit(session, StepRecord(trial="t1", attempt=1, step="long", result="x" * BLOB_BYTES))
+    commit(session, CallRecord(trial="t4", attempt=1, step="first"))
+    commit(session, StepRecord(trial="t4", attempt=1, step="first", result="y" * BLOB_BYTES))
     session.abandon()
     second = begin_session(root, planned=4, segment_bytes=300)
     finish_trials(second, "t2")
-    second.commit(TrialRecord(trial="t3", attempt=1, status=Status.FAILED))
+    commit(second, TrialRecord(trial="t3", attempt=1, status=Status.FAILED))
     second.abandon()
     third = begin_session(root, planned=4)
-    third.commit(StepRecord(trial="t4", attempt=1, step="second", parent="first"))
-    third._writer.queue.commit(b'{"type":"vision","trial":"t1","depth":3}')
+    commit(third, StepRecord(trial="t4", attempt=1, step="second", parent="first"))
+    third.sink.journal.queue.commit(b'{"type":"vision","trial":"t1","depth":3}')
     finish_trials(third, "t3")
     third.close("interrupted", 130)
     return root
@@ -157,7 +157,7 @@ def test_a_trial_that_a_new_scorer_has_yet_to_judge_keeps_its_transcript(tmp_pat
     key = min(reader.fold.finished())
     reader.close()
     session = begin_session_like(root, plan=plan)
-    session.commit(ScoreRecord(trial=key, attempt=1, scorer="includes", value=1.0, task="code", model="m"))
+    commit(session, ScoreRecord(trial=key, attempt=1, scorer="includes", value=1.0, task="code", model="m"))
     session.close("interrupted", 130)
     _, result = told("clean", root, "--steps")
     assert result["trials"] == 1
@@ -317,7 +317,7 @@ def test_sessions_of_several_writers_are_cleaned_with_their_pins(tmp_path, told)
     reader = RunReader(root)
     pins = [state.pin() for state in reader.index.states() if state.ident.writer == 1]
     reader.close()
-    session._writer.close(
+    session.sink.journal.close(
         lambda own: encode(SessionEndRecord(number=1, how="completed", finished=2, pins=[*own, *pins]))
     )
     session.abandon()

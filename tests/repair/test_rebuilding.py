@@ -13,7 +13,7 @@ import pytest
 from workspaces import begin_session_like, ends_on_record, leave_results, lose_journal, planned_run, workspace_eval
 
 from cli_calls import program
-from durable import change_index, data_pieces, segment_paths, snapshot
+from durable import change_index, commit, data_pieces, segment_paths, snapshot
 from holdfast.storage import crashpoints
 
 
@@ -24,7 +24,7 @@ def run(tmp_path):
     ends = planned_run(workspace_eval(tmp_path, {"code": 4}), root)
     session = begin_session_like(root)
     for end in ends[:2]:
-        session.commit(end)
+        commit(session, end)
     session.close("interrupted", 130)
     leave_results(root, ends)
     return root

@@ -19,7 +19,7 @@ from workspaces import (
     workspace_eval,
 )
 
-from durable import begin_session, data_pieces, segment_paths, snapshot
+from durable import begin_session, commit, data_pieces, segment_paths, snapshot
 from holdfast.engine.opening.repair_planner import RepairPlanner
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal.index.database import remove_index
@@ -268,7 +268,7 @@ def test_recovery_16_a_result_that_contradicts_the_journal_is_a_conflict(small, 
     """It is named with both values; the journal's stands; exit 1, every time."""
     root, ends = small
     session = begin_session_like(root)
-    session.commit(ends[0])
+    commit(session, ends[0])
     session.close("interrupted", 130)
     leave_results(root, [msgspec.structs.replace(ends[0], **CONTRADICTIONS[what]), ends[1]])
     code, result = told("repair", root)
@@ -288,7 +288,7 @@ def test_recovery_16_a_failed_attempt_on_record_is_not_made_valid_by_a_file(smal
     root, ends = small
     session = begin_session_like(root)
     for end in ends[:2]:
-        session.commit(msgspec.structs.replace(end, status=Status.FAILED, scores={}))
+        commit(session, msgspec.structs.replace(end, status=Status.FAILED, scores={}))
     session.close("interrupted", 130)
     leave_results(root, [ends[0], msgspec.structs.replace(ends[1], attempt=2)])
     code, result = told("repair", root)
@@ -300,8 +300,8 @@ def test_recovery_16_files_of_earlier_attempts_are_no_conflict(small, told):
     """A failed attempt that was followed by a kept one, and an attempt that went on, agree with the journal."""
     root, ends = small
     session = begin_session_like(root)
-    session.commit(msgspec.structs.replace(ends[0], attempt=2))
-    session.commit(msgspec.structs.replace(ends[1], status=Status.UNFINISHED, scores={}))
+    commit(session, msgspec.structs.replace(ends[0], attempt=2))
+    commit(session, msgspec.structs.replace(ends[1], status=Status.UNFINISHED, scores={}))
     session.close("interrupted", 130)
     leave_results(root, [msgspec.structs.replace(ends[0], status=Status.FAILED, scores={}), ends[1]])
     code, result = told("repair", root)
@@ -410,7 +410,7 @@ def test_a_run_that_another_session_worked_on_meanwhile_is_not_written_to(small,
 
     def meanwhile(reader):
         session = begin_session_like(root)
-        session.commit(ends[0])
+        commit(session, ends[0])
         session.close("interrupted", 130)
         return grid(reader)
 

@@ -19,7 +19,7 @@ from workspaces import (
     workspace_eval,
 )
 
-from durable import begin_run, finish_trials, segment_paths
+from durable import begin_run, commit, finish_trials, segment_paths
 from holdfast.journal import BLOB_BYTES
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.layout import Layout
@@ -47,7 +47,7 @@ def record(root, *records, claimed=None):
     """Records in a session of their own; `claimed` is how many trials are finished by its end, where that is untrue."""
     session = begin_session_like(root)
     for item in records:
-        session.append(item)
+        session.sink.append(item)
     if claimed is None:
         session.close("interrupted", 130)
     else:
@@ -87,9 +87,9 @@ def test_recovery_20_a_killed_run_is_sound_to_the_bottom(planned, told):
     """Steps without an answer, an answer without a score, a torn tail: all that a crash leaves."""
     root, ends = planned
     session = begin_session_like(root)
-    session.append(StepRecord(trial=ends[0].trial, attempt=1, step="a"))
-    session.append(AnswerRecord(trial=ends[0].trial, attempt=1, text="x"))
-    session.commit(StepRecord(trial=ends[1].trial, attempt=1, step="a"))
+    session.sink.append(StepRecord(trial=ends[0].trial, attempt=1, step="a"))
+    session.sink.append(AnswerRecord(trial=ends[0].trial, attempt=1, text="x"))
+    commit(session, StepRecord(trial=ends[1].trial, attempt=1, step="a"))
     session.abandon()
     path = segment_paths(root)[-1]
     path.write_bytes(path.read_bytes()[:-3])
@@ -275,9 +275,9 @@ def long_run(tmp_path):
             stream.write(part)
         size = stream.tell()
     (root / "blobs" / "new").rename(root / "blobs" / digest.hexdigest())
-    session.append(StepRecord(trial="t1", attempt=1, step="a"))
+    session.sink.append(StepRecord(trial="t1", attempt=1, step="a"))
     cited = Envelope(type="step", trial="t1", blob=digest.hexdigest(), size=size)
-    session._writer.queue.commit(msgspec.json.encode(cited), "t1")
+    session.sink.journal.queue.commit(msgspec.json.encode(cited), "t1")
     finish_trials(session, "t2")
     session.close("interrupted", 130)
     return root, size
@@ -326,10 +326,10 @@ def test_recovery_25_the_parent_of_a_step_in_a_blob_is_checked(tmp_path, told):
     """A record that is stored as a blob takes part in the comparison like any other."""
     session = begin_run(tmp_path / "run")
     long = os.urandom(BLOB_BYTES // 2).hex()
-    session.append(StepRecord(trial="t1", attempt=1, step="b", parent="a", result=long))
-    session.append(AnswerRecord(trial="t1", attempt=1, text=long))
-    session.append(ScoreRecord(trial="t1", attempt=1, scorer="exact", value=1.0, metadata={"why": long}))
-    session.commit(TrialRecord(trial="t1", attempt=1, status=Status.VALID, scores={"exact": 1.0}))
+    session.sink.append(StepRecord(trial="t1", attempt=1, step="b", parent="a", result=long))
+    session.sink.append(AnswerRecord(trial="t1", attempt=1, text=long))
+    session.sink.append(ScoreRecord(trial="t1", attempt=1, scorer="exact", value=1.0, metadata={"why": long}))
+    commit(session, TrialRecord(trial="t1", attempt=1, status=Status.VALID, scores={"exact": 1.0}))
     session.close("interrupted", 130)
     _, result = told("verify", tmp_path / "run", "--deep")
     assert result["blobs"] == 3

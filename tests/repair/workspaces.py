@@ -77,7 +77,7 @@ def begin_session_like(root: Path, **fields) -> RunSession:
 def close_with_count(session: RunSession, finished: int) -> None:
     """Ends a session whose end says that so many trials are finished, true or not."""
     end = SessionEndRecord(number=session.number, how="interrupted", exit_code=130, finished=finished)
-    session._writer.close(lambda pins: encode(msgspec.structs.replace(end, pins=pins)))
+    session.sink.journal.close(lambda pins: encode(msgspec.structs.replace(end, pins=pins)))
     session.abandon()
 
 

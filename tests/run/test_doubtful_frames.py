@@ -204,9 +204,9 @@ def test_a_late_frame_of_a_replaced_session_doubles_nothing(tmp_path):
     root = tmp_path / "run"
     late = begin_run(root)
     finish_trials(late, "t1")
-    late._lease.release()
+    late.lease.release()
     second = begin_session(root)
-    late._writer.queue.commit(b'{"type":"note","kind":"late","text":"after being replaced"}')
+    late.sink.journal.queue.commit(b'{"type":"note","kind":"late","text":"after being replaced"}')
     late.abandon()
     second.close("complete")
     check_once(root, ["t1"])

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from durable import begin_run, finish_trials, read_run, verified
+from durable import begin_run, commit, finish_trials, read_run, verified
 from held_disk import PATIENCE_SECONDS, HeldDisk
 from holdfast.run import RunReader
 from holdfast.run.core.records import NoteRecord, Status, TrialRecord
@@ -56,17 +56,17 @@ def test_a_reader_sees_no_frame_that_is_written_and_not_synced(tmp_path):
     disk = HeldDisk()
     session = begin_run(tmp_path / "run", fs=disk)
     finish_trials(session, "t1")
-    session.commit(NoteRecord(kind="k", text="behind t1"))
+    commit(session, NoteRecord(kind="k", text="behind t1"))
     disk.hold()
     with ThreadPoolExecutor(1) as pool:
-        committed = pool.submit(session.commit, TrialRecord(trial="t2", attempt=1, status=Status.VALID))
+        committed = pool.submit(commit, session, TrialRecord(trial="t2", attempt=1, status=Status.VALID))
         disk.wait_for_sync()
         reader = RunReader(tmp_path / "run", NoSync())
         assert list(reader.fold.finished()) == ["t1"]
         assert b"t2" not in b"".join(line for _, line in reader.stream([]))
         disk.let_through()
         committed.result(PATIENCE_SECONDS)
-    session.commit(NoteRecord(kind="k", text="behind t2"))
+    commit(session, NoteRecord(kind="k", text="behind t2"))
     reader.refresh()
     assert list(reader.fold.finished()) == ["t1", "t2"]
     reader.close()
@@ -115,7 +115,7 @@ def test_readers_and_verify_beside_a_busy_writer_see_no_damage(tmp_path, segment
     def write():
         number = 0
         while not stop.is_set() and number < 400:
-            session.commit(TrialRecord(trial=f"t{number:04}", attempt=1, status=Status.VALID))
+            commit(session, TrialRecord(trial=f"t{number:04}", attempt=1, status=Status.VALID))
             number += 1
         return number
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
+from functools import partial
 
 import pytest
 
 from durable import (
     begin_run,
     begin_session,
+    commit,
     crashed_run,
     data_pieces,
     finish_trials,
@@ -99,8 +101,8 @@ def test_recovery_23_artifacts_that_are_gone_are_said(tmp_path):
     """A finished trial whose files are missing keeps its record, and is named."""
     session = begin_run(tmp_path / "run")
     for number in range(5):
-        session.append(TrialRecord(trial=f"t{number}", attempt=1, status=Status.VALID, artifacts={"diff": "00"}))
-    session.commit(TrialRecord(trial="t9", attempt=1, status=Status.VALID))
+        session.sink.append(TrialRecord(trial=f"t{number}", attempt=1, status=Status.VALID, artifacts={"diff": "00"}))
+    commit(session, TrialRecord(trial="t9", attempt=1, status=Status.VALID))
     session.close("complete")
     (tmp_path / "run" / "artifacts" / "t1").mkdir()
     notes, _ = notes_of(tmp_path / "run")
@@ -240,9 +242,9 @@ def test_a_parent_that_cannot_be_synced_is_a_storage_failure_unless_it_is_not_ou
 def test_a_session_whose_lease_ran_out_records_nothing_more(tmp_path):
     """Whoever may have been replaced does not write beside its successor."""
     session = begin_run(tmp_path / "run")
-    session.commit(NoteRecord(kind="k", text="before"))
-    session._lease.release()
-    for hand_in in (session.append, session.commit):
+    commit(session, NoteRecord(kind="k", text="before"))
+    session.lease.release()
+    for hand_in in (session.sink.append, session.sink.put, partial(commit, session)):
         with pytest.raises(RunHeld, match=r"holds the run .* no more"):
             hand_in(NoteRecord(kind="k", text="after"))
     session.abandon()
@@ -254,7 +256,7 @@ def test_a_blob_that_cannot_be_written_is_a_storage_failure_and_the_session_goes
     fs = FaultyFileSystem(RealFileSystem(), [InjectedFault("create", 1, errno.ENOSPC, "blobs")])
     session = begin_run(tmp_path / "run", fs=fs)
     with pytest.raises(StorageFailure, match=r"blob .* could not be written: No space"):
-        session.commit(StepRecord(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES))
+        commit(session, StepRecord(trial="t1", attempt=1, step="s", result="x" * BLOB_BYTES))
     finish_trials(session, "t2")
     session.close("complete")
     assert read_run(tmp_path / "run").finished == ["t2"]
@@ -265,8 +267,8 @@ def test_records_may_be_handed_in_by_coroutines(tmp_path):
     session = begin_run(tmp_path / "run")
 
     async def work():
-        session.put(NoteRecord(kind="k", text="one"))
-        place = await session.keep(NoteRecord(kind="k", text="two"))
+        session.sink.put(NoteRecord(kind="k", text="one"))
+        place = await session.sink.keep(NoteRecord(kind="k", text="two"))
         assert place.session == 1
 
     asyncio.run(work())

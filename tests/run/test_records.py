@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from durable import begin_run, read_run
+from durable import begin_run, commit, read_run
 from holdfast.errors import UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore, SegmentPin
 from holdfast.run.core import codec
@@ -213,8 +213,8 @@ def test_resume_33_a_record_over_8_mib_goes_to_a_blob_and_comes_back(tmp_path):
     root = tmp_path / "run"
     session = begin_run(root)
     large = StepRecord(trial="t1", attempt=1, step="s", result="ü" * BLOB_BYTES)
-    session.commit(large)
-    session.commit(StepRecord(trial="t1", attempt=1, step="s2", result="small"))
+    commit(session, large)
+    commit(session, StepRecord(trial="t1", attempt=1, step="s2", result="small"))
     session.reader.refresh()
     assert session.reader.records_of("t1", "step")[0] == large
     session.close("complete")

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from durable import begin_run, begin_session, finish_trials, segment_paths
+from durable import begin_run, begin_session, commit, finish_trials, segment_paths
 from holdfast.run import RunReader
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import AnswerRecord, Status, TrialRecord
@@ -22,8 +22,8 @@ def lived_run(root):
     """A killed session and an orderly one, in several segments, with text that looks like the end of a trial."""
     first = begin_run(root, planned=6, segment_bytes=400)
     finish_trials(first, "t1", "t2", "t3")
-    first.commit(AnswerRecord(trial="t4", attempt=1, text='\n{"type":"trial","trial":"t9","status":"valid"}\n'))
-    first.commit(TrialRecord(trial="t4", attempt=1, status=Status.FAILED))
+    commit(first, AnswerRecord(trial="t4", attempt=1, text='\n{"type":"trial","trial":"t9","status":"valid"}\n'))
+    commit(first, TrialRecord(trial="t4", attempt=1, status=Status.FAILED))
     first.abandon()
     second = begin_session(root, planned=6, segment_bytes=400)
     finish_trials(second, "t3", "t5")

@@ -138,13 +138,13 @@ class Execution:
         """Why the run may not continue as it was resumed, if that came out only now."""
 
     def _make_mark(self) -> AdmissionMark:
-        session = self._session
+        sink = self._session.sink
 
         async def write(calls: int) -> None:
-            await session.keep(MarkRecord(calls=calls))
+            await sink.keep(MarkRecord(calls=calls))
 
         # A session whose record has none has promised nothing: it writes one before its first call.
-        return AdmissionMark(session.record.mark, write, self._limits.run)
+        return AdmissionMark(self._session.record.mark, write, self._limits.run)
 
     def _make_progress(self) -> Progress:
         uploader = self._session.uploader
@@ -170,7 +170,7 @@ class Execution:
 
     def _make_runner(self, rng: random.Random, reuse: ReusableReplies | None) -> TrialRunner:
         environment = TrialEnvironment(
-            session=self._session,
+            sink=self._session.sink,
             caller=Caller(
                 self._clock,
                 self.admission,
@@ -269,7 +269,7 @@ class Execution:
         planned, finished = self._prepared.planned, self.progress.finished_before
         self.events.emit(SessionStarted(session.record.run, place, session.number, planned, finished))
         session.report_failures(self._report_failure)
-        session.report_lease(self._note_lease)
+        session.lease.report(self._note_lease)
         if uploader is not None:
             uploader.report_uploads(self._report_upload)
 
@@ -401,7 +401,7 @@ class Execution:
             how = "storage" if isinstance(failure, StorageFailure) else "held by another"
             return SessionOutcome(how, failure.exit_code, self._acknowledged(), str(failure))
         try:
-            counts = self._session.counts()
+            counts = self._session.counts.now()
         except StorageFailure:
             counts = self.progress.state_counts()
         how, code = self._how_and_exit_code(counts)
@@ -437,7 +437,7 @@ class Execution:
     def _remaining_of(self, selected: KeySet) -> int:
         """How many of the trials that were to be run are neither valid nor limited."""
         try:
-            return len(selected) - self._session.finished_among(selected.__contains__)
+            return len(selected) - self._session.counts.finished_among(selected.__contains__)
         except StorageFailure:
             return len(selected)
 

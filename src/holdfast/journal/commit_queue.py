@@ -18,7 +18,8 @@ import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import NamedTuple
+
+import msgspec
 
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.frame import FRAME_BYTES, RAW_LIMIT, Origin, RecordId
@@ -28,8 +29,8 @@ QUEUE_BYTES = 32 << 20
 Waiter = asyncio.Future[RecordId] | Future[RecordId] | None
 
 
-class QueuedRecord(NamedTuple):
-    """A record in the queue, and who waits for it."""
+class QueuedRecord(msgspec.Struct, gc=False):
+    """A record in the queue, and who waits for it. There is one for every record: a struct is made the quickest."""
 
     line: bytes
     key: str
@@ -73,8 +74,8 @@ class CommitQueue:
             StorageFailure: the queue has failed or is closed.
         """
         with self._lock:
-            while not self._try_put(QueuedRecord(line, key, None, record)):
-                self._room.wait()
+            self._wait_for_room(len(line))
+            self._add(QueuedRecord(line, key, None, record))
 
     def commit(self, line: bytes, key: str = "", record: object = None) -> RecordId:
         """Queues a record and returns once it is durable.
@@ -84,8 +85,8 @@ class CommitQueue:
         """
         waiter: Future[RecordId] = Future()
         with self._lock:
-            while not self._try_put(QueuedRecord(line, key, waiter, record)):
-                self._room.wait()
+            self._wait_for_room(len(line))
+            self._add(QueuedRecord(line, key, waiter, record))
         return waiter.result()
 
     def put(self, line: bytes, key: str = "", record: object = None) -> None:
@@ -97,7 +98,7 @@ class CommitQueue:
             StorageFailure: the queue has failed or is closed.
         """
         with self._lock:
-            self._try_put(QueuedRecord(line, key, None, record), always=True)
+            self._add(QueuedRecord(line, key, None, record))
 
     async def keep(self, line: bytes, key: str = "", record: object = None) -> RecordId:
         """Queues a record at once, room or not, and returns once it is durable: for what cannot be had again.
@@ -109,7 +110,7 @@ class CommitQueue:
         """
         waiter = _UncancellableFuture(loop=asyncio.get_running_loop())
         with self._lock:
-            self._try_put(QueuedRecord(line, key, waiter, record), always=True)
+            self._add(QueuedRecord(line, key, waiter, record))
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -117,22 +118,31 @@ class CommitQueue:
             waiter.result()
             raise
 
-    def _try_put(self, record: QueuedRecord, *, always: bool = False) -> bool:
-        if self.failure is not None:
-            raise self.failure
-        if self._closed:
-            raise StorageFailure("The journal is closed; nothing more can be recorded.")
+    def _wait_for_room(self, size: int) -> None:
+        """Returns once a record of this size fits, or the queue takes none any more."""
+        while self._pending_bytes and self._pending_bytes + size > self._queue_bytes and not self._is_over:
+            self._room.wait()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._closed or self.failure is not None
+
+    def _add(self, record: QueuedRecord) -> None:
         size = len(record.line)
-        if size >= RAW_LIMIT:
-            raise UsageError(f"A record of {size} bytes is more than a frame holds ({RAW_LIMIT}).")
-        if not always and self._pending_bytes and self._pending_bytes + size > self._queue_bytes:
-            return False
+        if self._closed or self.failure is not None or size >= RAW_LIMIT:
+            raise self._refusal(size)
         self._pending.append(record)
         self._pending_bytes += size
         if self._sleeping:
             self._sleeping = False
             self._wake.notify()
-        return True
+
+    def _refusal(self, size: int) -> StorageFailure | UsageError:
+        if self.failure is not None:
+            return self.failure
+        if self._closed:
+            return StorageFailure("The journal is closed; nothing more can be recorded.")
+        return UsageError(f"A record of {size} bytes is more than a frame holds ({RAW_LIMIT}).")
 
     # For the thread that writes.
 

@@ -11,8 +11,9 @@ producer of that frame. There is no timer: during one sync the next frame gather
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.commit_queue import QUEUE_BYTES, CommitQueue, QueuedRecord
@@ -22,6 +23,14 @@ from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
 
 SEGMENT_BYTES = 16 << 20
+
+
+class FrameCopy(NamedTuple):
+    """A frame of another segment that is to be written again, and whose records they are."""
+
+    header: Header
+    payload: bytes
+    keys: list[str]
 
 
 class JournalWriter:
@@ -37,10 +46,11 @@ class JournalWriter:
         writer: int = 0,
         queue_bytes: int = QUEUE_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
-        on_sealed: Callable[[SegmentId], None] | None = None,
+        on_sealed: Callable[[SegmentId, int], None] | None = None,
     ) -> None:
+        """`on_sealed` is called with every segment that was sealed, and its last frame; in the journal's thread."""
         self.queue = CommitQueue(queue_bytes)
-        self._session, self._writer = session, writer
+        self.session, self.writer = session, writer
         self._fs, self._directory, self._run = fs, directory, run
         self._segment_bytes = segment_bytes
         self._on_sealed = on_sealed
@@ -48,13 +58,13 @@ class JournalWriter:
         """Called, in the journal's thread, with every frame that has become durable."""
         self._pins: list[SegmentPin] = []
         self._segment = self._open_first()
-        self.last_sealed_seq = 0
-        """The last frame of the newest sealed segment."""
+        self.acknowledged_seq = 0
+        """The last frame that was acknowledged."""
         self._thread = threading.Thread(target=self._run_thread, name="holdfast-journal", daemon=True)
         self._thread.start()
 
     def _open_first(self) -> SegmentWriter:
-        ident = SegmentId(self._session, self._writer, 1)
+        ident = SegmentId(self.session, self.writer, 1)
         try:
             segment = SegmentWriter(self._fs, self._directory, self._run, ident, 1)
             # A writer of the same number may have sealed its first segment, which takes that name away.
@@ -67,13 +77,13 @@ class JournalWriter:
         except OSError as error:
             raise _write_failure(self._directory, error) from error
         raise UsageError(
-            f"Writer {self._writer} of session {self._session} has already written to {self._directory}.",
+            f"Writer {self.writer} of session {self.session} has already written to {self._directory}.",
             hint="Give every process of a session a writer number of its own; nothing was written.",
         )
 
     def _is_alone(self) -> bool:
         parsed = (parse_name(name) for name in self._fs.list(self._directory))
-        mine = [ident for ident, _ in filter(None, parsed) if ident[:2] == (self._session, self._writer)]
+        mine = [ident for ident, _ in filter(None, parsed) if ident[:2] == (self.session, self.writer)]
         return len(mine) == 1
 
     # The thread.
@@ -102,7 +112,9 @@ class JournalWriter:
         if self._segment.bytes >= self._segment_bytes:
             self._roll_segment()
         seq = self._segment.append([record.line for record in batch], [record.key for record in batch if record.key])
-        frame = Origin(self._session, self._writer, seq)
+        frame = Origin(self.session, self.writer, seq)
+        # Set first: whoever is woken may ask for it.
+        self.acknowledged_seq = seq
         self.queue.acknowledge(batch, frame)
         crashpoints.reach("frame.acknowledged")
         if self.on_written is not None:
@@ -120,9 +132,8 @@ class JournalWriter:
         finally:
             old.close()
         self._pins.append(old.pin())
-        self.last_sealed_seq = old.next_seq - 1
         if self._on_sealed:
-            self._on_sealed(old.ident)
+            self._on_sealed(old.ident, old.next_seq - 1)
 
     def _roll_as_wanted(self) -> None:
         if self._segment.frames:
@@ -134,14 +145,14 @@ class JournalWriter:
         if (begun := self.queue.request_roll()) is not None:
             begun.wait(seconds)
 
-    def copy(self, header: Header, payload: bytes, keys: list[str]) -> None:
-        """Writes a doubtful frame of an earlier segment again; only before any record is handed in.
+    def copy(self, frame: FrameCopy) -> None:
+        """Writes a doubtful frame of another segment again; only before any record is handed in.
 
         Raises:
             StorageFailure: the copy could not be made durable.
         """
         try:
-            self._segment.append_copy(header, payload, keys)
+            self._segment.append_copy(*frame)
         except OSError as error:
             raise _write_failure(self._directory, error) from error
 
@@ -155,8 +166,8 @@ class JournalWriter:
         """The last frame that was written: whatever is durable now stands in none after it."""
         return self._segment.next_seq - 1
 
-    def close(self, last: Callable[[list[SegmentPin]], bytes] | None = None) -> None:
-        """Writes what waits, then `last`'s record, given the pins of all segments before it, and seals.
+    def close(self, last: Callable[[list[SegmentPin]], bytes] | None = None, copies: Iterable[FrameCopy] = ()) -> None:
+        """Writes what waits, the copies, then `last`'s record, given the pins of all segments before it, and seals.
 
         That record stands in a segment of its own, so that neither it nor what it vouches for can vanish unnoticed.
 
@@ -167,6 +178,8 @@ class JournalWriter:
         self._thread.join()
         try:
             if was_open and self.queue.failure is None:
+                for copy in copies:
+                    self._segment.append_copy(*copy)
                 self._seal_last(last)
         except OSError as error:
             failure = _write_failure(self._directory, error)
@@ -178,12 +191,12 @@ class JournalWriter:
         if self.queue.failure is not None:
             raise self.queue.failure
 
-    def abandon(self) -> None:
-        """Stops as a crash would: what still waits is not written, and the segment stays unsealed.
+    def abandon(self, why: StorageFailure | None = None) -> None:
+        """Stops as a crash would: what still waits is refused, and the segment stays unsealed.
 
         A frame that is being written is still synced and acknowledged. Does nothing after `close`.
         """
-        if self.queue.abandon(StorageFailure("The journal was let go; nothing more can be recorded.")):
+        if self.queue.abandon(why or StorageFailure("The journal was let go; nothing more can be recorded.")):
             self._thread.join()
             self._segment.close()
 
@@ -195,9 +208,8 @@ class JournalWriter:
             crashpoints.reach("session.ending")
             self._segment.append([last(list(self._pins))], [])
         self._segment.seal(successor=False)
-        self.last_sealed_seq = self._segment.next_seq - 1
         if self._on_sealed:
-            self._on_sealed(self._segment.ident)
+            self._on_sealed(self._segment.ident, self._segment.next_seq - 1)
 
 
 def _write_failure(directory: Path, error: OSError) -> StorageFailure:

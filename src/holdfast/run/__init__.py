@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from holdfast.run.fold.reader import RunReader
     from holdfast.run.locate import find_run
     from holdfast.run.session.create import create_run
+    from holdfast.run.session.join import JoinedSession, join_session
     from holdfast.run.session.open import open_session
     from holdfast.run.session.session import RunSession
     from holdfast.run.session.writer_options import WriterOptions
     from holdfast.run.verify.verify import Verification, verify_run
 
 __all__ = [
+    "JoinedSession",
     "RunReader",
     "RunSession",
     "SessionContents",
@@ -22,6 +24,7 @@ __all__ = [
     "WriterOptions",
     "create_run",
     "find_run",
+    "join_session",
     "open_session",
     "session_record",
     "verify_run",
@@ -32,6 +35,7 @@ _HOMES = {
     "holdfast.run.fold.reader": ("RunReader",),
     "holdfast.run.locate": ("find_run",),
     "holdfast.run.session.create": ("create_run",),
+    "holdfast.run.session.join": ("JoinedSession", "join_session"),
     "holdfast.run.session.open": ("open_session",),
     "holdfast.run.session.session": ("RunSession",),
     "holdfast.run.session.writer_options": ("WriterOptions",),

@@ -52,7 +52,7 @@ class FileSystem(Protocol):
     def make_directory(self, path: Path) -> None: ...
     def sync_directory(self, path: Path) -> None: ...
     def list(self, path: Path) -> list[str]: ...
-    def lock(self, path: Path) -> int | None: ...
+    def lock(self, path: Path, *, shared: bool = False) -> int | None: ...
 
 
 class _RealAppendFile:
@@ -119,15 +119,17 @@ class RealFileSystem:
     def list(self, path: Path) -> list[str]:
         return sorted(item.name for item in path.iterdir())
 
-    def lock(self, path: Path) -> int | None:
+    def lock(self, path: Path, *, shared: bool = False) -> int | None:
         """The descriptor that holds the lock on `path` while it is open, or None while another holds it.
+
+        Any number of processes may have a `shared` lock, while nobody has the other kind.
 
         Raises:
             OSError: this filesystem has no locks, or the path cannot be opened.
         """
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(fd)
             return None

@@ -93,9 +93,9 @@ class FaultyFileSystem:
         self.check("list", path)
         return self._inner.list(path)
 
-    def lock(self, path: Path) -> int | None:
+    def lock(self, path: Path, *, shared: bool = False) -> int | None:
         self.check("lock", path)
-        return self._inner.lock(path)
+        return self._inner.lock(path, shared=shared)
 
 
 class _FaultyAppendFile:

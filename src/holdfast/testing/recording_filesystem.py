@@ -114,8 +114,8 @@ class RecordingFileSystem:
     def list(self, path: Path) -> list[str]:
         return self._inner.list(path)
 
-    def lock(self, path: Path) -> int | None:
-        return self._inner.lock(path)
+    def lock(self, path: Path, *, shared: bool = False) -> int | None:
+        return self._inner.lock(path, shared=shared)
 
 
 class _RecordingAppendFile:

@@ -29,7 +29,7 @@ class Attempt:
     ) -> None:
         self._environment, self._planned, self._state, self._trial = environment, planned, state, trial
         self._scorers = scorers
-        self._session, self._admission, self._clock = environment.session, environment.admission, environment.clock
+        self._sink, self._admission, self._clock = environment.sink, environment.admission, environment.clock
         self._at, self._began = self._clock.wall(), self._clock.monotonic()
         self.answer = state.answer
         self.is_worth_a_retry = True
@@ -69,9 +69,9 @@ class Attempt:
         )
         # Where a scorer may take long or cost money, the answer is durable before it begins.
         if any(scorer.is_awaited for scorer in self._scorers):
-            await self._session.keep(answer)
+            await self._sink.keep(answer)
         else:
-            self._session.put(answer)
+            self._sink.put(answer)
         return answer
 
     async def _solve(self) -> Answer:
@@ -120,7 +120,7 @@ class Attempt:
         replies = sum(1 for step in unused if step.error is None)
         if replies and self._state.answer is None:
             text = f"{replies} steps on record were not asked for again: the solver asked for something else."
-            self._session.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
+            self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
     def _end_record(
         self,

@@ -70,7 +70,7 @@ class TrialRunner:
             end = await attempt.score_only(grant)
             if end.error is not None and end.status is Status.UNFINISHED:
                 note = NoteRecord(kind="score", trial=planned.key, text=f"{end.error.kind}: {end.error.message}")
-                await self._environment.session.keep(note)
+                await self._environment.sink.keep(note)
         finally:
             trial.end_failed_calls()
             self.running.discard(trial)
@@ -114,7 +114,7 @@ class TrialRunner:
         cancelled = None
         try:
             with trial.activity.in_flight():
-                await self._environment.session.keep(end)
+                await self._environment.sink.keep(end)
         except asyncio.CancelledError as error:
             cancelled = error
         self._report_end(planned, end, will_retry=will_retry)
@@ -124,7 +124,7 @@ class TrialRunner:
     def _report_end(self, planned: PlannedTrial, end: TrialRecord, *, will_retry: bool) -> None:
         """Emits the end of the attempt once it counts."""
         ended = AttemptEnded(end, will_retry, planned.was_finished)
-        self._environment.session.when_counted(partial(self._events.emit, ended))
+        self._environment.sink.when_counted(partial(self._events.emit, ended))
 
 
 def _trial_started(planned: PlannedTrial) -> TrialStarted:

@@ -174,7 +174,7 @@ class RunningTrial:
         key = scope.key(self._call_name, request_fingerprint(request, hash_))
         if (recorded := self._steps.replay(scope, key)) is not None:
             if recorded.step != key:
-                self._environment.session.put(self._borrowed(recorded, key, request, conversation))
+                self._environment.sink.put(self._borrowed(recorded, key, request, conversation))
             reply = self._replay(recorded)
             self._report_step(recorded, replayed=True)
         elif (reused := self._reused(key)) is not None:
@@ -331,7 +331,7 @@ class RunningTrial:
             nonlocal was_sent
             was_sent = True
             about = self.about()
-            self._environment.session.put(
+            self._environment.sink.put(
                 CallRecord(trial=self.key, attempt=self.attempt, step=key, model=model, role=self._role, about=about)
             )
 
@@ -381,7 +381,7 @@ class RunningTrial:
             error=failure,
         )
         with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
-            self._environment.session.put(step)
+            self._environment.sink.put(step)
         flight.has_failed = True
         self._failed_flights.append((flight, usage))
 
@@ -409,7 +409,7 @@ class RunningTrial:
         """Makes a step durable. The record is handed in before anything can be cancelled, and stays handed in."""
         try:
             with self.activity.in_flight():
-                await self._environment.session.keep(step)
+                await self._environment.sink.keep(step)
         except asyncio.CancelledError:
             # The cancellation has waited until the step was durable.
             self._report_step(step, replayed=bool(step.source))
@@ -469,7 +469,7 @@ class RunningTrial:
             self.replayed += 1
             if recorded.step != key:
                 loan = msgspec.structs.replace(recorded, step=key, lender=recorded.step, about=self.about())
-                self._environment.session.put(loan)
+                self._environment.sink.put(loan)
             self._report_step(recorded, replayed=True)
         return typed_result(recorded.result, function)
 

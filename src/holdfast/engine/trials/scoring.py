@@ -73,7 +73,7 @@ class Scoring:
         answer: Answer,
     ) -> None:
         self._environment, self._planned, self._state, self._trial = environment, planned, state, trial
-        self._session, self._admission, self._answer = environment.session, environment.admission, answer
+        self._sink, self._admission, self._answer = environment.sink, environment.admission, answer
         self._is_late = planned.scores_only
         """The trial ended in an earlier session, so that a score says itself where it belongs."""
         self.filled = dict(state.scores)
@@ -238,9 +238,9 @@ class Scoring:
         """What was awaited is durable before anything follows it; the rest is before the trial's end is."""
         if self._is_late or slot.of.is_awaited:
             with slot.activity.in_flight():
-                await self._session.keep(record)
+                await self._sink.keep(record)
         else:
-            self._session.put(record)
+            self._sink.put(record)
         if slot.scope is not None:
             slot.scope.end_failed_calls()
             slot.scope = None
@@ -248,7 +248,7 @@ class Scoring:
     def _note_unused(self, steps: int) -> None:
         if steps:
             text = f"{steps} steps on record were not asked for again: the scorer asked for something else."
-            self._session.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
+            self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
 
 def _finish_scope(slot: _OpenSlot) -> int:

@@ -14,15 +14,15 @@ from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.concurrency_limits import Limit
 from holdfast.engine.scheduling.live_settings import LiveSettings
 from holdfast.engine.scheduling.slots import SlotPool
+from holdfast.engine.trials.record_sink import RecordSink
 from holdfast.engine.trials.reuse import ReusableReplies
-from holdfast.run.session.session import RunSession
 
 
 @dataclass(frozen=True, slots=True)
 class TrialEnvironment:
     """What all trials of a session share."""
 
-    session: RunSession
+    sink: RecordSink
     caller: Caller
     admission: Admission
     counts: CallCounts

@@ -21,6 +21,7 @@ from holdfast.journal.index.database import STATE_COLUMNS, IndexDatabase, open_p
 from holdfast.journal.reader import Journal, SegmentFile
 from holdfast.journal.segment import SegmentId, SegmentPin
 from holdfast.journal.segment_state import SegmentState, cross_check
+from holdfast.journal.writer import FrameCopy
 
 
 class DoubtfulFrame(NamedTuple):
@@ -29,6 +30,11 @@ class DoubtfulFrame(NamedTuple):
     segment: SegmentFile
     frame: Frame
     keys: list[str]
+
+    @property
+    def copy(self) -> FrameCopy:
+        """What is to be written again."""
+        return FrameCopy(self.frame.header, self.frame.payload, self.keys)
 
 
 class Index:

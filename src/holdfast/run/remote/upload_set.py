@@ -8,18 +8,32 @@ uploaded too.
 
 from __future__ import annotations
 
+from collections import deque
 from hashlib import md5
 from pathlib import Path
 
 from holdfast.errors import SegmentConflict
-from holdfast.journal.segment import parse_name
+from holdfast.journal.frame import HEADER_SIZE, decode_header
+from holdfast.journal.segment import SegmentId, parse_name, segment_location
+from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.layout import Layout
 from holdfast.run.remote.upload_lag import UploadLag
+from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.object_store import ObjectStore, StoredObject
 
 _MD5_DIGITS = 32
 _TAIL_BYTES = 4096
 """Of a sealed segment that is its footer, which vouches for everything before it."""
+
+
+def segment_key(ident: SegmentId, *, sealed: bool) -> str:
+    """The object of a segment."""
+    return f"journal/{ident.filename(sealed=sealed)}"
+
+
+def _upload_order(ident: SegmentId) -> tuple[int, int, int]:
+    """The first writer of a session comes last: its end vouches for the segments of the others."""
+    return ident.session, -ident.writer, ident.number
 
 
 class UploadSet:
@@ -36,6 +50,8 @@ class UploadSet:
         self.segments_uploaded = 0
         """By this process."""
         self._conflicts: dict[str, SegmentConflict] = {}
+        self._others: dict[int, tuple[int, int]] = {}
+        """By other writers of the session, the last segment and the last frame that are in the store."""
         self._uploaded = {entry.key for entry in store.list() if self._is_same_file(entry)}
 
     def _is_same_file(self, entry: StoredObject) -> bool:
@@ -59,11 +75,11 @@ class UploadSet:
     def missing(self, *, everything: bool = False) -> list[Path]:
         """The sealed segments that are not uploaded; with `everything`, also those that never were sealed."""
         found = []
-        for path in sorted(self.layout.journal.iterdir()):
+        for path in self.layout.journal.iterdir():
             parsed = parse_name(path.name)
             if parsed and (parsed[1] or everything) and f"journal/{path.name}" not in self._uploaded:
-                found.append(path)
-        return found
+                found.append((_upload_order(parsed[0]), path))
+        return [path for _, path in sorted(found)]
 
     def upload(self, *, everything: bool = False) -> None:
         """Uploads every sealed segment that the store has room for and does not have, and before each what it cites.
@@ -81,6 +97,33 @@ class UploadSet:
             self._upload_segment(f"journal/{path.name}", path)
         if missing or everything:
             self._upload_config()
+
+    def uploaded_by_others(self, session: int, own: int) -> dict[int, int]:
+        """By writer of the session, without `own`, the last frame that is in the store with all before it.
+
+        A segment of another process is looked at once, when it is there; its writer is the only one who knew before.
+        """
+        found = sorted(
+            (parsed[0], path)
+            for path in self.layout.journal.iterdir()
+            if (parsed := parse_name(path.name)) and parsed[0].session == session and parsed[0].writer != own
+        )
+        for ident, path in found:
+            number, _ = self._others.get(ident.writer, (0, 0))
+            if ident.number == number + 1 and f"journal/{path.name}" in self._uploaded:
+                self._others[ident.writer] = (ident.number, self._last_seq(ident, path))
+        return {writer: seq for writer, (_, seq) in self._others.items()}
+
+    def _last_seq(self, ident: SegmentId, path: Path) -> int:
+        """The last frame of a segment, or the last one before it if it has none."""
+        file = RealFileSystem().open(path)
+        try:
+            header = decode_header(file.read_at(0, HEADER_SIZE))
+            scan = SegmentScan(file, header.run if header is not None else b"", ident, segment_location(path))
+            deque(scan.frames(), maxlen=0)
+            return max(scan.last_seq, self._others.get(ident.writer, (0, 0))[1])
+        finally:
+            file.close()
 
     def _upload_segment(self, key: str, path: Path) -> None:
         if key in self._conflicts and self.store.head(key, 1):

@@ -15,8 +15,9 @@ from holdfast.errors import SegmentConflict, StorageFailure
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import JournalWriter
 from holdfast.run.remote.upload_lag import LAG_FILE, UploadLag, segments_text, write_lag
-from holdfast.run.remote.upload_set import UploadSet
+from holdfast.run.remote.upload_set import UploadSet, segment_key
 from holdfast.run.session.store_copy import ReportUpload
+from holdfast.run.session.watermarks import Watermarks
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 UPLOADS = "objects in the store"
@@ -29,18 +30,21 @@ class Uploader:
     """Uploads a spool's files to the store, in a thread of its own."""
 
     def __init__(self, uploads: UploadSet, *, interval: float) -> None:
-        self._uploads, self._interval = uploads, interval
+        self._uploads, self.interval = uploads, interval
         self.failures = ToleratedFailures()
         self._journal: JournalWriter | None = None
+        self._session = 0
         self._sealed: deque[tuple[SegmentId, int]] = deque()
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        self._lock = threading.Lock()
+        self._watermarks = Watermarks()
+        self.uploaded_seq, self.when_uploaded = self._watermarks.confirmed, self._watermarks.when_uploaded
         self._wake = threading.Event()
         self._stop = self._is_rolling = False
         self._thread: threading.Thread | None = None
         self._done = threading.Condition()
         self._rounds = 0
-        self._uploaded_seq = 0
+        self._is_over = False
+        """Whether nobody writes for the session any more."""
+        self._on_confirmed: Callable[[dict[int, int]], None] = lambda _: None
         self._report: ReportUpload = lambda _uploaded, _behind, _failure: None
         self._reported = (0, 0, "")
 
@@ -51,12 +55,6 @@ class Uploader:
     @property
     def lag(self) -> UploadLag:
         return self._uploads.lag
-
-    @property
-    def uploaded_seq(self) -> int:
-        """The last frame of this session that the store has confirmed."""
-        with self._lock:
-            return self._uploaded_seq
 
     @property
     def segments_behind(self) -> int:
@@ -73,25 +71,21 @@ class Uploader:
         return self._uploads.conflict
 
     def start(self, journal: JournalWriter) -> None:
-        """Starts to upload what the journal writes."""
-        self._journal = journal
+        """Starts to upload what the session writes; `journal` is its writer in this process."""
+        self._journal, self._session = journal, journal.session
         self._thread = threading.Thread(target=self._run, name="holdfast-upload", daemon=True)
         self._thread.start()
 
-    def sealed(self, ident: SegmentId) -> None:
-        """A segment has been sealed; called by the journal's writer."""
-        # Before the upload is started, nobody waits for a frame of it.
-        last_seq = self._journal.last_sealed_seq if self._journal is not None else 0
-        with self._lock:
-            self._sealed.append((ident, last_seq))
+    def sealed(self, ident: SegmentId, last_seq: int) -> None:
+        """A segment has been sealed; called by the journal's writer in this process."""
+        self._sealed.append((ident, last_seq))
         if not self._is_rolling:
             # It is full: what fills segments that quickly is not kept waiting for the next round.
             self._wake.set()
 
-    def when_uploaded(self, seq: int, callback: Callable[[], None]) -> None:
-        """Calls back, in the uploader's thread, once the frame `seq` of this session is in the store."""
-        with self._lock:
-            self._waiting.append((seq, callback))
+    def report_confirmed(self, report: Callable[[dict[int, int]], None]) -> None:
+        """From now on reports, after every round that confirmed something, how far the store has each writer."""
+        self._on_confirmed = report
 
     def report_uploads(self, report: ReportUpload) -> None:
         """From now on reports what every round has uploaded or failed to, in the uploader's thread."""
@@ -105,7 +99,7 @@ class Uploader:
         while not self._stop:
             self._wake.wait(pause)
             self._wake.clear()
-            pause = self._interval if self._round() else min(max(pause, 0.25) * 2, _LONGEST_UPLOAD_PAUSE)
+            pause = self.interval if self._round() else min(max(pause, 0.25) * 2, _LONGEST_UPLOAD_PAUSE)
             self._note_lag()
 
     def _note_lag(self) -> None:
@@ -119,8 +113,8 @@ class Uploader:
         try:
             if self._journal is not None and not self._stop:
                 self._roll(self._journal)
-            self._uploads.upload()
-            self._call_back()
+            self._uploads.upload(everything=self._is_over)
+            self._confirm()
             self._report_round(self.conflict.message if self.conflict is not None else "")
         except StorageFailure as failure:
             if self.lag.failing_since is None:
@@ -157,21 +151,17 @@ class Uploader:
         self.failures.note(UPLOADS, self.conflict.message)
         return self.conflict.message
 
-    def _call_back(self) -> None:
-        """Calls back those who wait for frames that are in the store now."""
-        ready: list[Callable[[], None]] = []
-        with self._lock:
-            while self._sealed and self._uploads.is_uploaded(f"journal/{self._sealed[0][0].filename(sealed=True)}"):
-                self._uploaded_seq = max(self._uploaded_seq, self._sealed.popleft()[1])
-            left: deque[tuple[int, Callable[[], None]]] = deque()
-            for seq, callback in self._waiting:
-                if seq <= self._uploaded_seq:
-                    ready.append(callback)
-                else:
-                    left.append((seq, callback))
-            self._waiting = left
-        for callback in ready:
-            callback()
+    def _confirm(self) -> None:
+        """Raises the watermark of every writer of the session to what is in the store now."""
+        before = self._watermarks.by_writer()
+        while self._sealed and self._uploads.is_uploaded(segment_key(self._sealed[0][0], sealed=True)):
+            ident, seq = self._sealed.popleft()
+            self._watermarks.confirm(ident.writer, seq)
+        own = self._journal.writer if self._journal is not None else 0
+        for writer, seq in self._uploads.uploaded_by_others(self._session, own).items():
+            self._watermarks.confirm(writer, seq)
+        if (after := self._watermarks.by_writer()) != before:
+            self._on_confirmed(after)
 
     # Ending.
 
@@ -181,7 +171,7 @@ class Uploader:
         while time.monotonic() < deadline:
             self._wait_for_round(deadline)
             is_done = self.lag.failing_since is None and self._uploads.only_conflicts_remain
-            if is_done and (self.conflict is not None or not self._waiting):
+            if is_done and (self.conflict is not None or not self._watermarks.is_awaited):
                 return self.conflict is None
         return False
 
@@ -192,8 +182,11 @@ class Uploader:
             self._done.wait_for(lambda: self._rounds > before, timeout=max(deadline - time.monotonic(), 0.01))
 
     def finish(self, seconds: float = 60.0) -> None:
-        """Uploads what the session's end has added, for so long at the most; what is left is uploaded next time."""
-        self._journal = None
+        """Uploads what the session's end has added, and what a writer that was killed has left.
+
+        For so many seconds at the most; what is left then is uploaded next time.
+        """
+        self._journal, self._is_over = None, True
         self.flush(seconds)
 
     def left_text(self) -> str:

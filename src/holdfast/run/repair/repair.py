@@ -236,7 +236,7 @@ class _RepairWork:
             records = results.records()
             while batch := list(islice(records, _RECORDS_AT_A_TIME)):
                 for record in batch:
-                    session.append(record)
+                    session.sink.append(record)
             session.close("repaired", 0 if self._is_ok(results) else 1)
         finally:
             session.abandon()

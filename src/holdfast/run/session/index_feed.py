@@ -25,7 +25,7 @@ _RECORDS_AT_A_TIME = 20_000
 class IndexFeed:
     """Takes in what the journal's thread has written."""
 
-    def __init__(self, reader: RunReader, last_seq: int) -> None:
+    def __init__(self, reader: RunReader) -> None:
         self._reader, self._path = reader, reader.index.path
         if (published := reader.layout.index).exists() and not published.is_file():
             # Found now, so that the ledger has it: at the end of the session it could not be told there any more.
@@ -33,15 +33,12 @@ class IndexFeed:
         self._fold = FoldWriter()
         self._index: Index | None = None
         self._waiting = 0
-        self.last_seq = last_seq
-        """The last frame that was acknowledged."""
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
         self._is_over = False
 
     def written(self, frame: Origin, batch: Sequence[QueuedRecord]) -> None:
         """A frame is durable; called by the journal's thread."""
-        self.last_seq = frame.seq
         if self._path is None or self._is_over:
             # The frame is read from the journal instead.
             return

@@ -79,7 +79,7 @@ def _open_under_lease(
     with contextlib.ExitStack() as undo:
         undo.callback(journal.abandon)
         for doubtful in reader.index.doubtful():
-            journal.copy(doubtful.frame.header, doubtful.frame.payload, doubtful.keys)
+            journal.copy(doubtful.copy)
         crashpoints.reach("session.settled")
         journal.queue.commit(encode(session))
         crashpoints.reach("session.opened")

@@ -32,8 +32,11 @@ class SegmentUploader(Protocol):
         """A segment that the store holds with other bytes, if there is any: then not everything can be uploaded."""
 
     @property
-    def uploaded_seq(self) -> int:
-        """The last frame of this session that the store has confirmed."""
+    def interval(self) -> float:
+        """How often, in seconds, what was written is sealed and uploaded."""
+
+    def uploaded_seq(self, writer: int) -> int:
+        """The last frame of this writer of the session that the store has confirmed."""
 
     @property
     def segments_behind(self) -> int:
@@ -45,17 +48,20 @@ class SegmentUploader(Protocol):
     def report_uploads(self, report: ReportUpload) -> None:
         """From now on reports what every round has uploaded or failed to, in the uploader's thread."""
 
-    def start(self, journal: JournalWriter) -> None:
-        """Starts to upload what the journal writes."""
+    def report_confirmed(self, report: Callable[[dict[int, int]], None]) -> None:
+        """From now on reports, after every round that confirmed something, how far the store has each writer."""
 
-    def when_uploaded(self, seq: int, callback: Callable[[], None]) -> None:
-        """Calls back, in the uploader's thread, once the frame `seq` of this session is in the store."""
+    def start(self, journal: JournalWriter) -> None:
+        """Starts to upload what the session writes; `journal` is its writer in this process."""
+
+    def when_uploaded(self, writer: int, seq: int, callback: Callable[[], None]) -> None:
+        """Calls back, in any thread, once the frame `seq` of this writer of the session is in the store."""
 
     def flush(self, seconds: float) -> bool:
         """Seals and uploads now; whether everything is uploaded before so many seconds have passed."""
 
     def finish(self) -> None:
-        """Uploads what the session's end has added, for a bounded time."""
+        """Uploads what the session's end has added, and what a writer that was killed has left, for a bounded time."""
 
     def left_text(self) -> str:
         """What is not in the store yet, where it is, and how to upload it; for when the session is over."""

@@ -18,10 +18,10 @@ class WriterOptions:
 
     queue_bytes: int = QUEUE_BYTES
     segment_bytes: int = SEGMENT_BYTES
-    on_sealed: Callable[[SegmentId], None] | None = None
+    on_sealed: Callable[[SegmentId, int], None] | None = None
 
-    def open(self, fs: FileSystem, journal: Path, run: bytes, session: int) -> JournalWriter:
-        """The first writer of a session.
+    def open(self, fs: FileSystem, journal: Path, run: bytes, session: int, writer: int = 0) -> JournalWriter:
+        """A writer of a session; the first is the one that holds the run.
 
         Raises:
             UsageError: it has written already.
@@ -32,6 +32,7 @@ class WriterOptions:
             journal,
             run,
             session,
+            writer=writer,
             queue_bytes=self.queue_bytes,
             segment_bytes=self.segment_bytes,
             on_sealed=self.on_sealed,

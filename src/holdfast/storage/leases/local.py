@@ -27,6 +27,7 @@ import msgspec
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.holder import LeaseHolder, decode_holder, is_alive, this_process
+from holdfast.storage.leases.writers import end_writers
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
@@ -89,7 +90,7 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
     """
     path = run / "lease"
     try:
-        return _take_lock(fs, run)
+        return _take_from_writers(fs, run, _take_lock(fs, run))
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise StorageFailure(
@@ -97,6 +98,19 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
                 hint="A run can be executed only where its directory can be written; reading verbs work all the same.",
             ) from error
         return _take_without_locks(run, lifetime_seconds)
+
+
+def _take_from_writers(fs: FileSystem, run: Path, lease: Lease) -> Lease:
+    """The lease, once the processes that wrote for the holder before have stopped; they notice by themselves."""
+    with contextlib.ExitStack() as undo:
+        undo.callback(lease.release)
+        if not end_writers(fs, run):
+            raise RunHeld(
+                f"A process that wrote for an earlier session of the run {run} has not stopped.",
+                hint="Wait for it, or end it, then resume.",
+            )
+        undo.pop_all()
+    return lease
 
 
 def _take_lock(fs: FileSystem, run: Path) -> Lease:

@@ -1,0 +1,89 @@
+"""A sink for records that is one writer of a session: what is handed to it becomes durable, in order.
+
+It is all that a trial sees of the run it is recorded in. A session has one sink in the process that holds the run, and
+one in every process that has joined it; each has its own segments, its own sequence numbers and its own watermark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.errors import StorageFailure
+from holdfast.journal import BlobStore, JournalWriter, RecordId
+from holdfast.run.core.codec import encode, outsource
+from holdfast.run.core.records import Record
+from holdfast.run.session.session_lease import SessionLease
+
+
+class Confirmations(Protocol):
+    """Says when a store has the frames of a writer."""
+
+    def when_uploaded(self, writer: int, seq: int, callback: Callable[[], None]) -> None:
+        """Calls back, in any thread, once the frame `seq` of this writer of the session is in the store."""
+
+
+class JournalSink:
+    """Takes the records of one writer of a session."""
+
+    def __init__(self, journal: JournalWriter, blobs: BlobStore, lease: SessionLease) -> None:
+        self.journal, self._blobs, self._lease = journal, blobs, lease
+        self._queue = journal.queue
+        self._last_seq = 0
+        self._confirmations: Confirmations | None = None
+
+    def count_when_uploaded(self, confirmations: Confirmations) -> None:
+        """From now on what is recorded here counts only once it is in a store."""
+        self._confirmations = confirmations
+
+    def _encode(self, record: Record) -> bytes:
+        if self._lease.is_lost():
+            raise self._lease.lost_error()
+        try:
+            return outsource(encode(record), self._blobs)
+        except OSError as error:
+            raise StorageFailure(f"A blob of {self._lease.place} could not be written: {error.strerror}.") from error
+
+    def append(self, record: Record) -> None:
+        """Hands a record in; waits for room in the queue, not for the record. It precedes everything handed in later.
+
+        Raises:
+            StorageFailure: the journal has ended.
+            RunHeld: the lease ran out, and another session may have taken the run.
+        """
+        self._queue.append(self._encode(record), getattr(record, "trial", ""), record)
+
+    def put(self, record: Record) -> None:
+        """As `append`, and never waits for room; for those who wait for a later record of theirs."""
+        self._queue.put(self._encode(record), getattr(record, "trial", ""), record)
+
+    async def keep(self, record: Record) -> RecordId:
+        """Returns once the record is durable; a cancellation waits until then.
+
+        Raises:
+            StorageFailure: it could not be made durable.
+            RunHeld: the lease ran out, and another session may have taken the run.
+        """
+        try:
+            ident = await self._queue.keep(self._encode(record), getattr(record, "trial", ""), record)
+        except asyncio.CancelledError:
+            # The record is durable all the same, and counts once its frame does.
+            self._last_seq = self.journal.last_seq
+            raise
+        self._last_seq = max(self._last_seq, ident.seq)
+        if not self._lease.is_held():
+            await self._lease.until_held()
+        return ident
+
+    def when_counted(self, report: Callable[[], None]) -> None:
+        """Calls `report` once what was kept so far counts: at once, or, where the store decides, when it is up."""
+        if self._confirmations is None:
+            report()
+            return
+        loop = asyncio.get_running_loop()
+
+        def uploaded() -> None:
+            loop.call_soon_threadsafe(report)
+
+        self._confirmations.when_uploaded(self.journal.writer, self._last_seq, uploaded)

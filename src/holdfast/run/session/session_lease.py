@@ -1,0 +1,62 @@
+"""The lease of a session, as its records see it: nothing is written once it is lost, or acknowledged while in doubt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from holdfast.errors import RunHeld
+from holdfast.storage import Lease
+from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
+
+INTACT_HINT = "What was acknowledged is intact; see `holdfast status`, then resume."
+_CHECK_SECONDS = 0.2
+
+
+class SessionLease:
+    """What a session, and each of its sinks, asks about the lease."""
+
+    is_held: Callable[[], bool]
+    is_lost: Callable[[], bool]
+    """Whether it will never be held again. Asked for every record, so it is the lease's own method."""
+
+    def __init__(self, lease: Lease, place: str, lost: str = "") -> None:
+        """`place` names the run in messages; `lost` is what is said where the lease is lost."""
+        self._lost = lost
+        self._report: Callable[[bool], None] = lambda _: None
+        self._use(lease, place)
+
+    def _use(self, lease: Lease, place: str) -> None:
+        self._lease, self.place = lease, place
+        self.is_held, self.is_lost = lease.is_held, lease.is_lost
+
+    def add_store(self, remote: RemoteLease, url: str) -> None:
+        """From now on the session holds the run only while it holds this lease too."""
+        self._use(LocalAndRemoteLease(self._lease, remote), url)
+
+    def report(self, report: Callable[[bool], None]) -> None:
+        """Reports from now on whether the lease is held, whenever a record had to wait for that."""
+        self._report = report
+
+    def lost_error(self) -> RunHeld:
+        """The error for whoever writes to a run that this process has lost."""
+        return RunHeld(
+            self._lost or f"This session holds the run {self.place} no more; another may be executing it.",
+            hint=INTACT_HINT,
+        )
+
+    async def until_held(self) -> None:
+        """Returns once the lease is held.
+
+        Raises:
+            RunHeld: it is lost.
+        """
+        self._report(False)
+        while not self.is_held():
+            if self.is_lost():
+                raise self.lost_error()
+            await asyncio.sleep(_CHECK_SECONDS)
+        self._report(True)
+
+    def release(self) -> None:
+        self._lease.release()

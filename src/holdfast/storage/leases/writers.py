@@ -1,0 +1,205 @@
+"""Other processes that write for a session, and how they and the holder of the run know when that is over.
+
+The file `lease.writers` in the run says for which session others may write, and on what terms. Every process that does
+holds a shared lock on it (`flock`), which ends with the process, whatever happens to it.
+
+- Who ends a session, or takes the run after it, first empties the file, and then waits for all shared locks to go.
+- Who writes looks at the file a few times a second, and whether anybody still has the lock of the file `lease`. If
+  the file is empty or that lock is free, it stops, and gives its own lock back after its last write.
+
+So nothing is written for a session after its end, or beside the session after it. It works between processes that see
+one another's locks: those of one machine, or of several on a filesystem that has locks for all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import RunHeld, StorageFailure, UsageError
+from holdfast.storage.filesystem import FileSystem
+from holdfast.storage.tolerated_failures import ToleratedFailures
+
+LEASE_NAME, WRITERS_NAME = "lease", "lease.writers"
+_LEAVE_SECONDS = 10.0
+"""Several times as long as a process needs to notice that it has to stop, and to finish the write it is at."""
+_PAUSE_SECONDS = 0.02
+
+
+class WriterTerms(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the holder of a run tells those who write for its session."""
+
+    session: int
+    admitted: int = 0
+    """The highest writer number that was handed out; the holder's own is 0."""
+    seal_seconds: float = 0.0
+    """How often a segment is to be sealed so that it can be uploaded; 0 where the run is in no store."""
+    counts_when_uploaded: bool = False
+    uploaded: dict[int, int] = {}
+    """By writer, the last frame that the store has confirmed."""
+
+
+class WriterAdmission:
+    """The holder's side: hands out writer numbers, and ends it for all of them."""
+
+    def __init__(self, fs: FileSystem, run: Path, terms: WriterTerms) -> None:
+        self._fs, self._run, self.terms = fs, run, terms
+        self._fd = -1
+        self._length = 0
+        self._have_stopped = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any number was handed out, and it is not over."""
+        return self._fd >= 0
+
+    def admit(self) -> int:
+        """The number for one more writer.
+
+        Raises:
+            StorageFailure: this filesystem has no locks, or the file cannot be written.
+        """
+        path = self._run / WRITERS_NAME
+        try:
+            if self._fd < 0:
+                # Only to see that there are locks.
+                if (locked := self._fs.lock(path, shared=True)) is not None:
+                    os.close(locked)
+                self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self.change(admitted=self.terms.admitted + 1)
+        except OSError as error:
+            raise StorageFailure(
+                f"No other process can write for this session: {path} cannot be used ({error.strerror}).",
+                hint="Several processes can write one run only where its filesystem has locks.",
+            ) from error
+        return self.terms.admitted
+
+    def change(self, **fields: object) -> None:
+        """Changes the terms, for those who have joined too.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self.terms = msgspec.structs.replace(self.terms, **fields)
+        if self._fd >= 0:
+            # Never shorter than before, so that nobody ever reads the rest of an older text, or an empty file.
+            data = msgspec.json.encode(self.terms).ljust(self._length)
+            self._length = len(data)
+            os.pwrite(self._fd, data, 0)
+
+    def end(self, seconds: float = _LEAVE_SECONDS) -> bool:
+        """Lets nobody write any more; whether all have stopped within so many seconds."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd, self._have_stopped = -1, False
+            self._have_stopped = end_writers(self._fs, self._run, seconds)
+        return self._have_stopped
+
+
+def end_writers(fs: FileSystem, run: Path, seconds: float = _LEAVE_SECONDS) -> bool:
+    """Tells whoever writes for a session of the run to stop; whether all have, within so many seconds.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    path = run / WRITERS_NAME
+    if not path.exists():
+        return True
+    os.truncate(path, 0)
+    deadline = time.monotonic() + seconds
+    while (fd := fs.lock(path)) is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PAUSE_SECONDS)
+    os.close(fd)
+    return True
+
+
+class JoinedLease:
+    """What a process that has joined a session has in place of the lease: a share of it, while the holder has it."""
+
+    def __init__(self, fs: FileSystem, run: Path, session: int, writer: int) -> None:
+        """Takes a share.
+
+        Raises:
+            RunHeld: nobody may write for this session, or not any more.
+            UsageError: the number was not handed out.
+            StorageFailure: the file cannot be used.
+        """
+        self._fs, self._run, self._session = fs, run, session
+        self.failures = ToleratedFailures()
+        self.terms = WriterTerms(session, admitted=writer)
+        self._is_lost = False
+        self._fd = self._take_share()
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.release)
+            self._check_admitted(writer)
+            undo.pop_all()
+
+    def _take_share(self) -> int:
+        path = self._run / WRITERS_NAME
+        try:
+            fd = self._fs.lock(path, shared=True) if path.exists() else None
+        except OSError as error:
+            raise StorageFailure(f"{path} cannot be locked: {error.strerror}.") from error
+        if fd is None:
+            raise self._over()
+        return fd
+
+    def _check_admitted(self, writer: int) -> None:
+        # Only with the share: whoever ended the session before this process had it did not wait for this process.
+        if (terms := self.look()) is None:
+            raise self._over()
+        if not 1 <= writer <= terms.admitted:
+            raise UsageError(
+                f"Writer {writer} of session {self._session} was not handed out; 1 to {terms.admitted} were.",
+                hint="The process that holds the run hands out the numbers.",
+            )
+
+    def _over(self) -> RunHeld:
+        return RunHeld(
+            f"Session {self._session} of the run {self._run} is over, or lets no other process write.",
+            hint="What was acknowledged is intact; see `holdfast status`, then resume.",
+        )
+
+    def look(self) -> WriterTerms | None:
+        """The terms as they are now; None, from then on, if the session is over or its holder is gone."""
+        if not self._is_lost:
+            data = os.pread(self._fd, 1 << 16, 0)
+            with contextlib.suppress(msgspec.MsgspecError):
+                # What is not legible is the middle of a write; an empty file is the end.
+                self.terms = msgspec.json.decode(data, type=WriterTerms)
+            self._is_lost = not data or self.terms.session != self._session or self._is_holder_gone()
+        return None if self._is_lost else self.terms
+
+    def _is_holder_gone(self) -> bool:
+        """Whether nobody has the lock of the run: a holder that was killed has left the rest as it was."""
+        try:
+            fd = self._fs.lock(self._run / LEASE_NAME, shared=True)
+        except OSError:
+            # The directory itself may be gone.
+            return True
+        if fd is not None:
+            os.close(fd)
+        return fd is not None
+
+    def is_held(self) -> bool:
+        return not self._is_lost
+
+    def is_lost(self) -> bool:
+        return self._is_lost
+
+    def moved_to(self, run: Path) -> None:
+        """The run's directory has been renamed; the lock goes with the file."""
+        self._run = run
+
+    def release(self) -> None:
+        """Gives the share back; only after the last write."""
+        self._is_lost = True
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

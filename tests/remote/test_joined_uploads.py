@@ -1,0 +1,118 @@
+"""Several processes write for a session whose run is in a store: the holder uploads for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from durable import commit, finish_trials, verified
+from holdfast.run import RunReader, SessionContents, WriterOptions, create_run, join_session
+from holdfast.run.core.layout import Layout, spool_root
+from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.remote.recover import recover
+from holdfast.run.remote.upload_set import UploadSet
+from holdfast.run.remote.uploader import Uploader
+from holdfast.run.session.store_copy import StoreCopy
+from holdfast.storage.leases.remote import RemoteLease
+from holdfast.storage.object_store import ObjectStore
+from program import until
+
+SCRIBE = Path(__file__).parent.parent / "crash" / "scribe.py"
+
+
+@pytest.fixture
+def session(place):
+    """A session of a run in the store, in which trials count only once they are there."""
+    store, root = ObjectStore(place.url), spool_root(place.url)
+    lease = RemoteLease(store)
+    uploader = Uploader(UploadSet(store, Layout(root)), interval=0.1)
+    begun = create_run(root, SessionContents(name="r", config={}), writer=WriterOptions(on_sealed=uploader.sealed))
+    Layout(root).remote.write_text(place.url + "\n")
+    begun.attach_store(StoreCopy(lease, uploader, counts_when_uploaded=True))
+    yield begun
+    begun.abandon()
+
+
+def test_a_trial_of_another_writer_counts_when_the_segment_of_that_writer_is_up(session, monkeypatch):
+    """Whatever the store has of the holder's own frames; the writer and the holder say the same."""
+    joined = join_session(session.layout.root, 1, session.admit_writer())
+    sealing = joined._journal.roll
+    monkeypatch.setattr(joined._journal, "roll", lambda _: None)
+    counted = []
+    events = {"of-0": asyncio.Event(), "of-1": asyncio.Event()}
+
+    def count(name):
+        counted.append(name)
+        events[name].set()
+
+    async def work():
+        await joined.sink.keep(TrialRecord(trial="of-1", attempt=1, status=Status.VALID))
+        joined.sink.when_counted(partial(count, "of-1"))
+        for place in range(5):
+            await session.sink.keep(TrialRecord(trial=f"of-0-{place}", attempt=1, status=Status.VALID))
+        session.sink.when_counted(partial(count, "of-0"))
+        await events["of-0"].wait()
+        assert session.uploader.uploaded_seq(0) > joined.sink.journal.last_seq
+        assert session.uploader.uploaded_seq(1) == 0
+        counts = session.counts.now()
+        assert (counts.valid, counts.remaining_by_reason.get("not uploaded")) == (5, 1)
+        assert session.counts.finished_among(lambda _: True) == 5
+        assert counted == ["of-0"]
+        monkeypatch.setattr(joined._journal, "roll", sealing)
+        await events["of-1"].wait()
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+    assert session.uploader.uploaded_seq(1) == joined.sink.journal.last_seq
+    assert session.counts.now().valid == 6
+    joined.close()
+    assert session.close("complete").valid == 6
+
+
+def test_what_a_killed_process_left_is_up_when_the_session_has_ended(session, place, tmp_path):
+    """Also the segment that it had not sealed: the session's end, in the store, vouches for it."""
+    number = session.admit_writer()
+    told = tmp_path / "told"
+    with told.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, str(SCRIBE), str(session.layout.root), str(number), "1"], stdin=subprocess.PIPE, stdout=out
+        )
+    try:
+        until(lambda: told.read_text().count("trial ") > 20, "the process has written")
+        finish_trials(session, "own")
+    finally:
+        process.kill()
+        process.communicate()
+    names = {
+        name for line in told.read_text().splitlines(keepends=True) if line.endswith("\n") for name in line.split()
+    }
+    names -= {"trial", "session", "1"}
+    session.close("complete")
+    assert list((session.layout.root / "journal").glob("000001-0001-*.open.jsonl.zst"))
+    place.lose_machine()
+    recovered = recover(place.url, tmp_path / "home")
+    assert not recovered.warnings
+    assert verified(tmp_path / "home").ok
+    with contextlib.closing(RunReader(tmp_path / "home")) as reader:
+        finished = set(reader.fold.finished())
+        assert reader.ends[0].finished == len(finished)
+    assert {"own", *names} <= finished
+
+
+def test_the_end_of_a_session_goes_up_after_all_that_it_vouches_for(session, place):
+    """A machine that is lost between two uploads leaves nothing that vouches for what is not there."""
+    joined = join_session(session.layout.root, 1, session.admit_writer(), options=WriterOptions(segment_bytes=100))
+    for place_ in range(3):
+        commit(joined, TrialRecord(trial=f"t{place_}", attempt=1, status=Status.VALID))
+    joined.close()
+    session.close("complete")
+    uploads = UploadSet(ObjectStore(place.url), session.layout)
+    uploads._uploaded.clear()
+    order = [path.name.split(".")[0][7:] for path in uploads.missing()]
+    assert order[:3] == ["0001-000001", "0001-000002", "0001-000003"]
+    assert order[-1] == max(name for name in order if name.startswith("0000"))
