@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -293,6 +292,8 @@ def copy_index(source: Path, target: Path) -> None:
         OSError: it could not be copied; `target` is as it was.
         sqlite3.Error: there is no index at `source`.
     """
+    import shutil  # noqa: PLC0415 - a reader of a published index copies none
+
     temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
     with contextlib.closing(_connect_read_only(source)) as db:
         # Nobody writes to the file as long as somebody reads from it.
