@@ -49,6 +49,7 @@ from holdfast.engine.trials.history import TrialHistory
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.runner import TrialRunner
 from holdfast.engine.trials.scopes import scoping_tasks
+from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.core.records import MarkRecord
@@ -112,6 +113,7 @@ class Execution:
         # What only lacks scores is not run again either.
         self._finished = KeySet(fold.keys_with_end())
         self._counts = CallCounts()
+        self._step_threads = StepThreads()
         self.events = Events()
         self.settings = LiveSettings(prepared.spec)
         self._limits, holds = EvalLimits(prepared.spec), Holds(self._clock)
@@ -183,6 +185,7 @@ class Execution:
             settings=self.settings,
             events=self.events,
             on_idle=self._check_idle,
+            step_threads=self._step_threads,
             score_limits=self._limits.score,
             seed=self._prepared.spec.seed,
             reuse=reuse,
@@ -226,6 +229,7 @@ class Execution:
         finally:
             if signals:
                 self._interrupt.remove()
+            self._step_threads.close()
             for opened in self._models.values():
                 await guard(opened.provider.close())
         ended = replace(self._end(failure), failures=self._session.failures())

@@ -13,6 +13,7 @@ from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.concurrency_limits import Limit
 from holdfast.engine.scheduling.live_settings import LiveSettings
 from holdfast.engine.trials.reuse import ReusableReplies
+from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.run.session.session import RunSession
 
 
@@ -29,6 +30,7 @@ class TrialEnvironment:
     events: Events
     on_idle: Callable[[TrialActivity], None]
     """Called whenever nothing of a trial is worth waiting for."""
+    step_threads: StepThreads
     score_limits: Mapping[str, tuple[Limit, ...]]
     """By task, what a trial needs to be scored."""
     seed: int = 0
