@@ -136,7 +136,7 @@ class Admission:
 
     def begin_nowait(self, flight: Flight, model: str, limit: Limit, grant: SlotGrant) -> bool:
         """Lets one request of a call go out, with a slot of the model's limit, if nothing is in its way."""
-        if not self.is_open(model) or not (flight.is_in_flight or self._mark.enter_nowait()):
+        if limit.is_exceeded or not self.is_open(model) or not (flight.is_in_flight or self._mark.enter_nowait()):
             return False
         is_admitted = grant.hand_over(limit) or self._slots.acquire_nowait((limit,))
         if not is_admitted and not flight.is_in_flight:
@@ -145,8 +145,11 @@ class Admission:
             flight.begin()
         return is_admitted
 
-    async def begin(self, flight: Flight, model: str) -> bool:
-        """Counts a call as in flight, once the mark allows that; whether its request may go out now."""
+    async def begin(self, flight: Flight, model: str, limit: Limit) -> bool:
+        """Counts a call as in flight, once the mark allows that; whether its request may go out now.
+
+        It may not where the limit that it has a slot of was lowered while it waited.
+        """
         is_new = not flight.is_in_flight
         if is_new:
             if not self._mark.enter_nowait():
@@ -154,7 +157,7 @@ class Admission:
             flight.begin()
         is_admitted = False
         try:
-            is_admitted = self.is_open(model)
+            is_admitted = self.is_open(model) and not limit.is_exceeded
         finally:
             if is_new and not is_admitted:
                 self.cancel(flight)
