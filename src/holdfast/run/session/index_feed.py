@@ -38,7 +38,7 @@ class IndexFeed:
         """The last frame that was acknowledged."""
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._is_over = False
+        self._is_over = self._is_closed = False
 
     def written(self, frame: Origin, batch: Sequence[QueuedRecord]) -> None:
         """A frame is durable; called by the journal's thread."""
@@ -74,6 +74,8 @@ class IndexFeed:
         """Takes in everything that has been written; whether the session's reader knows of it now."""
         try:
             with self._lock:
+                if self._is_closed:
+                    return False
                 index = self._open_index()
                 index.refresh(settle=False, again=False, growing=growing)
                 if growing:
@@ -105,8 +107,7 @@ class IndexFeed:
         """Takes in the rest, and publishes the index."""
         self.stop()
         self.catch_up()
-        if self._index is not None:
-            self._index.close()
+        self.close()
         self._reader.index.close()
         if self._path is not None:
             try:
@@ -120,3 +121,11 @@ class IndexFeed:
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def close(self) -> None:
+        """Ends the thread and closes the index; nothing is taken in any more."""
+        self.stop()
+        with self._lock:
+            self._is_closed = True
+            if self._index is not None:
+                self._index.close()

@@ -319,7 +319,7 @@ class RunSession:
     def abandon(self) -> None:
         """Gives the run up without writing anything more, as a crash would."""
         self._writer.abandon()
-        self._feed.stop()
+        self._feed.close()
         if self.uploader is not None:
             self.uploader.stop()
             self._upload_after_loss(self.uploader)
