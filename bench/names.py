@@ -5,7 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-NAMES = ("group_commit", "scan", "check", "open", "memory", "trial", "http", "latency", "resume", "recover", "help")
+NAMES = (
+    "group_commit",
+    "scan",
+    "check",
+    "open",
+    "memory",
+    "trial",
+    "http",
+    "latency",
+    "resume",
+    "recover",
+    "help",
+    "verbs",
+)
 _MODULES = {"open": "opening", "http": "over_http", "resume": "resuming", "help": "helping"}
 
 

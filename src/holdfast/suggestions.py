@@ -5,7 +5,6 @@ Sentences differ by where they are said; which name is near is decided here alon
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 LISTED = 20
@@ -51,4 +50,6 @@ def listing(names: Iterable[str]) -> str:
 
 def _nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The name that is most like another; None where none is near."""
+    import difflib  # noqa: PLC0415 - slow to load, and needed for mistakes only
+
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=cutoff)), None)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from evals import http_eval, python_eval
+from holdfast.engine.trials.step_threads import MOST_THREADS
 from program import until
 
 STOPS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
@@ -118,6 +119,39 @@ def test_resume_38_second_signal_ends_even_code_that_will_not_stop(holdfast, tmp
     assert ended.code == 130
     assert "0 of 1 trials finished, 1 remaining: " in ended.out
     assert holdfast.records("r", "trial") == []
+
+
+CROWDED = """
+import asyncio, pathlib, time
+from holdfast import Sample, Task, exact, task
+
+def hang(number):
+    pathlib.Path(f"began-{number}").touch()
+    time.sleep(3600)
+
+async def solve(trial):
+    await asyncio.gather(*(trial.step("hang", hang, number) for number in range(70)))
+
+@task
+def t():
+    return Task(samples=[Sample("a", target="A")], solver=solve, scorers=exact())
+"""
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_resume_38_steps_that_wait_for_a_thread_do_not_start_after_a_signal(holdfast, tmp_path, signals):
+    """Every thread hangs and others wait: a signal starts none of those, and the process waits for no thread."""
+    eval_file = python_eval(tmp_path, "http://127.0.0.1:9/v1", CROWDED)
+    started = holdfast.start("run", eval_file, "--run-dir", "r")
+    until(lambda: len(list(tmp_path.glob("began-*"))) == MOST_THREADS, "every thread has a step")
+    for _ in range(signals):
+        started.send(signal.SIGINT)
+        time.sleep(0.05)  # two signals sent in one instant may be delivered as one
+    ended = started.wait()
+    assert ended.code == 130
+    assert "0 of 1 trials finished, 1 remaining: " in ended.out
+    assert len(list(tmp_path.glob("began-*"))) == MOST_THREADS
+    assert holdfast.records("r", "trial") == holdfast.records("r", "step") == []
 
 
 COMMANDS = """

@@ -229,8 +229,24 @@ def test_one_person_reads_while_another_process_writes(holdfast, server, tmp_pat
     assert started.wait().code == 0
 
 
-@pytest.mark.parametrize("verb", ["status", "report", "show", "verify", "cat"])
-def test_a_reading_verb_loads_nothing_that_only_a_session_needs(holdfast, tmp_path, verb):
+ONLY_A_SESSION_NEEDS = {"asyncio", "aiohttp", "obstore", "rich", "concurrent", "logging", "email", "importlib.metadata"}
+ONLY_SOME_NEED = {"yaml", "shutil", "tempfile", "socket", "difflib"}
+"""What a reading verb needs for a run in a store, beside another reader, or after a mistake."""
+
+
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["status"], ONLY_A_SESSION_NEEDS | ONLY_SOME_NEED | {"json", "dataclasses"}),
+        (["status", "runs/r"], ONLY_A_SESSION_NEEDS | ONLY_SOME_NEED | {"json", "dataclasses"}),
+        (["report", "runs/r"], ONLY_A_SESSION_NEEDS | ONLY_SOME_NEED | {"json", "dataclasses"}),
+        (["verify", "runs/r"], ONLY_A_SESSION_NEEDS | ONLY_SOME_NEED | {"json", "dataclasses"}),
+        (["cat", "runs/r"], ONLY_A_SESSION_NEEDS | ONLY_SOME_NEED | {"json", "dataclasses"}),
+        (["show", "runs/r"], ONLY_A_SESSION_NEEDS | ONLY_SOME_NEED),
+        (["diff", "runs/r", "eval.yaml"], ONLY_A_SESSION_NEEDS | {"socket", "difflib"}),
+    ],
+)
+def test_a_reading_verb_loads_nothing_that_only_a_session_needs(holdfast, tmp_path, words, heavy):
     """Whoever asks how a run stands does not wait for an event loop, an HTTP client or a parser of eval files."""
     task = {"dataset": "rows", "prompt": "{question}", "target": "{question}", "scorers": ["exact"]}
     write_dataset(tmp_path, 1)
@@ -240,12 +256,11 @@ def test_a_reading_verb_loads_nothing_that_only_a_session_needs(holdfast, tmp_pa
         "datasets": {"rows": {"path": "rows.jsonl"}},
         "tasks": {"t": task},
     }
-    holdfast("run", write_eval(tmp_path, data), "--run-dir", "r", code=0)
+    holdfast("run", write_eval(tmp_path, data), "--run-dir", "runs/r", code=0)
     code = (
         "import sys\nfrom holdfast.cli import main\n"
-        f"try:\n    main([{verb!r}, 'r'])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'asyncio', 'aiohttp', 'yaml', 'obstore', 'rich'} & set(sys.modules)\n"
-        "print(sorted(heavy), file=sys.stderr)"
+        f"try:\n    main({words!r})\nexcept SystemExit as ended:\n    assert not ended.code\n"
+        f"print(sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1] == "[]"

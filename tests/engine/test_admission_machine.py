@@ -413,6 +413,23 @@ def test_admission_never_lets_in_too_many_and_never_forgets_anybody():
     run_state_machine_as_test(AdmissionMachine, settings=LIVELY)
 
 
+def test_a_limit_that_is_lowered_holds_for_calls_that_wait_for_the_mark():
+    """They have a slot of their model and were not sent: they give it back, and are sent one at a time."""
+    machine = AdmissionMachine()
+    machine.begin()
+    limit = machine.models["a"].limit.name
+    machine.admission.set_limit(limit, None)
+    for _ in range(FIRST_MARK + 4):
+        machine.a_call_comes("a")
+    assert len(machine.in_state("sent")) == FIRST_MARK
+    machine.admission.set_limit(limit, 1)
+    machine.a_mark_is_durable()
+    assert len(machine.in_state("sent")) == FIRST_MARK
+    machine.every_slot_is_counted_once()
+    machine.nobody_waits_where_there_is_room()
+    machine.teardown()
+
+
 @pytest.mark.soak
 def test_soak_admission_never_lets_in_too_many_and_never_forgets_anybody():
     """As above, many more and longer lives, different each time."""

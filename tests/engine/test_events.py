@@ -14,7 +14,6 @@ from holdfast.api.event_text import EventText
 from holdfast.engine.events import (
     ADMISSION,
     EVENT_TYPES,
-    LEASE,
     AttemptEnded,
     CallRetried,
     Event,
@@ -31,6 +30,8 @@ from holdfast.engine.events import (
     UploadReported,
 )
 from holdfast.engine.execution import Execution
+from holdfast.engine.scheduling.admission import LEASE
+from holdfast.errors import RunHeld
 from holdfast.models.errors import RateLimited, Rejected, Unavailable
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import Failure, Status, StepRecord, TrialRecord
@@ -272,11 +273,76 @@ def test_a_lease_in_doubt_and_its_return_are_told_once_each(tmp_path):
     rig.at = {1.5: lose, 30.0: find}
     session = rig.session()
     assert session.ended.exit_code == 0
-    assert session.of(LimitChanged) == [LimitChanged(ADMISSION, 0, LEASE), LimitChanged(ADMISSION, None, LEASE)]
+    assert session.of(LimitChanged) == [
+        LimitChanged(ADMISSION, 0, LEASE),
+        LimitChanged(ADMISSION, None, LEASE, lifted=True),
+    ]
     assert session.messages == [
         "Paused: the lease of the run could not be renewed. Continues as soon as it can be.",
         "The lease of the run has been renewed: continuing.",
     ]
+
+
+def test_every_hold_is_told_when_it_begins_and_when_it_ends(tmp_path):
+    """With its reason and its model; admission is open again when the last one that concerns it has ended."""
+
+    def act(verb: str, *words: str):
+        return lambda execution: getattr(execution.admission, verb)(*words)
+
+    rig = Rig(tmp_path / "r", simple_task(9), {"m": Actor(seconds=1.0)}, settings={"concurrency_limit": 3})
+    rig.at = {
+        0.1: act("hold", "pause"),
+        0.2: act("hold", "pause"),
+        0.3: act("hold", "breaker", "m"),
+        0.4: act("release", "budget"),
+        0.5: act("release", "pause"),
+        0.6: act("hold", "budget"),
+        0.7: act("release", "breaker", "m"),
+        0.8: act("release", "budget"),
+    }
+    assert rig.session().of(LimitChanged) == [
+        LimitChanged(ADMISSION, 0, "pause"),
+        LimitChanged(ADMISSION, 0, "breaker", "m"),
+        LimitChanged(ADMISSION, None, "pause", lifted=True),
+        LimitChanged(ADMISSION, 0, "budget"),
+        LimitChanged(ADMISSION, 0, "breaker", "m", lifted=True),
+        LimitChanged(ADMISSION, None, "budget", lifted=True),
+    ]
+
+
+def test_a_hold_that_ends_after_an_interrupt_opens_nothing(tmp_path):
+    """What an interrupt closed stays closed: the value is still 0, and nobody is told that it continues."""
+    rig = Rig(tmp_path / "r", simple_task(4), {"m": Actor(seconds=10.0)}, settings={"concurrency_limit": 2})
+    rig.at = {
+        1.0: lambda execution: execution.admission.hold("pause"),
+        2.0: interrupt,
+        3.0: lambda execution: execution.admission.release("pause"),
+        4.0: lambda execution: execution.admission.release("drain"),
+    }
+    assert rig.session().of(LimitChanged) == [
+        LimitChanged(ADMISSION, 0, "pause"),
+        LimitChanged(ADMISSION, 0, "SIGINT"),
+        LimitChanged(ADMISSION, 0, "pause", lifted=True),
+    ]
+
+
+def test_a_lease_that_is_lost_is_not_told_as_renewed(tmp_path):
+    """The hold ends because nobody can hold the run again in this session."""
+    is_lost = [False]
+
+    def doubt(execution: Execution) -> None:
+        execution._session._lease.is_held = lambda: False
+        execution._session._lease.is_lost = lambda: is_lost[0]
+
+    def lose(_execution: Execution) -> None:
+        is_lost[0] = True
+
+    rig = Rig(tmp_path / "r", simple_task(9), {"m": Actor(seconds=1.0)}, settings={"concurrency_limit": 3})
+    rig.at = {1.5: doubt, 30.0: lose}
+    session = rig.session()
+    assert session.ended.exit_code == RunHeld.exit_code
+    assert session.of(LimitChanged) == [LimitChanged(ADMISSION, 0, LEASE)]
+    assert session.messages == ["Paused: the lease of the run could not be renewed. Continues as soon as it can be."]
 
 
 def test_what_could_not_be_written_beside_the_journal_is_a_note(tmp_path):

@@ -9,7 +9,6 @@ from typing import Any
 from holdfast.api.failure_text import failure_line
 from holdfast.engine.events import (
     FAILED_OBSERVER,
-    LEASE,
     UNAWAITED_ERROR,
     AttemptEnded,
     CallRetried,
@@ -20,6 +19,7 @@ from holdfast.engine.events import (
     Note,
 )
 from holdfast.engine.model_calls.caller import ModelClosed
+from holdfast.engine.scheduling.admission import LEASE
 from holdfast.run.fold.states import is_failed_slot
 
 _REPEAT_SECONDS = 60.0
@@ -79,9 +79,9 @@ def _limit_text(event: LimitChanged) -> str:
     """Other changes have a sentence of their own: an interrupt, a model that is another one."""
     if event.reason != LEASE:
         return ""
-    if event.value == 0:
+    if not event.lifted:
         return "Paused: the lease of the run could not be renewed. Continues as soon as it can be."
-    return "The lease of the run has been renewed: continuing."
+    return "The lease of the run has been renewed: continuing." if event.value is None else ""
 
 
 def _interrupt_text(event: Interrupted) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import sys
@@ -75,6 +76,9 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     code = _run_program(words, as_json="--json" in words)
     mute_if_broken(sys.stderr)
+    if arguments is None:
+        # The process ends here; without this the interpreter searches everything that was loaded for cycles first.
+        gc.freeze()
     sys.exit(code if isinstance(code, int) else 0)
 
 

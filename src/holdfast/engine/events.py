@@ -22,8 +22,6 @@ from holdfast.run.fold.states import StateCounts
 
 ADMISSION = "admission"
 """The name of the limit on everything that a session starts."""
-LEASE = "lease"
-"""Why admission is held while the lease of the run could not be renewed, and open once it is."""
 FAILURE_BESIDE_JOURNAL, FAILED_OBSERVER, UNAWAITED_ERROR = "failure", "observer", "unawaited"
 """The kinds of notes."""
 
@@ -126,10 +124,14 @@ class LimitChanged(Event, frozen=True):
     """A limit on what runs at once has changed: `value` is what it allows now, 0 for nothing, None for any number."""
 
     name: str
-    """`admission` for the limit on everything."""
+    """`admission` for what may start at all."""
     value: int | None
     reason: str
-    """`lease`, a signal's name, `other model` or `cancelled`."""
+    """`set`. Of `admission`: why it is held (`lease`, say), a signal's name, `other model` or `cancelled`."""
+    model: str = ""
+    """The model whose calls are held; empty for everything."""
+    lifted: bool = False
+    """Whether the hold with this reason has ended; `value` stays 0 while another one is in force."""
 
 
 class UploadReported(Event, frozen=True):

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from holdfast.engine.events import (
     ADMISSION,
     FAILURE_BESIDE_JOURNAL,
-    LEASE,
     Event,
     Events,
     Interrupted,
@@ -50,6 +49,7 @@ from holdfast.engine.trials.history import TrialHistory
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.runner import TrialRunner
 from holdfast.engine.trials.scopes import scoping_tasks
+from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure, UsageError
 from holdfast.run.core.records import MarkRecord
@@ -115,14 +115,14 @@ class Execution:
         self._finished = KeySet(fold.keys_with_end())
         self._failed_in_slots = KeySet(fold.failed_in_slots())
         self._counts = CallCounts()
+        self._step_threads = StepThreads()
         self.events = Events()
         self.settings = LiveSettings(prepared.spec)
         self._limits, holds = EvalLimits(prepared.spec), Holds(self._clock)
         self._scheduler: Scheduler[PlannedTrial] = Scheduler(self._limits.run, holds)
         self._models = open_models(prepared, session.reader, self._clock, self._limits)
-        self._is_lease_held = True
         self.admission = Admission(
-            self._limits, self._scheduler.slots, holds, self._make_mark(), self._check_lease, self._note_limit
+            self._limits, self._scheduler.slots, holds, self._make_mark(), session.is_held, self.events.emit
         )
         self.settings.listen(self._apply_settings)
         self.progress = self._make_progress()
@@ -186,6 +186,7 @@ class Execution:
             settings=self.settings,
             events=self.events,
             on_idle=self._check_idle,
+            step_threads=self._step_threads,
             score_limits=self._limits.score,
             slots=self._scheduler.slots,
             find_model=self._find_model,
@@ -252,6 +253,7 @@ class Execution:
         finally:
             if signals:
                 self._interrupt.remove()
+            self._step_threads.close()
             for opened in self._models.values():
                 await guard(opened.provider.close())
         ended = replace(self._end(failure), failures=self._session.failures())
@@ -269,7 +271,7 @@ class Execution:
         planned, finished = self._prepared.planned, self.progress.finished_before
         self.events.emit(SessionStarted(session.record.run, place, session.number, planned, finished))
         session.report_failures(self._report_failure)
-        session.lease.report(self._note_lease)
+        session.lease.report(lambda is_held: self.admission.note_lease(is_held=is_held))
         if uploader is not None:
             uploader.report_uploads(self._report_upload)
 
@@ -327,21 +329,6 @@ class Execution:
             self._let_finish("other model")
 
     # Admission.
-
-    def _check_lease(self) -> bool:
-        """Whether the session holds the run; that it does not, or does again, is an event."""
-        is_held = self._session.is_held()
-        if is_held is not self._is_lease_held:
-            self._note_lease(is_held)
-        return is_held
-
-    def _note_lease(self, is_held: bool) -> None:  # noqa: FBT001 - what it says is all that it says
-        if is_held is not self._is_lease_held:
-            self._is_lease_held = is_held
-            self.events.emit(LimitChanged(ADMISSION, None if is_held else 0, LEASE))
-
-    def _note_limit(self, name: str, maximum: int | None) -> None:
-        self.events.emit(LimitChanged(name, maximum, "set"))
 
     def _close_admission(self, reason: str) -> None:
         self.admission.close()

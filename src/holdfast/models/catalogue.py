@@ -7,13 +7,10 @@ group "holdfast.providers". A plug-in cannot take a built-in's name.
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import inspect
 import os
-import socket
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from holdfast.errors import ConfigurationError, HoldfastError
@@ -24,6 +21,9 @@ from holdfast.models.provider import Opener, Provider
 from holdfast.models.redaction import redact
 from holdfast.spec import ModelSpec
 from holdfast.suggestions import suggest_or_list
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "holdfast.providers"
 BUILT_IN = {
@@ -59,16 +59,18 @@ def open_provider(spec: ModelSpec) -> Provider:
     return _open_plug_in(found[name][0], spec)
 
 
-def plug_ins() -> dict[str, list[importlib.metadata.EntryPoint]]:
+def plug_ins() -> dict[str, list[EntryPoint]]:
     """Providers of other installed packages, by name."""
-    found: dict[str, list[importlib.metadata.EntryPoint]] = {}
-    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.value):
+    from importlib import metadata  # noqa: PLC0415 - slow to load, and most evals name built-in providers
+
+    found: dict[str, list[EntryPoint]] = {}
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.value):
         if point.name not in BUILT_IN:
             found.setdefault(point.name, []).append(point)
     return found
 
 
-def _open_plug_in(point: importlib.metadata.EntryPoint, spec: ModelSpec) -> Provider:
+def _open_plug_in(point: EntryPoint, spec: ModelSpec) -> Provider:
     opened = _of_plug_in(point, "opened", load_opener(point), spec)
     if not callable(getattr(opened, "send", None)) or not callable(getattr(opened, "close", None)):
         raise ConfigurationError(
@@ -78,10 +80,10 @@ def _open_plug_in(point: importlib.metadata.EntryPoint, spec: ModelSpec) -> Prov
     return cast("Provider", opened)
 
 
-def _of_plug_in(
-    point: importlib.metadata.EntryPoint, done: str, function: Callable[..., object], *args: object
-) -> object:
+def _of_plug_in(point: EntryPoint, done: str, function: Callable[..., object], *args: object) -> object:
     """What a function of a plug-in returns; whatever it raises is one sentence, without a known secret."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to load, and for plug-ins only
+
     # In a thread of its own whatever it raises, SystemExit included, comes back as a value.
     with ThreadPoolExecutor(1, thread_name_prefix="plug-in") as thread:
         outcome = thread.submit(function, *args)
@@ -94,7 +96,7 @@ def _of_plug_in(
     return outcome.result()
 
 
-def load_opener(point: importlib.metadata.EntryPoint) -> Opener:
+def load_opener(point: EntryPoint) -> Opener:
     """The opener behind an entry point; a ConfigurationError names a plug-in that cannot be loaded."""
     opener = _of_plug_in(point, "loaded", point.load)
     if not callable(opener):
@@ -134,6 +136,8 @@ def _needs_of_preset(preset: Preset) -> str:
 
 
 def _is_listening(url: str) -> bool:
+    import socket  # noqa: PLC0415 - for the list of providers only
+
     parts = urlsplit(url)
     try:
         socket.create_connection((parts.hostname, parts.port or 80), _PROBE_SECONDS).close()
@@ -142,7 +146,7 @@ def _is_listening(url: str) -> bool:
     return True
 
 
-def _status_of_plug_in(name: str, points: list[importlib.metadata.EntryPoint]) -> ProviderStatus:
+def _status_of_plug_in(name: str, points: list[EntryPoint]) -> ProviderStatus:
     if len(points) > 1:
         return _provider_status(name, f"one package that offers it, not {len(points)}", "A plug-in")
     try:

@@ -154,6 +154,8 @@ def encodable(value: Any) -> Any:
 
 
 def _encodable_text(text: str) -> str:
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

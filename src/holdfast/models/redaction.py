@@ -7,11 +7,9 @@ text.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 from holdfast.errors import ConfigurationError
 
@@ -48,6 +46,10 @@ class Secrets:
 
 
 def _forms(value: str) -> set[str]:
+    # Most processes know no secret.
+    import json  # noqa: PLC0415
+    from urllib.parse import quote, quote_plus  # noqa: PLC0415
+
     escaped = {json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]}
     # Some encoders also escape what JSON leaves to them, for the sake of HTML.
     escaped |= {form.replace("/", "\\/") for form in escaped}

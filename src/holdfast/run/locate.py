@@ -7,7 +7,6 @@ from pathlib import Path
 
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.core.layout import RUNS, Layout, all_runs, spool_root
-from holdfast.run.remote.merged_view import open_merged_view
 from holdfast.storage.object_store import is_url
 
 
@@ -19,6 +18,8 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
         NotARun: none does.
     """
     if is_url(text):
+        from holdfast.run.remote.merged_view import open_merged_view  # noqa: PLC0415 - for runs in a store only
+
         return open_merged_view(text)[0]
     path = Path(text)
     # Too long a text is no path either.

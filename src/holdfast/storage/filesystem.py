@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 from pathlib import Path
 from typing import Protocol
 
@@ -104,6 +103,8 @@ class RealFileSystem:
         path.unlink()
 
     def remove_tree(self, path: Path) -> None:
+        import shutil  # noqa: PLC0415 - readers remove nothing
+
         shutil.rmtree(path)
 
     def make_directory(self, path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.api.start import OfferEval
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.spec import EvalSpec, load_eval, parse_arguments, resolve
 from holdfast.spec.override import override
+
+if TYPE_CHECKING:
+    from holdfast.api.start import OfferEval
 
 
 def offer_eval(settings: tuple[str, ...], eval_file: Path | None) -> OfferEval | None:

@@ -147,7 +147,7 @@ class Caller:
                 try:
                     if not model.rate_limiter.is_unlimited:
                         reservation = await model.rate_limiter.reserve(request)
-                    if is_admitted := await self._admission.begin(flight, model.name):
+                    if is_admitted := await self._admission.begin(flight, model.name, model.limit):
                         return reservation
                 finally:
                     # Held meanwhile, or given up. Its turn is over: it would go out too late for the rate it was given.

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable
 from typing import NoReturn
 
+from holdfast.engine.events import ADMISSION, LimitChanged
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission_mark import AdmissionMark
 from holdfast.engine.scheduling.call_tally import CallTally, Flight
@@ -35,11 +36,14 @@ class Admission:
         holds: Holds,
         mark: AdmissionMark,
         is_held: Callable[[], bool] = lambda: True,
-        on_limit: Callable[[str, int | None], None] = lambda _name, _maximum: None,
+        on_change: Callable[[LimitChanged], None] = lambda _event: None,
     ) -> None:
-        """`is_held` says whether the lease is held, and raises once it is lost; `on_limit` hears of changed limits."""
+        """`is_held` says whether the lease is held, and raises once it is lost; `on_change` hears of limits and holds.
+
+        That admission is closed is said by whoever closes it.
+        """
         self._limits, self._slots, self._holds, self._mark = limits, slots, holds, mark
-        self._is_held, self._on_limit = is_held, on_limit
+        self._is_held, self._on_change = is_held, on_change
         self.is_closed = False
         self.tally = CallTally()
 
@@ -53,7 +57,7 @@ class Admission:
         """
         self._limits.set_maximum(name, maximum)
         self._slots.serve()
-        self._on_limit(name, maximum)
+        self._on_change(LimitChanged(name, maximum, "set"))
 
     def apply(self, spec: EvalSpec) -> None:
         """Sets the limits of the run and its tasks as the eval has them now."""
@@ -64,12 +68,20 @@ class Admission:
 
     def hold(self, reason: str, model: str = ALL_MODELS) -> None:
         """Nothing new starts until `release` with the same reason: no call of this model, or nothing at all."""
-        self._holds.place(reason, model)
+        self._place(reason, model)
+
+    def _place(self, reason: str, model: str = ALL_MODELS) -> bool:
+        """Places a hold; whether it is new."""
+        is_new = self._holds.place(reason, model)
+        if is_new:
+            self._on_change(LimitChanged(ADMISSION, 0, reason, model))
+        return is_new
 
     def release(self, reason: str, model: str = ALL_MODELS) -> None:
         """Ends a hold. What an interrupt closed stays closed."""
-        if reason != DRAIN:
-            self._holds.release(reason, model)
+        if reason != DRAIN and self._holds.release(reason, model):
+            value = 0 if self._holds.stop(model) else None
+            self._on_change(LimitChanged(ADMISSION, value, reason, model, lifted=True))
 
     def holds(self) -> list[Hold]:
         """Why nothing new starts now, and since when; empty while it does."""
@@ -90,9 +102,15 @@ class Admission:
             return False
         if self._is_held():
             return True
-        self.hold(LEASE)
-        self._check_lease_later()
+        self.note_lease(is_held=False)
         return False
+
+    def note_lease(self, *, is_held: bool) -> None:
+        """The lease is in doubt, and nothing starts until it is renewed; or it is renewed."""
+        if is_held:
+            self.release(LEASE)
+        elif self._place(LEASE):
+            self._check_lease_later()
 
     def _check_lease_later(self) -> None:
         asyncio.get_running_loop().call_later(_LEASE_SECONDS, self._check_lease)
@@ -100,10 +118,12 @@ class Admission:
     def _check_lease(self) -> None:
         """Ends the hold once the lease is renewed; also when it is lost, which whoever waits finds out then."""
         with contextlib.suppress(HoldfastError):
-            if not self.is_closed and not self._is_held():
+            if self._is_held():
+                self.release(LEASE)
+            elif not self.is_closed:
                 self._check_lease_later()
                 return
-        self.release(LEASE)
+        self._holds.release(LEASE)
 
     async def wait_until_open(self, activity: TrialActivity, model: str = ALL_MODELS) -> None:
         """Returns at once while it is open, or when the last hold ends; never once it is closed.
@@ -136,7 +156,7 @@ class Admission:
 
     def begin_nowait(self, flight: Flight, model: str, limit: Limit, grant: SlotGrant) -> bool:
         """Lets one request of a call go out, with a slot of the model's limit, if nothing is in its way."""
-        if not self.is_open(model) or not (flight.is_in_flight or self._mark.enter_nowait()):
+        if limit.is_exceeded or not self.is_open(model) or not (flight.is_in_flight or self._mark.enter_nowait()):
             return False
         is_admitted = grant.hand_over(limit) or self._slots.acquire_nowait((limit,))
         if not is_admitted and not flight.is_in_flight:
@@ -145,8 +165,11 @@ class Admission:
             flight.begin()
         return is_admitted
 
-    async def begin(self, flight: Flight, model: str) -> bool:
-        """Counts a call as in flight, once the mark allows that; whether its request may go out now."""
+    async def begin(self, flight: Flight, model: str, limit: Limit) -> bool:
+        """Counts a call as in flight, once the mark allows that; whether its request may go out now.
+
+        It may not where the limit that it has a slot of was lowered while it waited.
+        """
         is_new = not flight.is_in_flight
         if is_new:
             if not self._mark.enter_nowait():
@@ -154,7 +177,7 @@ class Admission:
             flight.begin()
         is_admitted = False
         try:
-            is_admitted = self.is_open(model)
+            is_admitted = self.is_open(model) and not limit.is_exceeded
         finally:
             if is_new and not is_admitted:
                 self.cancel(flight)

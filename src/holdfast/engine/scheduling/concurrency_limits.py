@@ -26,6 +26,11 @@ class Limit:
     def is_full(self) -> bool:
         return self.maximum is not None and self.in_use >= self.maximum
 
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether more is in use than is allowed, because it was lowered since."""
+        return self.maximum is not None and self.in_use > self.maximum
+
 
 class EvalLimits:
     """The limits of the run, of every task, of their stages, and of every model that was added."""

@@ -35,15 +35,19 @@ class Holds:
         self._waiting: list[asyncio.Future[None]] = []
         self._listeners: list[Callable[[], None]] = []
 
-    def place(self, reason: str, model: str = ALL_MODELS) -> None:
-        """Nothing new starts from now on; a hold that is in force already stays as it is."""
-        if (reason, model) not in self._in_force:
-            self._in_force[reason, model] = Hold(reason, model, self._clock.wall())
+    def place(self, reason: str, model: str = ALL_MODELS) -> bool:
+        """Nothing new starts from now on; a hold that is in force already stays as it is. Whether this one is new."""
+        if (reason, model) in self._in_force:
+            return False
+        self._in_force[reason, model] = Hold(reason, model, self._clock.wall())
+        return True
 
-    def release(self, reason: str, model: str = ALL_MODELS) -> None:
-        """The reason no longer holds; does nothing if it did not."""
-        if self._in_force.pop((reason, model), None) is not None:
-            self._wake()
+    def release(self, reason: str, model: str = ALL_MODELS) -> bool:
+        """The reason no longer holds; whether it did."""
+        if self._in_force.pop((reason, model), None) is None:
+            return False
+        self._wake()
+        return True
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []

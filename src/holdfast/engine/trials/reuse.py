@@ -52,6 +52,9 @@ class ReusableReplies:
             self._add_run(run)
         self.taken = 0
 
+    def __del__(self) -> None:
+        self._db.close()
+
     def _add_run(self, run: Path) -> None:
         with contextlib.closing(RunReader(run)) as reader:
             for model, step, line in _recorded_replies(reader):

@@ -23,7 +23,7 @@ from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.call_tally import Flight
 from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION, Conversation
-from holdfast.engine.trials.error_boundary import LimitReached, Outcome, guard, guard_in_thread
+from holdfast.engine.trials.error_boundary import LimitReached, Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.named_scope import NamedScope
 from holdfast.engine.trials.scopes import CURRENT_SCOPE, MASKED, Masking, Scope
@@ -452,7 +452,7 @@ class RunningTrial:
     async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """One durable action: a function, its arguments, and its result, which is recorded once it has returned.
 
-        A plain function runs in a thread of its own. Arguments and result must be msgspec-encodable.
+        A plain function runs in one of the session's threads. Arguments and result must be msgspec-encodable.
 
         Raises:
             UsageError: an argument or the result cannot be recorded, or the trial is over.
@@ -478,12 +478,12 @@ class RunningTrial:
     ) -> StepRecord:
         clock, admission = self._environment.clock, self._environment.admission
         at, began = clock.wall(), clock.monotonic()
-        await admission.wait_until_open(self.activity)
-        with self.activity.running_code(), Masking():
-            plain = not inspect.iscoroutinefunction(function)
-            outcome = await (guard_in_thread(function, *args) if plain else guard(function(*args)))
-            if inspect.isawaitable(outcome.value):
-                outcome = await guard(outcome.value)
+        if inspect.iscoroutinefunction(function):
+            await admission.wait_until_open(self.activity)
+            with self.activity.running_code(), Masking():
+                outcome = await guard(function(*args))
+        else:
+            outcome = await self._call_in_thread(function, args)
         await admission.block_if_interrupted(self.activity)
         step = StepRecord(
             trial=self.key,
@@ -499,3 +499,12 @@ class RunningTrial:
         )
         await self._keep(step)
         return step
+
+    async def _call_in_thread(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Outcome:
+        threads = self._environment.step_threads
+        async with threads.place(self.activity):
+            # In this order: what has waited for a thread does not start after an interrupt.
+            await self._environment.admission.wait_until_open(self.activity)
+            with self.activity.running_code(), Masking():
+                outcome = await threads.call(function, *args)
+                return await guard(outcome.value) if inspect.isawaitable(outcome.value) else outcome

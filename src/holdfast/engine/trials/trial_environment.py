@@ -16,6 +16,7 @@ from holdfast.engine.scheduling.live_settings import LiveSettings
 from holdfast.engine.scheduling.slots import SlotPool
 from holdfast.engine.trials.record_sink import RecordSink
 from holdfast.engine.trials.reuse import ReusableReplies
+from holdfast.engine.trials.step_threads import StepThreads
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class TrialEnvironment:
     events: Events
     on_idle: Callable[[TrialActivity], None]
     """Called whenever nothing of a trial is worth waiting for."""
+    step_threads: StepThreads
     score_limits: Mapping[str, tuple[Limit, ...]]
     """By task, what a score slot needs to be worked on."""
     slots: SlotPool

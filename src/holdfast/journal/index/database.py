@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -51,25 +50,32 @@ STATE_COLUMNS = (
 class IndexDatabase:
     """The file, open: what `connection` gives is sound, of this run and of this version."""
 
+    _is_closed = True
+    """Until it is open."""
+
     def __init__(self, path: Path | None, run: bytes, schema: str, published: sqlite3.Connection | None = None) -> None:
         """`schema` are the tables of the fold; a `published` index is open already, and is only read."""
         self.path = path
         """None while the index is in a temporary file of this process."""
         self._schema = _SCHEMA + schema
         self._about = {"run": run.hex(), "schema": schema_id(schema)}
-        self._is_closed = False
         self.note = ""
         """Why the index was built anew, if it was."""
         self.failures = ToleratedFailures()
         self._changes = self._published_size = 0
         self.connection = published or self._open_or_begin()
         """Another one after `begin_anew`."""
+        self._is_closed = False
 
     def close(self) -> None:
         """Closes the index; doing so again does nothing."""
         if not self._is_closed:
             self._is_closed = True
             self.connection.close()
+
+    def __del__(self) -> None:
+        # A `Run` is often left to the interpreter, which complains about connections from Python 3.13 on.
+        self.close()
 
     def query(self, query: str, values: Iterable[object] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows that the tables give.
@@ -90,15 +96,17 @@ class IndexDatabase:
     def _open_or_begin(self) -> sqlite3.Connection:
         existed = self.path is not None and self.path.exists()
         try:
-            db = self._connect()
-            if not self.is_of_run_and_version(db):
-                self.note = "it belonged to another run or version" if existed else ""
-            elif not self._is_as_left(db):
-                # Found now: no check of a database finds a changed key or flag, and every answer rests on those.
-                self.note = "it was damaged, or its writer was killed"
-            else:
-                return db
-            db.close()
+            with contextlib.ExitStack() as unless_used:
+                db = self._connect()
+                unless_used.callback(db.close)
+                if not self.is_of_run_and_version(db):
+                    self.note = "it belonged to another run or version" if existed else ""
+                elif not self._is_as_left(db):
+                    # Found now: no check of a database finds a changed key or flag, and every answer rests on those.
+                    self.note = "it was damaged, or its writer was killed"
+                else:
+                    unless_used.pop_all()
+                    return db
         except sqlite3.DatabaseError as error:
             self.note = f"it could not be read ({error})"
             self._leave_to_others(error)
@@ -141,10 +149,13 @@ class IndexDatabase:
     def _create_tables(self) -> sqlite3.Connection:
         if self.path is not None:
             remove_index(self.path)
-        db = self._connect()
-        db.executescript("BEGIN;" + self._schema)
-        db.executemany("INSERT INTO about VALUES (?, ?)", self._about.items())
-        db.execute("COMMIT")
+        with contextlib.ExitStack() as unless_used:
+            db = self._connect()
+            unless_used.callback(db.close)
+            db.executescript("BEGIN;" + self._schema)
+            db.executemany("INSERT INTO about VALUES (?, ?)", self._about.items())
+            db.execute("COMMIT")
+            unless_used.pop_all()
         return db
 
     def vouch(self) -> None:
@@ -293,6 +304,8 @@ def copy_index(source: Path, target: Path) -> None:
         OSError: it could not be copied; `target` is as it was.
         sqlite3.Error: there is no index at `source`.
     """
+    import shutil  # noqa: PLC0415 - a reader of a published index copies none
+
     temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
     with contextlib.closing(_connect_read_only(source)) as db:
         # Nobody writes to the file as long as somebody reads from it.

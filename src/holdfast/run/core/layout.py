@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+
+import msgspec
 
 from holdfast.errors import UsageError
 
@@ -13,8 +14,7 @@ RUNS = Path("runs")
 """Where runs are put by default."""
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """The places of one run."""
 
     root: Path

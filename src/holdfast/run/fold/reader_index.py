@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import sqlite3
-import tempfile
 from pathlib import Path
 
 from holdfast.journal.index.database import copy_index, has_its_sum, indexed_bytes, sum_path
@@ -46,6 +44,9 @@ class ReaderIndex:
 
     def _copied(self, cache: Path, layout: Layout) -> Path:
         """A file of this reader's own, with what another has read already."""
+        import shutil  # noqa: PLC0415 - for the rare reader that has another beside it
+        import tempfile  # noqa: PLC0415 - as above
+
         self._private = tempfile.mkdtemp(prefix="holdfast-index-")
         path = Path(self._private) / cache.name
         for source in (cache, layout.index, layout.index_in_use):
@@ -62,6 +63,8 @@ class ReaderIndex:
         if lock >= 0:
             os.close(lock)
         if private:
+            import shutil  # noqa: PLC0415 - as above
+
             shutil.rmtree(private, ignore_errors=True)
 
     def __del__(self) -> None:

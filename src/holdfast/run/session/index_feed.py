@@ -35,7 +35,7 @@ class IndexFeed:
         self._waiting = 0
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._is_over = False
+        self._is_over = self._is_closed = False
 
     def written(self, frame: Origin, batch: Sequence[QueuedRecord]) -> None:
         """A frame is durable; called by the journal's thread."""
@@ -69,6 +69,8 @@ class IndexFeed:
         """Takes in everything that has been written; whether the session's reader knows of it now."""
         try:
             with self._lock:
+                if self._is_closed:
+                    return False
                 index = self._open_index()
                 index.refresh(settle=False, again=False, growing=growing)
                 if growing:
@@ -100,8 +102,7 @@ class IndexFeed:
         """Takes in the rest, and publishes the index."""
         self.stop()
         self.catch_up()
-        if self._index is not None:
-            self._index.close()
+        self.close()
         self._reader.index.close()
         if self._path is not None:
             try:
@@ -115,3 +116,11 @@ class IndexFeed:
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def close(self) -> None:
+        """Ends the thread and closes the index; nothing is taken in any more."""
+        self.stop()
+        with self._lock:
+            self._is_closed = True
+            if self._index is not None:
+                self._index.close()

@@ -231,7 +231,7 @@ class RunSession:
             undo.callback(self.lease.release)
             undo.callback(self.reader.close)
             self.sink.journal.abandon()
-            self._feed.stop()
+            self._feed.close()
             if self.uploader is not None:
                 self.uploader.stop()
             with contextlib.suppress(StorageFailure, OSError):

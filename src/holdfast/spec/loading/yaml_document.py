@@ -22,17 +22,15 @@ MAX_DEPTH = 64
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_WORDS = (
-    ("null", re.compile(r"~|null|Null|NULL|"), ["~", "n", "N", ""]),
-    ("bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF")),
-    ("int", re.compile(r"[-+]?(0|[1-9][0-9]{0,39})"), list("-+0123456789")),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(0|[1-9][0-9]{0,39})", list("-+0123456789")),
     (
         "float",
-        re.compile(
-            r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-        ),
+        r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
         list("-+.0123456789"),
     ),
-    ("merge", re.compile(r"<<"), ["<"]),
+    ("merge", r"<<", ["<"]),
 )
 
 
@@ -51,7 +49,7 @@ class _Dumper(yaml.CSafeDumper):
 _Loader.yaml_implicit_resolvers = {}
 _Dumper.yaml_implicit_resolvers = {}
 for _name, _pattern, _first in _PLAIN_WORDS:
-    _whole = re.compile(rf"(?:{_pattern.pattern})\Z")
+    _whole = re.compile(rf"(?:{_pattern})\Z")
     _Loader.add_implicit_resolver(_TAG + _name, _whole, _first)
     _Dumper.add_implicit_resolver(_TAG + _name, _whole, _first)
 

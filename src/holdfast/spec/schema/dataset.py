@@ -3,8 +3,6 @@
 The path says where the file is; the samples themselves are compared by content when a run is resumed.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

@@ -6,6 +6,9 @@ on resume if and only if changing it touches neither sample data nor any persist
 
 A field that holds a block (a struct) or a map of blocks is classed too, but its own class speaks only of
 whether a key is there: the values inside are classed field by field.
+
+The modules of the schema do not postpone their annotations: those are read when the classes are made and again by
+whoever decodes, and each would be compiled from text every time.
 """
 
 from __future__ import annotations

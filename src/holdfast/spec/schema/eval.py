@@ -1,7 +1,5 @@
 """The whole of an eval file, typed."""
 
-from __future__ import annotations
-
 import posixpath
 from typing import Annotated, ClassVar
 

@@ -3,8 +3,6 @@
 The name of the key's variable is part of the configuration; the key itself never is.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar
 
 import msgspec

@@ -4,8 +4,6 @@ The same keys may stand at the top of an eval file, in `runner`, and, where they
 alone, in that task or in its own `runner`. Loading brings them all into `runner`; the narrower block wins.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from holdfast.spec.schema.drift import Block, Drift

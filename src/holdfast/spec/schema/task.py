@@ -1,7 +1,5 @@
 """A task: a dataset with a prompt and scorers, or a Python task by name."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar
 
 import msgspec

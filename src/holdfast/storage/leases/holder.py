@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -56,7 +55,7 @@ def start_ticks(pid: int) -> int:
 def this_process() -> LeaseHolder:
     """The holder that this process would be."""
     return LeaseHolder(
-        host=socket.gethostname(),
+        host=os.uname().nodename,
         boot=_read_kernel_file("/proc/sys/kernel/random/boot_id"),
         namespace=_pid_namespace(),
         pid=os.getpid(),

@@ -15,7 +15,6 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -107,7 +106,7 @@ def reachable(directory: Path) -> Iterator[None]:
         _Beside.remember(entry)
 
 
-class _Beside(MetaPathFinder):
+class _Beside:
     """Finds what lies beside a loaded task file when nothing else does."""
 
     directories: list[str]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-import importlib.metadata
 import importlib.util
 import sys
 import sysconfig
@@ -71,9 +70,11 @@ def _python_homes() -> tuple[Path, ...]:
 
 @functools.cache
 def _package_version(top: str) -> str:
+    from importlib import metadata  # noqa: PLC0415 - slow to load, and most tasks use no other package
+
     try:
-        return importlib.metadata.version(top)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(top)
+    except metadata.PackageNotFoundError:
         pass
-    owners = importlib.metadata.packages_distributions().get(top, [])
-    return " ".join(sorted(f"{owner} {importlib.metadata.version(owner)}" for owner in set(owners)))
+    owners = metadata.packages_distributions().get(top, [])
+    return " ".join(sorted(f"{owner} {metadata.version(owner)}" for owner in set(owners)))
