@@ -12,6 +12,7 @@ from holdfast.analysis.status import RunStatus, SessionStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.errors import HoldfastError
+from holdfast.journal import FORMAT
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.layout import all_runs
 from holdfast.run.fold.reader import RunReader
@@ -90,6 +91,8 @@ def _print_status(status: RunStatus) -> None:
     lines += [f"  note: {note}" for note in status.notes]
     if not status.sessions:
         lines.append(f"  no session record can be read; rebuild it with: holdfast repair {shlex.quote(status.run)}")
+    elif status.state == "incomplete" and status.format < FORMAT:
+        lines.append(f"  an older format; continue in a new run with: holdfast fork {shlex.quote(status.run)}")
     elif status.state == "incomplete":
         lines.append(f"  resume with: holdfast resume {shlex.quote(status.run)}")
     click.echo(printable("\n".join(lines)))

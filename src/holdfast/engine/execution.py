@@ -52,9 +52,10 @@ from holdfast.engine.trials.scopes import scoping_tasks
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.core.records import MarkRecord
+from holdfast.run.fold.prices import Prices
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
-from holdfast.spec import EvalSpec
+from holdfast.spec import EvalSpec, plain_data
 from holdfast.storage.tolerated_failures import ToleratedFailure
 
 
@@ -152,6 +153,7 @@ class Execution:
             self._counts,
             tally=self.admission.tally,
             holds=self.admission.holds,
+            prices=Prices(plain_data(self._prepared.spec)),
             lag=uploader.lag_text if uploader is not None else str,
         )
 

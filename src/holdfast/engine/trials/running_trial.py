@@ -38,14 +38,13 @@ from holdfast.engine.trials.steps import (
     replay_reply,
     request_fingerprint,
     request_in_key,
-    total_usage,
     typed_result,
 )
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable
-from holdfast.run.core.records import CallRecord, Coordinates, Failure, StepRecord
+from holdfast.run.core.records import CallRecord, Coordinates, Failure, StepRecord, UsageShare
 from holdfast.spec import Generation
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
@@ -81,7 +80,10 @@ class RunningTrial:
         self.key, self.attempt, self.sample = planned.key, state.attempt, sample
         self.activity = TrialActivity(environment.on_idle)
         self.usage: Usage | None = None
-        self._costs: list[float] = []
+        self._shares: dict[tuple[str, bool], Usage] = {}
+        """Of that, what is not of replies of this run to the trial's own model."""
+        self._costs: list[float] | None = None if planned.task.limits.cost is None else []
+        """What each reply cost, where that is limited."""
         self._unanswered: dict[str, ModelError] = {}
         """The requests that the infrastructure has failed to answer so far, and why."""
         self._failed_flights: list[tuple[Flight, Usage | None]] = []
@@ -230,13 +232,13 @@ class RunningTrial:
         if found is None:
             return None
         return msgspec.structs.replace(
-            found, trial=self.key, attempt=self.attempt, step=key, model=self._model.name, cost=0.0, tries=0, lender=""
+            found, trial=self.key, attempt=self.attempt, step=key, model=self._model.name, tries=0, lender=""
         )
 
     def _replay(self, step: StepRecord) -> Reply:
         self.replayed += 1
         self._environment.counts.replayed += 1
-        self._account(step.usage, step.cost)
+        self._account(step)
         return replay_reply(step)
 
     async def _ask_model(self, request: Request, key: str, conversation: Conversation) -> Reply:
@@ -274,12 +276,11 @@ class RunningTrial:
             result=record_reply(reply),
             model=model.name,
             usage=reply.usage,
-            cost=model.cost_of(reply.usage),
             tries=tries,
             at=at,
             seconds=self._environment.clock.monotonic() - began,
         )
-        self._account(reply.usage, step.cost)
+        self._account(step)
         return await self._keep_reply(step, reply)
 
     async def _send_call(self, request: Request, key: str, flight: Flight) -> tuple[Reply, int]:
@@ -328,9 +329,7 @@ class RunningTrial:
         if flight is None or (isinstance(error, asyncio.CancelledError) and self._environment.admission.is_closed):
             return
         usage: Usage | None = getattr(error, "usage", None)
-        cost = self._model.cost_of(usage)
         failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", "given up")
-        self._account(usage, cost)
         step = StepRecord(
             trial=self.key,
             attempt=self.attempt,
@@ -338,9 +337,9 @@ class RunningTrial:
             name="generate",
             model=call.model,
             usage=usage,
-            cost=cost,
             error=failure,
         )
+        self._account(step)
         with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
             self._environment.session.put(step)
         flight.has_failed = True
@@ -378,20 +377,33 @@ class RunningTrial:
             about = (self.key, self.attempt, step.step, step.name, step.model)
             events.emit(StepRecorded(*about, replayed, step.usage, step.source))
 
-    def _account(self, usage: Usage | None, cost: float) -> None:
-        self.usage = total_usage([self.usage, usage])
-        self._costs.append(cost)
+    def _account(self, step: StepRecord) -> None:
+        """Takes in what a step took; a reply of another run cost nothing here."""
+        usage = step.usage
+        if usage is None:
+            return
+        self.usage = usage if self.usage is None else self.usage + usage
+        if step.source or step.model != self._model.name:
+            share = step.model, bool(step.source)
+            self._shares[share] = self._shares.get(share, Usage()) + usage
+        if self._costs is not None and not step.source:
+            self._costs.append(self._model.cost_of(usage))
 
     def account_for(self, steps: list[StepRecord]) -> None:
-        """Takes in what steps on record have cost, without replaying them."""
+        """Takes in what steps on record took, without replaying them."""
         for step in steps:
-            self._account(step.usage, step.cost)
+            self._account(step)
             self.replayed += step.error is None
+
+    @property
+    def shares(self) -> tuple[UsageShare, ...]:
+        """What its replies took beside those of this run by its own model; in an order that no timing decides."""
+        return tuple([UsageShare(model, self._shares[model, reused], reused) for model, reused in sorted(self._shares)])
 
     @property
     def cost(self) -> float:
         """What the trial has cost; the sum does not depend on which of several branches was faster."""
-        return math.fsum(self._costs)
+        return math.fsum(self._costs or ())
 
     def _check_limits(self) -> None:
         """Raises at every call from the one on that goes beyond a limit, so that nothing is paid after it."""

@@ -224,9 +224,3 @@ def typed_result(value: Any, function: Callable[..., Any]) -> Any:
         return value if hint is Any else msgspec.json.decode(msgspec.json.encode(value), type=hint)
     except (msgspec.MsgspecError, TypeError):
         return value
-
-
-def total_usage(usages: list[Usage | None]) -> Usage | None:
-    """The usage of several steps; None if nobody counted."""
-    known = [usage for usage in usages if usage is not None]
-    return sum(known[1:], known[0]) if known else None

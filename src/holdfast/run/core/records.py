@@ -149,6 +149,14 @@ class CallRecord(Record, frozen=True):
     """In the first record of an attempt in a session: a trial that is cut short would have no name without it."""
 
 
+class UsageShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What one model took of an attempt, in replies of this run or in those of other runs, which cost nothing here."""
+
+    model: str
+    usage: Usage
+    reused: bool = False
+
+
 class StepRecord(Record, frozen=True):
     """One durable action inside a trial, with its result."""
 
@@ -165,11 +173,12 @@ class StepRecord(Record, frozen=True):
     result: Any = None
     model: str = ""
     usage: Usage | None = None
-    cost: float = 0.0
+    """Tokens of this model; what they cost is worked out when reading, by the newest price."""
     tries: int = 0
     at: float = 0.0
     seconds: float = 0.0
     source: str = ""
+    """The run that its reply is from, if that is another one: it cost nothing here."""
     error: Failure | None = None
     about: Coordinates | None = None
     """As of a call."""
@@ -201,7 +210,6 @@ class ScoreRecord(Record, frozen=True):
     explanation: str = ""
     metadata: dict[str, Any] = {}
     usage: Usage | None = None
-    cost: float = 0.0
     source: str = ""
     """As of a trial."""
     error: Failure | None = None
@@ -221,7 +229,9 @@ class TrialRecord(Record, frozen=True):
     digest: str = ""
     scores: dict[str, float] = {}
     usage: Usage | None = None
-    cost: float = 0.0
+    """Tokens of all replies, whoever gave them."""
+    shares: tuple[UsageShare, ...] = ()
+    """The parts of them that are not of the trial's own model, or that are of replies from other runs."""
     calls: int = 0
     replayed: int = 0
     tries: int = 0

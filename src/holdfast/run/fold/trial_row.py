@@ -7,14 +7,13 @@ takes the place of one that is kept.
 
 from __future__ import annotations
 
-from operator import add
-
 import msgspec
 
 from holdfast.journal.frame import Origin
 from holdfast.models.message import Usage
 from holdfast.run.core.records import ARTIFACT, Status, TrialRecord
 from holdfast.run.fold.entries import TrialEntry
+from holdfast.run.fold.spent import AttemptReplies, AttemptSpent, ShareKey, SpentFigures, attempt_spent, spent_by_share
 
 STATUSES = (Status.VALID, Status.LIMITED, Status.BLOCKED, Status.FAILED, Status.UNFINISHED)
 _KEPT_CODES = 3
@@ -29,12 +28,7 @@ TASK_ERROR, SCORER_ERROR, POLICY = "task error", "scorer error", "content policy
 _CLOSED = "closed"
 """The kind of error of a trial whose model is not asked any more."""
 _MOST_CALLS = 1 << 40
-_MOST = 1 << 62
 _LAST_MOMENT = (1 << 63) - 1
-_NO_USAGE = Usage()
-PICO, MICRO = 10**12, 10**6
-Figures = tuple[int, int, int, int, int, int]
-_NO_FIGURES: Figures = (0, 0, 0, 0, 0, 0)
 
 
 class DecidingEnd(msgspec.Struct, array_like=True, gc=False):
@@ -70,64 +64,6 @@ class DecidingEnd(msgspec.Struct, array_like=True, gc=False):
         return (other.attempt, other.session, other.order) > (self.attempt, self.session, self.order)
 
 
-class AttemptSpent(msgspec.Struct, array_like=True, gc=False):
-    """What one attempt took, by the end that counts for it: of several the first of the newest session."""
-
-    attempt: int
-    session: int
-    writer: int
-    seq: int
-    place: int
-    input_tokens: int
-    output_tokens: int
-    cached_input_tokens: int
-    reasoning_tokens: int
-    picocost: int
-    microseconds: int
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        return self.writer, self.seq, self.place
-
-    @property
-    def figures(self) -> Figures:
-        """Tokens in, out, cached and for reasoning, cost in millionths of a millionth, and microseconds."""
-        tokens = self.input_tokens, self.output_tokens, self.cached_input_tokens, self.reasoning_tokens
-        return *tokens, self.picocost, self.microseconds
-
-    def gives_way_to(self, other: AttemptSpent) -> bool:
-        return (other.session, self.order) > (self.session, other.order)
-
-
-class AttemptReplies(msgspec.Struct, array_like=True, gc=False):
-    """What the replies took that one attempt has on record."""
-
-    attempt: int
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_input_tokens: int = 0
-    reasoning_tokens: int = 0
-    picocost: int = 0
-
-    def add(self, usage: Usage, cost: float) -> None:
-        """Another reply is on record."""
-        tokens = usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens
-        if min(tokens) < 0 or cost < 0:
-            return  # no reply takes less than nothing
-        self.input_tokens += tokens[0]
-        self.output_tokens += tokens[1]
-        self.cached_input_tokens += tokens[2]
-        self.reasoning_tokens += tokens[3]
-        if cost:
-            self.picocost += _picocost(cost)
-
-    @property
-    def figures(self) -> Figures:
-        """As those of an end; how long they took is not added up."""
-        tokens = self.input_tokens, self.output_tokens, self.cached_input_tokens, self.reasoning_tokens
-        return *tokens, self.picocost, 0
-
-
 class TrialRow(msgspec.Struct, array_like=True, gc=False):
     """What is known of a trial; the same bytes in every index of the run."""
 
@@ -146,7 +82,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     spent: tuple[AttemptSpent, ...] = ()
     """What the attempts that have an end on record took; an unfinished one is continued, and its next end counts."""
     replies: tuple[AttemptReplies, ...] = ()
-    """What the replies took that are on record: an attempt that was cut short has no end that says it."""
+    """What the replies took that are on record, by model: an attempt that was cut short has no end that says it."""
 
     def touch(self, session: int, seq: int) -> None:
         """A frame has records of it."""
@@ -166,7 +102,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
 
     def add_spent(self, entry: TrialEntry | TrialRecord, frame: Origin, place: int) -> None:
         """An attempt has ended, and says what it took."""
-        spent = AttemptSpent(entry.attempt, *frame, place, *_figures(entry))
+        spent = attempt_spent(entry, frame, place)
         if not self.spent:
             self.spent = (spent,)
             return
@@ -176,45 +112,24 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
             # In the order of attempts, whichever was met first.
             self.spent = tuple(sorted([*others, spent], key=lambda one: one.attempt))
 
-    def add_reply(self, attempt: int, usage: Usage, cost: float) -> None:
+    def add_reply(self, attempt: int, model: str, usage: Usage, *, reused: bool) -> None:
         """A reply of an attempt is on record, or a refusal that was billed."""
         for known in self.replies:
-            if known.attempt == attempt:
-                known.add(usage, cost)
+            if known.attempt == attempt and known.model == model and known.reused == reused:
+                known.add(usage)
                 return
-        known = AttemptReplies(attempt)
-        known.add(usage, cost)
-        self.replies = (known,) if not self.replies else tuple(sorted((*self.replies, known), key=_attempt_of))
+        known = AttemptReplies(attempt, model, reused)
+        known.add(usage)
+        self.replies = (known,) if not self.replies else tuple(sorted((*self.replies, known), key=_reply_order))
 
-    def total_spent(self) -> tuple[int, ...]:
-        """How many attempts have ended, and what all of them took, ended or not.
-
-        Of an attempt, the larger of two figures counts: its end speaks of all its replies, of which some may be deleted
-        since; and after an end that left it unfinished there may be more of them.
-        """
-        if len(self.spent) == 1 and self._is_covered(self.spent[0]):
-            return 1, *self.spent[0].figures
-        ended = {one.attempt: one.figures for one in self.spent}
-        recorded = {one.attempt: one.figures for one in self.replies}
-        total = [0] * len(_NO_FIGURES)
-        for attempt in ended.keys() | recorded.keys():
-            figures = map(max, ended.get(attempt, _NO_FIGURES), recorded.get(attempt, _NO_FIGURES))
-            total = list(map(add, total, figures))
-        return len(ended), *total
-
-    def _is_covered(self, end: AttemptSpent) -> bool:
-        """Whether the end of the only attempt speaks of all replies on record, as it nearly always does."""
-        if len(self.replies) != 1:
-            return not self.replies
-        known = self.replies[0]
-        return (
-            known.attempt == end.attempt
-            and known.input_tokens <= end.input_tokens
-            and known.output_tokens <= end.output_tokens
-            and known.cached_input_tokens <= end.cached_input_tokens
-            and known.reasoning_tokens <= end.reasoning_tokens
-            and known.picocost <= end.picocost
-        )
+    def total_spent(self, own: str) -> dict[ShareKey, SpentFigures]:
+        """What all attempts took, ended or not, by share; `own` is the model of the trial."""
+        if len(self.spent) == 1 and len(self.replies) < 2:
+            end = self.spent[0]
+            is_covered = not self.replies or self.replies[0].is_covered_by(end, own)
+            if is_covered and not end.shares and not end.reused:
+                return {(own, False): SpentFigures(1, end.microseconds, *end.tokens)}
+        return spent_by_share(own, self.spent, self.replies)
 
     def add_answer(self, attempt: int) -> None:
         """An attempt has its answer."""
@@ -282,28 +197,8 @@ def _steps_of(entry: TrialEntry | TrialRecord) -> int:
     return min(max(entry.calls, 0) + max(entry.replayed, 0), _MOST_CALLS)
 
 
-def _figures(entry: TrialEntry | TrialRecord) -> Figures:
-    usage = entry.usage or _NO_USAGE
-    found = (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cached_input_tokens,
-        usage.reasoning_tokens,
-        _picocost(entry.cost),
-        round(min(entry.seconds, _MOST / MICRO) * MICRO),
-    )
-    if min(found) < 0 or max(found) > _MOST:
-        # No trial takes less than nothing, or so much that it could not be stored.
-        return tuple(min(max(figure, 0), _MOST) for figure in found)  # type: ignore[return-value]
-    return found
-
-
-def _picocost(cost: float) -> int:
-    return round(min(cost, _MOST / PICO) * PICO) if cost else 0
-
-
-def _attempt_of(replies: AttemptReplies) -> int:
-    return replies.attempt
+def _reply_order(replies: AttemptReplies) -> tuple[int, str, bool]:
+    return replies.order
 
 
 def _reason(entry: TrialEntry | TrialRecord) -> str:

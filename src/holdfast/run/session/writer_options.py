@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.journal import JournalWriter, SegmentId
+from holdfast.journal import FORMAT, JournalWriter, SegmentId
 from holdfast.journal.commit_queue import QUEUE_BYTES
 from holdfast.journal.writer import SEGMENT_BYTES
 from holdfast.storage.filesystem import FileSystem
@@ -20,8 +20,8 @@ class WriterOptions:
     segment_bytes: int = SEGMENT_BYTES
     on_sealed: Callable[[SegmentId], None] | None = None
 
-    def open(self, fs: FileSystem, journal: Path, run: bytes, session: int) -> JournalWriter:
-        """The first writer of a session.
+    def open(self, fs: FileSystem, journal: Path, run: bytes, session: int, format_: int = FORMAT) -> JournalWriter:
+        """The first writer of a session, in the format of its run.
 
         Raises:
             UsageError: it has written already.
@@ -32,6 +32,7 @@ class WriterOptions:
             journal,
             run,
             session,
+            format_=format_,
             queue_bytes=self.queue_bytes,
             segment_bytes=self.segment_bytes,
             on_sealed=self.on_sealed,
