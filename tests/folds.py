@@ -10,6 +10,7 @@ from holdfast.models.message import Usage
 from holdfast.run import RunReader
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import (
+    ARTIFACT,
     AnswerRecord,
     CallRecord,
     PlanEntry,
@@ -49,10 +50,15 @@ def as_told(reader: RunReader) -> Told:
         for trial in fold.trials()
     }
     groups = {pair: counts.states() for pair, counts in fold.counts_by_group().items()}
-    spent = {pair: tuple(one) for pair, one in fold.spent().items() if any(one)}
+    spent = {pair: (one.attempts, one.microseconds, used(one.shares)) for pair, one in fold.spent().items() if any(one)}
     counts = fold.counts
     totals = {"planned": counts.planned, "finished": counts.finished, "remaining": counts.remaining, **counts.states()}
     return Told(trials, {**totals, "reasons": counts.remaining_by_reason}, groups, spent, fold.record_counts())
+
+
+def used(shares: dict) -> dict:
+    """The shares in which there is something."""
+    return {key: usage for key, usage in shares.items() if usage != Usage()}
 
 
 def by_definition(reader: RunReader) -> Told:
@@ -187,24 +193,41 @@ def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
             known = ends.get((record.trial, record.attempt))
             if known is None or known[0].session < ident.session:
                 ends[record.trial, record.attempt] = (ident, record)
-        elif isinstance(record, StepRecord) and record.usage is not None:
-            replies.setdefault((record.trial, record.attempt), []).append(_figures(0, record, 0.0))
+        elif isinstance(record, StepRecord) and record.usage is not None and not record.lender:
+            shares = replies.setdefault((record.trial, record.attempt), {})
+            key = record.model, bool(record.source)
+            shares[key] = shares.get(key, Usage()) + record.usage
     found: dict = {}
     for key in ends.keys() | replies.keys():
-        ended = _figures(1, ends[key][1], ends[key][1].seconds) if key in ends else (0,) * 7
-        recorded = tuple(map(sum, zip(*replies.get(key, [(0,) * 7]), strict=True)))
-        taken = tuple(map(max, ended, recorded))
         pair = coordinates[key[0]]
         if pair == ("", "") and len(plan) == 1:
             pair = (plan[0].task, plan[0].model)
-        found[pair] = tuple(map(sum, zip(found.get(pair, (0,) * 7), taken, strict=True)))
+        attempts, micros, total = found.get(pair, (0, 0, {}))
+        shares = dict(replies.get(key, {}))
+        if key in ends:
+            end = ends[key][1]
+            attempts, micros = attempts + 1, micros + round(end.seconds * 10**6)
+            for share, usage in _ended(end).items():
+                shares[share] = Usage(*map(max, as_tuple(usage), as_tuple(shares.get(share, Usage()))))
+        found[pair] = (
+            attempts,
+            micros,
+            used({one: total.get(one, Usage()) + shares.get(one, Usage()) for one in {*total, *shares}}),
+        )
     return {pair: figures for pair, figures in found.items() if any(figures)}
 
 
-def _figures(attempts: int, record: TrialRecord | StepRecord, seconds: float) -> tuple[int, ...]:
-    usage = record.usage or Usage()
-    tokens = (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens)
-    return (attempts, *tokens, round(record.cost * 10**12), round(seconds * 10**6))
+def _ended(end: TrialRecord) -> dict:
+    """The shares of an end: those that it names, and the rest, which is its own model's."""
+    is_kept = bool(end.source) and end.source != ARTIFACT
+    shares = {(share.model, share.reused or is_kept): share.usage for share in end.shares}
+    named = sum(shares.values(), Usage())
+    rest = Usage(*(whole - part for whole, part in zip(as_tuple(end.usage or Usage()), as_tuple(named), strict=True)))
+    return {**shares, (end.model, is_kept): shares.get((end.model, is_kept), Usage()) + rest}
+
+
+def as_tuple(usage: Usage) -> tuple[int, ...]:
+    return usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens
 
 
 def check_fold(reader: RunReader) -> None:

@@ -121,7 +121,7 @@ def test_a_default_is_left_out_of_the_bytes():
     "make",
     [
         lambda value: StepRecord(trial="t1", attempt=1, step="s", result={"a": [1, {"b": value}]}),
-        lambda value: StepRecord(trial="t1", attempt=1, step="s", cost=value),
+        lambda value: StepRecord(trial="t1", attempt=1, step="s", seconds=value),
         lambda value: ScoreRecord(trial="t1", attempt=1, scorer="s", value=value),
         lambda value: NoteRecord(kind="k", text="t", data=(1, value)),
         lambda value: ScoreRecord(trial="t1", attempt=1, scorer="s", metadata={"x": value}),

@@ -27,7 +27,7 @@ SEGMENT_BYTES = 16 << 20
 class JournalWriter:
     """Writes one writer's segments of a run. Producers hand their records to its `queue`, without a layer between."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - which segments they are, and how large
         self,
         fs: FileSystem,
         directory: Path,

@@ -24,7 +24,7 @@ import msgspec
 from holdfast.engine.trials.scopes import AttemptScopes, Scope, family_of, scope_in_key
 from holdfast.errors import UsageError
 from holdfast.models.content import Part, ToolCall, joined_text
-from holdfast.models.message import Message, Reply, Request, Usage, encodable, fingerprint
+from holdfast.models.message import Message, Reply, Request, encodable, fingerprint
 from holdfast.run.core.records import StepRecord
 from holdfast.spec import Generation
 from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
