@@ -52,6 +52,8 @@ def values(hint):
         return st.one_of(*(values(argument) for argument in arguments))
     if origin is list:
         return st.lists(values(arguments[0]), max_size=3)
+    if origin is tuple:
+        return st.lists(values(arguments[0]), max_size=3).map(tuple)
     if origin is dict:
         return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=3)
     if isinstance(hint, enum.EnumMeta):
@@ -101,7 +103,7 @@ def same(left, right):
         return left == right and math.copysign(1, left) == math.copysign(1, right)
     if isinstance(right, dict):
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in right)
-    if isinstance(right, list):
+    if isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(same, left, right))
     return left == right and type(left) is type(right)
 
