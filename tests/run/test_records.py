@@ -41,6 +41,9 @@ JSON = st.recursive(
     max_leaves=12,
 )
 
+NOT_OF_RECORDS = {"blob", "cost"}
+"""What is taken in of a citation, and of format 1."""
+
 
 def values(hint):
     """Random values of a field's type."""
@@ -50,10 +53,8 @@ def values(hint):
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in {types.UnionType, typing.Union}:
         return st.one_of(*(values(argument) for argument in arguments))
-    if origin is list:
-        return st.lists(values(arguments[0]), max_size=3)
-    if origin is tuple:
-        return st.lists(values(arguments[0]), max_size=3).map(tuple)
+    if origin in {list, tuple}:
+        return st.lists(values(arguments[0]), max_size=3).map(origin)
     if origin is dict:
         return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=3)
     if isinstance(hint, enum.EnumMeta):
@@ -90,7 +91,8 @@ def test_resume_33_every_field_of_every_record_survives_the_journal(length, reco
         entry = entry_of_line(line)
         assert head_of(line) == (entry.__struct_config__.tag, entry.trial)
         taken = entry_of_record(record, line)
-        assert all(getattr(taken, name) == getattr(entry, name) for name in entry.__struct_fields__ if name != "blob")
+        taken_in = [name for name in entry.__struct_fields__ if name not in NOT_OF_RECORDS]
+        assert all(getattr(taken, name) == getattr(entry, name) for name in taken_in)
         for name in fields_of(record_type):
             assert same(getattr(read, name), getattr(record, name)), name
 

@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.journal import FORMAT
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.layout import all_runs
+from holdfast.run.core.run_id import continuing_command
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 
@@ -91,10 +92,9 @@ def _print_status(status: RunStatus) -> None:
     lines += [f"  note: {note}" for note in status.notes]
     if not status.sessions:
         lines.append(f"  no session record can be read; rebuild it with: holdfast repair {shlex.quote(status.run)}")
-    elif status.state == "incomplete" and status.format < FORMAT:
-        lines.append(f"  an older format; continue in a new run with: holdfast fork {shlex.quote(status.run)}")
     elif status.state == "incomplete":
-        lines.append(f"  resume with: holdfast resume {shlex.quote(status.run)}")
+        way = "resume with" if status.format == FORMAT else "written in an older format; continue in a new run with"
+        lines.append(f"  {way}: {continuing_command(status.format, status.run)}")
     click.echo(printable("\n".join(lines)))
 
 

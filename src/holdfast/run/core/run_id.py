@@ -62,8 +62,13 @@ def refuse_older(format_: int, place: str) -> None:
         raise OlderFormat(
             f"Resume aborted: {place} was written in format {format_}, which this version can read and not continue;"
             " nothing was written.",
-            hint=f"Continue in a new run that keeps its trials: holdfast fork {shlex.quote(place)}",
+            hint=f"Continue in a new run that keeps its trials: {continuing_command(format_, place)}",
         )
+
+
+def continuing_command(format_: int, place: str) -> str:
+    """The command that continues the run at `place`."""
+    return f"holdfast {'fork' if format_ < FORMAT else 'resume'} {shlex.quote(place)}"
 
 
 class RunIdentity(NamedTuple):

@@ -100,7 +100,11 @@ def origin_run_id(root: Path) -> str:
     except HoldfastError:
         return ""
     try:
-        found = [note.data["run"] for _, note in reader.notes() if note.kind == RECOVERY_NOTE]
-        return str(found[0]) if found else ""
+        return next(recovered_from(reader), "")
     finally:
         reader.close()
+
+
+def recovered_from(reader: RunReader) -> Iterator[str]:
+    """The ids of the runs that a run without steps is a copy of: the one before it, the one before that, …"""
+    return (str(note.data["run"]) for _, note in reader.notes() if note.kind == RECOVERY_NOTE)
