@@ -12,8 +12,8 @@ from holdfast.analysis.status import run_status
 from holdfast.api.trial_results import TrialResults
 from holdfast.models.message import Usage
 from holdfast.run import RunReader, SessionContents, create_run, open_session, session_record
+from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import ARTIFACT, Coordinates, PlanEntry, Status, StepRecord, TrialRecord, UsageShare
-from holdfast.run.fold.prices import Prices
 
 M, JUDGE = {"input": 1e6, "output": 10e6}, {"input": 100e6, "output": 1000e6}
 """So that a token of input costs 1 and 100, and one of output 10 and 1000."""

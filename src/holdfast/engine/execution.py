@@ -51,8 +51,8 @@ from holdfast.engine.trials.runner import TrialRunner
 from holdfast.engine.trials.scopes import scoping_tasks
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
+from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import MarkRecord
-from holdfast.run.fold.prices import Prices
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
 from holdfast.spec import EvalSpec, plain_data

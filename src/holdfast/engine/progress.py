@@ -15,8 +15,8 @@ from holdfast.engine.scheduling.call_tally import CallTally
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.holds import Hold
 from holdfast.models.message import Usage
+from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import Status, TrialRecord
-from holdfast.run.fold.prices import Prices
 from holdfast.run.fold.states import State, StateCounts
 from holdfast.run.fold.trial_row import INTERRUPTED, NO_REPLY, POLICY, TASK_ERROR
 

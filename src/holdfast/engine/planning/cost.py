@@ -16,9 +16,10 @@ import msgspec
 from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.models.message import Usage
-from holdfast.run.fold.prices import Prices
+from holdfast.run.core.prices import Prices
+from holdfast.run.core.records import ShareKey
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.spent import ShareKey, Spent
+from holdfast.run.fold.spent import Spent
 from holdfast.spec import EvalSpec, ModelSpec, plain_data
 from holdfast.tasks.solver import Generate
 

@@ -149,6 +149,10 @@ class CallRecord(Record, frozen=True):
     """In the first record of an attempt in a session: a trial that is cut short would have no name without it."""
 
 
+ShareKey = tuple[str, bool]
+"""A model, and whether its replies are from other runs."""
+
+
 class UsageShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What one model took of an attempt, in replies of this run or in those of other runs, which cost nothing here."""
 

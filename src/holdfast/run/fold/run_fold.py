@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.journal import RecordId
+from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import PlanEntry, SessionRecord, Status
 from holdfast.run.fold.fold_writer import KEPT, REPLY, pack_key, unpack_key, unpack_places, unpack_row
-from holdfast.run.fold.prices import Prices
 from holdfast.run.fold.spent import Spent, SpentFigures
 from holdfast.run.fold.states import FINISHED, NOT_UPLOADED, RUNNING, State, StateCounts
 from holdfast.run.fold.trial_row import INTERRUPTED, NOT_SCORED, TrialRow

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.models.message import Usage
-from holdfast.run.core.records import TrialRecord
+from holdfast.run.core.records import ShareKey, TrialRecord
 from holdfast.run.fold.entries import TrialEntry, is_reused_end
 
 MICRO = 10**6
@@ -22,8 +22,6 @@ _NO_USAGE = Usage()
 Tokens = tuple[int, int, int, int]
 """In, out, cached and for reasoning."""
 _NO_TOKENS: Tokens = (0, 0, 0, 0)
-ShareKey = tuple[str, bool]
-"""A model, and whether its replies are from other runs."""
 Shares = dict[ShareKey, Tokens]
 
 

@@ -11,9 +11,9 @@ import msgspec
 
 from holdfast.journal.frame import Origin
 from holdfast.models.message import Usage
-from holdfast.run.core.records import ARTIFACT, Status, TrialRecord
+from holdfast.run.core.records import ARTIFACT, ShareKey, Status, TrialRecord
 from holdfast.run.fold.entries import TrialEntry
-from holdfast.run.fold.spent import AttemptReplies, AttemptSpent, ShareKey, SpentFigures, attempt_spent, spent_by_share
+from holdfast.run.fold.spent import AttemptReplies, AttemptSpent, SpentFigures, attempt_spent, spent_by_share
 
 STATUSES = (Status.VALID, Status.LIMITED, Status.BLOCKED, Status.FAILED, Status.UNFINISHED)
 _KEPT_CODES = 3

@@ -106,5 +106,5 @@ def origin_run_id(root: Path) -> str:
 
 
 def recovered_from(reader: RunReader) -> Iterator[str]:
-    """The ids of the runs that a run without steps is a copy of: the one before it, the one before that, …"""
+    """The ids of the runs that a run without steps is a copy of: the nearest first."""
     return (str(note.data["run"]) for _, note in reader.notes() if note.kind == RECOVERY_NOTE)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from holdfast.models.message import Usage
-from holdfast.run.fold.spent import ShareKey
+from holdfast.run.core.records import ShareKey
 
 _MILLION = 1e6
 _KINDS = {"input": "input_tokens", "output": "output_tokens"}
