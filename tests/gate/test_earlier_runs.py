@@ -245,6 +245,7 @@ def test_an_eval_with_the_new_names_is_the_same_eval(earlier, name):
         for path, verdict in run.expected["diff"].items()
     }
     assert {item["path"]: item["verdict"] for item in told["differences"]} == expected
+    assert "A run of format 1 is not resumed: holdfast fork run\n" in run.diff(code=0)
     assert snapshot(run.run) == before
 
 

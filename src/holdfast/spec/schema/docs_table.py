@@ -23,12 +23,10 @@ ON_RESUME = {
     Drift.ADDITIVE: "more is run and noted; of less the run keeps what it has",
     Drift.THROUGHPUT: "applied and noted",
     Drift.LOCATION: "applied and noted",
-    Drift.DERIVED: "applied and noted",
+    Drift.DERIVED: "applied and noted; refused under `limits.cost`",
     Drift.UNMATCHED: "not looked at",
 }
 _EXCEPT = {
-    "input": "; refused under `limits.cost`",
-    "output": "; refused under `limits.cost`",
     "prompt": "; a variant more is run and noted",
     "scorers": "; a scorer more judges the answers on record, and is noted",
     "use": "; a file at another place is applied and noted if its code is the same",
