@@ -191,3 +191,14 @@ def change_index(path: Path, statement: str) -> None:
     database.execute(statement)
     database.close()
     path.with_name(f"{path.name}.sum").write_bytes(sha256(path.read_bytes()).digest())
+
+
+def formats_of(root: Path) -> set[int]:
+    """The formats of all frames of a run."""
+    found = set()
+    for path in segment_paths(root):
+        data, offset = path.read_bytes(), 0
+        while (header := decode_header(data, offset)) is not None:
+            found.add(header.format)
+            offset += header.size
+    return found

@@ -10,6 +10,7 @@ from holdfast.models.message import Usage
 from holdfast.run import RunReader
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import (
+    ARTIFACT,
     AnswerRecord,
     CallRecord,
     MarkRecord,
@@ -50,10 +51,15 @@ def as_told(reader: RunReader) -> Told:
         for trial in fold.trials()
     }
     groups = {pair: counts.states() for pair, counts in fold.counts_by_group().items()}
-    spent = {pair: tuple(one) for pair, one in fold.spent().items() if any(one)}
+    spent = {pair: (one.attempts, one.microseconds, used(one.shares)) for pair, one in fold.spent().items() if any(one)}
     counts = fold.counts
     totals = {"planned": counts.planned, "finished": counts.finished, "remaining": counts.remaining, **counts.states()}
     return Told(trials, {**totals, "reasons": counts.remaining_by_reason}, groups, spent, fold.record_counts())
+
+
+def used(shares: dict) -> dict:
+    """The shares in which there is something."""
+    return {key: usage for key, usage in shares.items() if usage != Usage()}
 
 
 def by_definition(reader: RunReader) -> Told:
@@ -218,38 +224,64 @@ def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
     What its score slots took is added: the larger of what their records and the replies to judges' calls say.
     """
     ends: dict = {}
-    replies: dict = {}
-    slots: dict = {}
-    judges: dict = {}
+    solvers, slots, judges = {}, {}, {}
     for ident, record in sorted(records, key=lambda item: item[0]):
+        key = getattr(record, "trial", ""), getattr(record, "attempt", 1)
+        own = coordinates.get(key[0], ("", ""))[1]
         if isinstance(record, TrialRecord):
-            known = ends.get((record.trial, record.attempt))
+            known = ends.get(key)
             if known is None or known[0].session < ident.session:
-                ends[record.trial, record.attempt] = (ident, record)
-        elif isinstance(record, StepRecord | ScoreRecord) and record.usage is not None:
-            of_steps = judges if getattr(record, "role", "") == "judge" else replies
-            figures = slots if isinstance(record, ScoreRecord) else of_steps
-            figures.setdefault((record.trial, record.attempt), []).append(_figures(0, record, 0.0))
+                ends[key] = (ident, record)
+        elif isinstance(record, StepRecord) and record.usage is not None and not record.lender:
+            taken = (judges if record.role == "judge" else solvers).setdefault(key, {})
+            _add(taken, {(record.model or own, bool(record.source)): record.usage})
+        elif isinstance(record, ScoreRecord) and record.usage is not None:
+            _add(slots.setdefault(key, {}), _named_shares(record, own))
     found: dict = {}
-    for key in ends.keys() | replies.keys() | slots.keys() | judges.keys():
-        ended = _figures(1, ends[key][1], ends[key][1].seconds) if key in ends else (0,) * 7
-        solved = tuple(map(max, ended, _added(replies.get(key))))
-        taken = tuple(map(sum, zip(solved, map(max, _added(slots.get(key)), _added(judges.get(key))), strict=True)))
-        pair = coordinates[key[0]]
-        if pair == ("", "") and len(plan) == 1:
-            pair = (plan[0].task, plan[0].model)
-        found[pair] = tuple(map(sum, zip(found.get(pair, (0,) * 7), taken, strict=True)))
+    for key in ends.keys() | solvers.keys() | slots.keys() | judges.keys():
+        pair = _pair(key[0], coordinates, plan)
+        attempts, micros, total = found.get(pair, (0, 0, {}))
+        solved = solvers.get(key, {})
+        if key in ends:
+            end = ends[key][1]
+            attempts, micros = attempts + 1, micros + round(end.seconds * 10**6)
+            solved = _larger(solved, _named_shares(end, end.model))
+        total = dict(total)
+        _add(total, solved)
+        _add(total, _larger(slots.get(key, {}), judges.get(key, {})))
+        found[pair] = (attempts, micros, used(total))
     return {pair: figures for pair, figures in found.items() if any(figures)}
 
 
-def _added(figures: list | None) -> tuple[int, ...]:
-    return tuple(map(sum, zip(*(figures or [(0,) * 7]), strict=True)))
+def _pair(trial: str, coordinates: dict, plan: list[PlanEntry]) -> tuple[str, str]:
+    pair = coordinates.get(trial, ("", ""))
+    return (plan[0].task, plan[0].model) if pair == ("", "") and len(plan) == 1 else pair
 
 
-def _figures(attempts: int, record: TrialRecord | StepRecord | ScoreRecord, seconds: float) -> tuple[int, ...]:
-    usage = record.usage or Usage()
-    tokens = (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens)
-    return (attempts, *tokens, round(record.cost * 10**12), round(seconds * 10**6))
+def _add(total: dict, shares: dict) -> None:
+    for share, usage in shares.items():
+        total[share] = total.get(share, Usage()) + usage
+
+
+def _larger(one: dict, other: dict) -> dict:
+    return {
+        share: Usage(*map(max, as_tuple(one.get(share, Usage())), as_tuple(other.get(share, Usage()))))
+        for share in {*one, *other}
+    }
+
+
+def _named_shares(record: TrialRecord | ScoreRecord, own: str) -> dict:
+    """The shares of an end or a slot: those that it names, and the rest, which is the own model's."""
+    is_kept = bool(record.source) and record.source != ARTIFACT
+    shares = {(share.model, share.reused or is_kept): share.usage for share in record.shares}
+    named = sum(shares.values(), Usage())
+    whole = as_tuple(record.usage or Usage())
+    rest = Usage(*(every - part for every, part in zip(whole, as_tuple(named), strict=True)))
+    return {**shares, (own, is_kept): shares.get((own, is_kept), Usage()) + rest}
+
+
+def as_tuple(usage: Usage) -> tuple[int, ...]:
+    return usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens
 
 
 def _marks(reader: RunReader) -> dict[int, int]:

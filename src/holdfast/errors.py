@@ -5,7 +5,8 @@ HoldfastError                the base of all; carries a hint (the way out) and a
 │   └── ConfigurationError   2   an eval file, a dataset or a task is wrong
 │       └── NotARun          2   the path holds no run, or nothing was recorded in it
 ├── ResumeAborted            3   the run may not go on as asked (also a RuntimeError)
-│   └── NewerFormat          3   written by a newer version
+│   ├── NewerFormat          3   written by a newer version
+│   └── OlderFormat          3   written by an older version: it can be read and forked
 ├── RunHeld                  4   another session is executing the run
 ├── StorageFailure           5   the disk or the store failed; acknowledged records are intact
 │   └── SegmentConflict      5   the store holds other bytes under the name of a segment
@@ -61,6 +62,12 @@ class NewerFormat(ResumeAborted):
     """The run was written by a newer version."""
 
     kind = "newer_format"
+
+
+class OlderFormat(ResumeAborted):
+    """The run was written in an older format: this version reads it, and does not add trials to it."""
+
+    kind = "older_format"
 
 
 class RunHeld(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised

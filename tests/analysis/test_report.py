@@ -18,7 +18,7 @@ from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.status import run_status
 from holdfast.models.message import Usage
 from holdfast.run import SessionContents, create_run
-from holdfast.run.core.records import PlanEntry, Status, TrialRecord
+from holdfast.run.core.records import PlanEntry, Status, TrialRecord, UsageShare
 from holdfast.run.fold.reader import RunReader
 
 APART = ("timing", "lineage")
@@ -118,11 +118,11 @@ def test_a_report_reads_the_journal_and_changes_nothing(tmp_path):
     assert {path: path.read_bytes() for path in (tmp_path / "r").rglob("*") if path.is_file()} == before
 
 
-def written(root: Path, ends: list[TrialRecord], planned: int | None = None) -> RunReader:
+def written(root: Path, ends: list[TrialRecord], planned: int | None = None, config: dict | None = None) -> RunReader:
     """A run with these ends on record, in this order."""
     count = len({end.trial for end in ends}) if planned is None else planned
     plan = [PlanEntry("t", "m", count, ["exact"])]
-    session = create_run(root, SessionContents(name="made", config={}, planned=count, plan=plan))
+    session = create_run(root, SessionContents(name="made", config=config or {}, planned=count, plan=plan))
     for end in ends:
         session.sink.append(end)
     session.close("completed")
@@ -137,12 +137,16 @@ def end_of(number: int, value: float = 1.0, status: Status = Status.VALID, attem
     )
 
 
+def some_shares(rng) -> tuple[UsageShare, ...]:
+    return tuple(UsageShare(model, Usage(rng.randint(0, 9), 0), rng.random() < 0.5) for model in ("a", "b"))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_figures_do_not_depend_on_the_order_of_records(tmp_path, seed):
     """Sums of floats are exact before they are rounded, so any order of completion gives the same bits."""
     rng = seeded(seed)
     ends = [
-        end_of(number, rng.random(), cost=rng.random() * 10 ** rng.randint(-9, 3), usage=Usage(rng.randint(0, 99), 1))
+        end_of(number, rng.random(), usage=Usage(rng.randint(0, 99), 1), shares=some_shares(rng))
         for number in range(300)
     ]
     found = set()
@@ -196,14 +200,14 @@ def test_coverage_counts_every_planned_trial_once(tmp_path):
 
 def test_what_was_spent_includes_failed_attempts_and_no_attempt_twice(tmp_path):
     """An unfinished attempt goes on, and brings its usage with it when it ends."""
-    spent = {"usage": Usage(10, 1), "cost": 0.1}
+    spent = {"usage": Usage(10, 1)}
     ends = [
         end_of(1, status=Status.FAILED, **spent),
         end_of(1, attempt=2, **spent),
         end_of(2, status=Status.UNFINISHED, **spent),
         end_of(2, **spent),
     ]
-    reader = written(tmp_path / "r", ends)
+    reader = written(tmp_path / "r", ends, config={"models": {"m": {"price": {"input": 9e3, "output": 1e4}}}})
     report, status = make_report(reader), run_status(reader)
     assert (report.usage, report.cost) == (Usage(30, 3), pytest.approx(0.3))
     assert (status.usage, status.cost) == (report.usage, pytest.approx(report.cost))
@@ -212,8 +216,8 @@ def test_what_was_spent_includes_failed_attempts_and_no_attempt_twice(tmp_path):
 def test_a_trial_with_two_final_records_counts_once_by_the_lowest(tmp_path):
     """A record that a late writer added changes nothing, neither a second end nor a failure behind it."""
     ends = [
-        end_of(1, 1.0, usage=Usage(1, 0), cost=1.0),
-        end_of(1, 0.0, usage=Usage(5, 0), cost=5.0),
+        end_of(1, 1.0, usage=Usage(1, 0)),
+        end_of(1, 0.0, usage=Usage(5, 0)),
         end_of(2, 1.0),
         end_of(2, status=Status.FAILED, attempt=2),
     ]

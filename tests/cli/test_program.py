@@ -12,6 +12,7 @@ from cli_calls import call, program
 from durable import begin_session, compressed, crashed_run, data_pieces, finished_run, reframed, segment_paths, snapshot
 from holdfast.cli.main import VERBS
 from holdfast.errors import NewerFormat
+from holdfast.journal import FORMAT
 
 HEAVY = ["aiohttp", "yaml", "rich", "zstandard", "sqlite3", "msgspec", "asyncio", "xllamacpp"]
 
@@ -126,14 +127,14 @@ def test_resume_27_a_newer_format_exits_3_and_names_it(tmp_path, capfdbinary, ve
     root = finished_run(tmp_path / "run", "t1")
     path = segment_paths(root)[-1]
     data = path.read_bytes()
-    newer = reframed(data, data_pieces(data)[0], compressed(b"{}"), format=2, raw=3)
+    newer = reframed(data, data_pieces(data)[0], compressed(b"{}"), format=FORMAT + 1, raw=3)
     path.write_bytes(newer)
     before = snapshot(root)
     told = call(capfdbinary, verb, root, "--json")
     assert told.code == 3
     answer = json.loads(told.out)
     assert answer["kind"] == "newer_format"
-    assert "format 2; this version reads up to 1" in answer["error"]
+    assert f"format {FORMAT + 1}; this version reads up to {FORMAT}" in answer["error"]
     assert "newer holdfast" in answer["hint"]
     assert snapshot(root) == before
 
@@ -143,7 +144,7 @@ def test_resume_27_a_session_is_not_begun_on_a_newer_format(tmp_path):
     root = finished_run(tmp_path / "run", "t1")
     path = segment_paths(root)[-1]
     data = path.read_bytes()
-    path.write_bytes(reframed(data, data_pieces(data)[0], compressed(b"{}"), format=2, raw=3))
+    path.write_bytes(reframed(data, data_pieces(data)[0], compressed(b"{}"), format=FORMAT + 1, raw=3))
     before = snapshot(root)
     with pytest.raises(NewerFormat):
         begin_session(root)

@@ -25,7 +25,7 @@ COUNTS = {
     "remaining", "remaining_by_reason",
 }  # fmt: skip
 STATUS = {
-    *COUNTS, "run", "state", "started_at", "last_updated_at", "sessions", "calls", "usage", "cost", "held_by",
+    *COUNTS, "run", "format", "state", "started_at", "last_updated_at", "sessions", "calls", "usage", "cost", "held_by",
     "transcripts_lost", "damage", "notes",
 }  # fmt: skip
 ENDED = {*COUNTS, "run", "state", "exit_code"}

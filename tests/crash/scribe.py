@@ -34,7 +34,7 @@ class BareWriter:
         fs = RealFileSystem()
         run = find_run_id(fs, Layout(root))
         self.number = session
-        self._writer = SMALL_SEGMENTS.open(fs, Layout(root).journal, run, session, number)
+        self._writer = SMALL_SEGMENTS.open(fs, Layout(root).journal, run, session, writer=number)
         self.close = self._writer.close
 
     def hand_in(self, record: TrialRecord, *, wait: bool) -> None:

@@ -136,7 +136,7 @@ def test_an_unfinished_trial_goes_on_with_the_replies_it_has(tmp_path):
     assert dict(actor.by_prompt) == {"three": 1}
     last = rig.ends()[-1]
     assert (last.status, last.attempt, last.replayed, last.calls) == (Status.VALID, 1, 2, 1)
-    assert last.usage.input_tokens == 30 and last.cost == 45.0
+    assert last.usage.input_tokens == 30
     assert rig.report().cost == 45.0
 
 

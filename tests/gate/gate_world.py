@@ -128,8 +128,8 @@ class World:
         found: dict[str, Any] = read_document(self.config, "config.yaml")
         return found
 
-    def records(self, type_: str) -> list[dict[str, Any]]:
-        lines = self("cat", "r", code=0).out.splitlines()
+    def records(self, type_: str, run: str = "r") -> list[dict[str, Any]]:
+        lines = self("cat", run, code=0).out.splitlines()
         return [record for record in map(json.loads, lines) if record["type"] == type_]
 
     def trials(self) -> list[dict[str, Any]]:

@@ -302,7 +302,6 @@ WRITTEN_ANEW = {
     "0 against 0.0": {"models": {"m": {**MODEL, "generation": {"temperature": 0}}}},
     "shorthands": {"datasets": {"rows": "rows.jsonl"}, "models": {"m": {"model": "scripted/echo", **DRAWN}}},
     "unmatched fields": {"name": "another", "description": "told", "tags": ["a"]},
-    "price": {"models": {"m": {**MODEL, **DRAWN, "price": {"input": 1, "output": 2}}}},
 }
 
 

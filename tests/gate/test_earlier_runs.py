@@ -1,8 +1,8 @@
-"""Runs of the commit before the keys `deadline` and `grace` were renamed, each killed at another point, go on as ever.
+"""Runs of format 1, made before the keys `deadline` and `grace` were renamed, killed at many points: read and forked.
 
 `tests/data/earlier/make.py` made them, and recorded what that commit's own program makes of them. Their saved keys are
 read under their new names, and their digests of code, which name the modules of that time, are compared by the rule of
-that time. A copy of each is resumed here, compared, forked, and offered code that was edited.
+that time. A copy of each is read here, compared, refused to be resumed, forked, and offered code that was edited.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cli_calls import call
-from durable import snapshot
+from durable import formats_of, snapshot
+from holdfast.journal import FORMAT
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import TrialRecord
+from holdfast.run.core.result_file import write_result
+from holdfast.storage import RealFileSystem
 
 EARLIER = Path(__file__).parents[1] / "data" / "earlier"
 RENAMED = {"deadline": "retry_deadline", "grace": "grace_period"}
@@ -54,9 +60,12 @@ def with_earlier_words(value: Any) -> Any:
     if isinstance(found.get("usage"), dict):
         # Figures that are 0 were left out.
         found["usage"] = {name: count for name, count in found["usage"].items() if count}
-    if "cost" in found:
-        # It was 0 where no price is known, and was added up in another way.
-        found["cost"] = pytest.approx(found["cost"] or 0.0)
+    if found.get("cost") is not None:
+        # It was added up in another way.
+        found["cost"] = pytest.approx(found["cost"])
+    if "notes" in found:
+        # It was a part of the cost where some models have no price.
+        found["notes"] = [note for note in found["notes"] if "The cost is unknown" not in note]
     if "why" in found:
         unscored = found["why"].get("not scored", 0)
         found["owed"], found["trials"] = found["remaining"], found["finished"] + unscored
@@ -117,13 +126,16 @@ class Earlier:
     def resume(self, *words: object, code: int, **environment: str) -> Any:
         return self.program("resume", "run", *self.words, *words, code=code, **environment)
 
-    def refused(self, *words: object) -> str:
-        """A resume that is refused and leaves every file as it was; what it said."""
-        before = snapshot(self.run)
-        told = self.resume(*words, code=3)
-        assert snapshot(self.run) == before
-        assert "Resume aborted: " in told.err and told.out == ""
-        return told.err
+    def fork(self, code: int = 0) -> Any:
+        return self.program("fork", "run", "--run-dir", "forked", *self.words, "--json", code=code)
+
+    def diff(self, code: int) -> str:
+        return str(self.program("diff", "run", self.eval_file, code=code).out)
+
+    def check_refused(self, told: Any) -> None:
+        """It says that the run has an older format, and how to continue."""
+        assert "Resume aborted: run was written in format 1" in told.err and told.out == ""
+        assert "holdfast fork run" in told.err
 
     # What is there.
 
@@ -165,17 +177,8 @@ class Earlier:
         is_whole = self.json("status", run)["unfinished"] == 0
         for name, count in expected["usage"].items():
             assert told["usage"][name] == count if is_whole else told["usage"][name] >= count
-
-    def check_kept(self, before: list[dict[str, Any]]) -> None:
-        """Every record of before is there unchanged, and no trial that was finished then was asked again."""
-        now = {tuple(record["id"]): record for record in self.records()}
-        assert [record for record in before if now.get(tuple(record["id"])) != record] == []
-        known = {tuple(record["id"]) for record in before}
-        later = [record for place, record in now.items() if place not in known]
-        ended = {record["trial"] for record in before if record["type"] == "trial"}
-        assert not ended & {record["trial"] for record in later if record["type"] in {"call", "step", "trial"}}
-        keys = [record["trial"] for record in now.values() if record["type"] == "trial"]
-        assert len(keys) == len(set(keys)) == self.expected["after"]["status"]["planned"]
+        if run == "run" and is_whole and told["cost"] is not None:
+            assert told["cost"] == expected["cost"]
 
 
 @pytest.fixture
@@ -222,33 +225,13 @@ def test_an_earlier_run_is_sound_and_counted_as_before(earlier, name):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_an_earlier_run_goes_on(earlier, name):
-    """It completes; what was finished is unchanged and not asked again; its report is the earlier program's."""
+def test_an_earlier_run_is_not_resumed(earlier, name):
+    """It is refused with the command that continues it, and no byte of it changes, complete or not."""
     run = earlier(name)
-    before = run.records()
-    run.resume(code=0)
-    run.check(run.expected["after"])
-    run.check_kept(before)
-    journal = run.records()
-    told = run.resume(code=0)
-    planned = run.expected["after"]["status"]["planned"]
-    assert f"complete, {planned} of {planned}" in told.out and "edited" not in told.err
-    assert run.records() == journal
-
-
-@pytest.mark.parametrize("name", OWED)
-def test_saved_keys_are_read_under_their_new_names(earlier, name):
-    """The next session has the saved values under the new names; that is no change, and nobody is told of one."""
-    run = earlier(name)
-    saved = saved_keys(run.of_type("session")[-1]["config"], RENAMED)
-    assert {"all retry_deadline", "all grace_period"} < set(saved)
-    told = run.resume(code=0)
-    session = run.of_type("session")[-1]
-    assert saved_keys(session["config"], {new: new for new in RENAMED.values()}) == saved
-    assert saved_keys(session["config"], {old: old for old in GONE}) == {}
-    changed = [change["path"] for change in session.get("changes", [])]
-    assert changed == (["directory"] if name == "moved" else [])
-    assert "deadline" not in told.err and "grace" not in told.err
+    before = snapshot(run.run)
+    run.check_refused(run.resume(code=3))
+    assert run.program.json("resume", "run", code=3)["kind"] == "older_format"
+    assert snapshot(run.run) == before
 
 
 @pytest.mark.parametrize("name", WITH_EVAL)
@@ -262,104 +245,76 @@ def test_an_eval_with_the_new_names_is_the_same_eval(earlier, name):
         for path, verdict in run.expected["diff"].items()
     }
     assert {item["path"]: item["verdict"] for item in told["differences"]} == expected
+    assert "A run of format 1 is not resumed: holdfast fork run\n" in run.diff(code=0)
     assert snapshot(run.run) == before
 
 
 @pytest.mark.parametrize("name", ["keys-at-the-top", "keys-in-runner", "closures", "named-by-path"])
-def test_the_command_that_began_an_earlier_run_goes_on_with_it(earlier, name):
-    """`run --or-resume` passes the same gate, once the eval has the new names."""
+def test_the_command_that_began_an_earlier_run_does_not_resume_it(earlier, name):
+    """`run --or-resume` meets the same refusal."""
     run = earlier(name)
-    before = run.records()
-    run.program("run", run.eval_file, "--run-dir", "run", "--or-resume", code=0)
-    run.check(run.expected["after"])
-    run.check_kept(before)
+    before = snapshot(run.run)
+    run.check_refused(run.program("run", run.eval_file, "--run-dir", "run", "--or-resume", code=3))
+    assert snapshot(run.run) == before
+
+
+def test_a_script_does_not_resume_its_earlier_run(earlier):
+    """The call of evaluate() that began a run is refused too."""
+    run = earlier("script")
+    before = snapshot(run.run)
+    command = [sys.executable, "/proc/self/cwd/tasks.py"]
+    done = subprocess.run(command, cwd=run.directory, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "OlderFormat: Resume aborted: " in done.stderr and "holdfast fork " in done.stderr
+    assert snapshot(run.run) == before
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_fork_of_an_earlier_run_keeps_what_is_finished(earlier, name):
-    """A fork takes over every finished trial, and comes to the same report."""
+    """A fork is a run of the present format: it keeps every finished trial, completes, and has the same report.
+
+    What it kept was paid for by the earlier run, and costs nothing here.
+    """
     run = earlier(name)
     before = snapshot(run.run)
-    told = json.loads(run.program("fork", "run", "--run-dir", "forked", *run.words, "--json", code=0).out)
+    told = json.loads(run.fork().out)
     assert told["taken"] == run.expected["before"]["status"]["finished"]
     told["owed"] = told["remaining_by_reason"]
     assert {key: told[key] for key in run.expected["fork"]} == run.expected["fork"]
     assert snapshot(run.run) == before
+    if told["taken"] == told["planned"]:
+        assert run.json("report", "forked")["cost"] in {0.0, None}
     run.program("resume", "forked", code=0)
     run.check_report(run.expected["after"]["report"], "forked")
+    assert run.json("status", "forked")["format"] == FORMAT
+    assert not any("cost" in record for record in run.records("forked"))
+    assert run.json("verify", "forked", "--deep")["ok"]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_saved_keys_are_read_under_their_new_names(earlier, name):
+    """A fork has the saved values under the new names."""
+    run = earlier(name)
+    saved = saved_keys(run.of_type("session")[-1]["config"], RENAMED)
+    assert {"all retry_deadline", "all grace_period"} <= set(saved)
+    run.fork()
     config = run.of_type("session", "forked")[-1]["config"]
+    assert saved_keys(config, {new: new for new in RENAMED.values()}) == saved
     assert saved_keys(config, {old: old for old in GONE}) == {}
-    assert run.json("verify", "forked")["ok"]
-
-
-# config.yaml, and settings that are offered.
-
-
-@pytest.mark.parametrize("name", ["keys-at-the-top", "keys-in-runner", "keys-changed", "closures"])
-def test_a_saved_value_that_is_edited_by_hand_is_refused(earlier, name):
-    """In the config.yaml of an earlier run comments may be edited, and values may not, whatever they are called.
-
-    That holds before a session of this version and after it.
-    """
-    run = earlier(name)
-    config = run.run / "config.yaml"
-    text = config.read_text().replace("# Created by", "# Once created by")
-    edited = [re.sub(rf"^  {key}: .*$", f"  {key}: 1234.5", text, flags=re.MULTILINE) for key in RENAMED]
-    for _ in ("before", "after"):
-        for other in edited:
-            assert other != text
-            config.write_text(other)
-            assert "edited by hand" in run.refused()
-        config.write_text(text)
-        run.resume(code=0)
-        run.check(run.expected["after"])
-
-
-@pytest.mark.parametrize("name", ["keys-at-the-top", "keys-in-runner", "config-behind"])
-def test_config_yaml_with_the_new_names_says_the_same(earlier, name):
-    """Keys that a person renames in config.yaml are no edited values; a file that is gone is written with them."""
-    run = earlier(name)
-    config = run.run / "config.yaml"
-    text = config.read_text()
-    if name != "config-behind":
-        for old, new in RENAMED.items():
-            text = re.sub(rf"\b{old}: ", f"{new}: ", text)
-        config.write_text(text)
-    run.resume(code=0)
-    run.check(run.expected["after"])
-    config.unlink()
-    assert "config.yaml was missing" in run.resume(code=0).err
-    keys = re.findall(r"^ +(\w+): ", config.read_text(), flags=re.MULTILINE)
-    assert set(RENAMED.values()) <= set(keys) and not GONE & set(keys)
-    assert "config.yaml" not in run.resume(code=0).err
-
-
-def test_settings_that_are_offered_have_the_new_names(earlier):
-    """A change of the one is refused and a change of the other is applied, against the values that were saved."""
-    run = earlier("keys-at-the-top")
-    assert "runner.retry_deadline (recorded): 120.0 → 60.0" in run.refused("--set", "retry_deadline=60")
-    run.resume("--set", "retry_deadline=120", "--set", "grace_period=1.5", code=0)
-    assert run.of_type("session")[-1]["changes"] == [{"path": "runner.grace_period", "old": 7.0, "new": 1.5}]
-    assert "#   - runner.grace_period: 7.0 → 1.5\n" in (run.run / "config.yaml").read_text()
-    run.check(run.expected["after"])
 
 
 # The code of tasks in Python.
 
 
-@pytest.mark.parametrize("name", IN_PYTHON)
-def test_code_that_asks_otherwise_is_refused(earlier, name):
+@pytest.mark.parametrize("name", sorted(set(IN_PYTHON) & set(WITH_EVAL)))
+def test_code_that_asks_otherwise_is_noticed(earlier, name):
     """By the rule of that time, another text in a prompt is another solver; another comment is none."""
     run = earlier(name)
     run.edit("in one word", "in two words")
-    told = run.refused()
+    told = run.diff(code=3)
     assert "(identity): " in told and "tasks.py" in told and "`holdfast fork`" in told
     run.edit("in two words", "in one word")
     run.edit("# As a clerk would.", "# As anybody would.\n\n")
-    before = run.records()
-    run.resume(code=0)
-    run.check(run.expected["after"])
-    run.check_kept(before)
+    assert "(identity)" not in run.diff(code=0)
 
 
 @pytest.mark.parametrize(
@@ -376,67 +331,99 @@ def test_code_that_asks_otherwise_is_refused(earlier, name):
         ("interrupted", 'regex(r"answer is: (', 'regex(r"answer was: (', "found"),
     ],
 )
-def test_code_that_judges_otherwise_is_refused(earlier, name, old, new, scorer):
+def test_code_that_judges_otherwise_is_noticed(earlier, name, old, new, scorer):
     """By the rule of that time, a scorer over other parts is another scorer, and is named; the solver is the same."""
     run = earlier(name)
     run.edit(old, new)
-    told = run.refused()
+    told = run.diff(code=3)
     assert f".scorers.{scorer} (scoring): scorer → {scorer} changed in tasks.py" in told
     assert "(identity)" not in told
     run.edit(new, old)
-    run.resume(code=0)
-    run.check(run.expected["after"])
+    assert "(scoring)" not in run.diff(code=0)
 
 
 @pytest.mark.parametrize("name", sorted(set(IN_PYTHON) & set(OWED) - {"moved"}))
-def test_code_is_compared_after_a_session_of_this_version(earlier, name):
-    """An earlier run that is resumed and killed again goes on with the same code, and with no other."""
+def test_code_is_compared_after_a_fork(earlier, name):
+    """A fork of an earlier run is resumed with the same code, and with no other."""
     run = earlier(name)
-    before = run.records()
-    run.resume(code=-9, HOLDFAST_CRASH_AT="session.opened")
-    assert len(run.of_type("session")) == 1 + len([item for item in before if item["type"] == "session"])
+    run.fork()
     run.edit("in one word", "in two words")
-    assert "(identity): " in run.refused()
+    before = snapshot(run.directory / "forked")
+    assert "(identity): " in run.program("resume", "forked", code=3).err
+    assert snapshot(run.directory / "forked") == before
     run.edit("in two words", "in one word")
     run.edit("# As a clerk would.", "# As anybody would.")
-    run.resume(code=0)
-    run.check_kept(before)
-    report = with_earlier_words(run.json("report", "run"))
-    assert {key: report[key] for key in run.expected["after"]["report"]} == run.expected["after"]["report"]
-    assert run.json("verify", "run", "--deep")["ok"]
+    run.program("resume", "forked", code=0)
+    run.check_report(run.expected["after"]["report"], "forked")
 
 
 def test_a_task_file_that_imports_what_has_moved(earlier):
-    """It is told in one sentence, and the run stays as it is; once the import is mended, the code is the same."""
+    """It is told in one sentence, and nothing is made; once the import is mended, the trials are kept."""
     run = earlier("inner-imports", mended=False)
     before = snapshot(run.run)
-    told = run.resume(code=2)
-    assert "holdfast.spec.task" in told.err and "tasks.py line " in told.err
-    assert snapshot(run.run) == before
+    told = run.fork(code=2)
+    assert "holdfast.spec.task" in told.out and "tasks.py line " in told.out
+    assert snapshot(run.run) == before and not (run.directory / "forked").exists()
     run.mend()
-    run.resume(code=0)
-    run.check(run.expected["after"])
+    assert json.loads(run.fork().out)["taken"] == run.expected["fork"]["taken"]
 
 
 def test_an_eval_in_another_place(earlier):
-    """A run that knows where its task file was says so where it is gone, and goes on with the file as it is now."""
+    """A run whose task file is gone says so when it is forked, and is forked with the file as it is now."""
     run = earlier("moved")
     shutil.move(run.directory / "code", run.directory / "elsewhere")
-    assert "code/tasks.py" in run.resume(code=2).err
+    assert "code/tasks.py" in run.fork(code=2).out
     eval_file = run.directory / "eval.yaml"
     eval_file.write_text(eval_file.read_text().replace("code/tasks.py", "elsewhere/tasks.py"))
-    run.resume(code=0)
-    changes = {change["path"] for change in run.of_type("session")[-1]["changes"]}
-    assert changes == {"directory", "tasks.asked.use"}
-    run.check(run.expected["after"])
+    assert json.loads(run.fork().out)["taken"] == run.expected["fork"]["taken"]
+    run.program("resume", "forked", code=0)
+    run.check_report(run.expected["after"]["report"], "forked")
 
 
-def test_a_script_goes_on_with_its_earlier_run(earlier):
-    """The call of evaluate() that began a run goes on with it, once its keys have the new names."""
-    run = earlier("script")
-    before = run.records()
-    command = [sys.executable, "/proc/self/cwd/tasks.py"]
-    done = subprocess.run(command, cwd=run.directory, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    run.check_kept(before)
-    run.check(run.expected["after"])
+# What else is written into such a run.
+
+
+@pytest.mark.parametrize("name", ["keys-at-the-top", "interrupted"])
+def test_a_repair_of_an_earlier_run_keeps_its_format(earlier, name):
+    """A result that its journal lacks is recorded in frames of format 1; what was there stays, and is still forked."""
+    run = earlier(name)
+    run.fork()
+    run.program("resume", "forked", code=0)
+    known = {record["trial"] for record in run.of_type("trial")}
+    new = next(record for record in run.of_type("trial", "forked") if record["trial"] not in known)
+    fields = {key: value for key, value in new.items() if key not in {"id", "type"}}
+    write_result(RealFileSystem(), Layout(run.run), msgspec.convert({"type": "trial", **fields}, TrialRecord))
+    before, finished = snapshot(run.run / "journal"), run.json("status", "run")["finished"]
+    repaired = run.json("repair", "run")
+    assert (repaired["difference"], repaired["session"] > 0) == (1, True)
+    after = snapshot(run.run / "journal")
+    assert {place: after[place] for place in before} == before
+    assert formats_of(run.run) == {1}
+    status = run.json("status", "run")
+    assert (status["format"], status["finished"]) == (1, finished + 1)
+    assert run.json("verify", "run", "--deep")["ok"]
+    run.check_refused(run.resume(code=3))
+    shutil.rmtree(run.directory / "forked")
+    assert json.loads(run.fork().out)["taken"] == finished + 1
+
+
+def test_cleaning_an_earlier_run_keeps_its_format(earlier):
+    """Its transcripts are deleted, its frames are of format 1, and its report is the same."""
+    run = earlier("complete")
+    before = run.json("report", "run")
+    assert run.json("clean", "run", "--steps")["steps"] > 0
+    assert formats_of(run.run) == {1}
+    assert run.json("report", "run") == before
+    assert run.json("verify", "run", "--deep")["ok"]
+
+
+@pytest.mark.parametrize("name", ["complete", "interrupted", "forked"])
+def test_replies_of_an_earlier_run_are_reused(earlier, name):
+    """By a new run of the same eval, which asks for nothing that is on record there, and pays for nothing of it."""
+    run = earlier(name)
+    before = snapshot(run.run)
+    run.program("run", run.eval_file, "--run-dir", "again", "--reuse", "run", code=0)
+    steps = run.of_type("step", "again")
+    assert len([step for step in steps if step.get("source")]) >= run.expected["before"]["status"]["finished"]
+    assert run.json("verify", "again", "--deep")["ok"]
+    assert snapshot(run.run) == before

@@ -15,7 +15,7 @@ from holdfast.spec import Drift, EvalSpec, Place, resolve, typed_eval
 from holdfast.spec.compare import DriftVerdict
 from holdfast.spec.schema.introspect import members, unwrapped
 
-FREE = {Drift.THROUGHPUT, Drift.LOCATION}
+FREE = {Drift.THROUGHPUT, Drift.LOCATION, Drift.DERIVED}
 FIXED = {Drift.IDENTITY, Drift.RECORDED, Drift.SCORING}
 
 OTHER_VALUES: dict[str, tuple[Any, Any]] = {

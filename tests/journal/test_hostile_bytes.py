@@ -26,6 +26,7 @@ from holdfast.journal.frame import (
     COPY,
     DATA,
     FOOTER,
+    FORMAT,
     HEADER_SIZE,
     MAGIC,
     RAW_LIMIT,
@@ -219,7 +220,7 @@ def test_resume_27_a_frame_of_a_newer_format_is_refused_by_name(tmp_path, kind):
     payload = compressed(b"{}")
     newer = reframed(data, data_pieces(data)[-1], payload, format=7, kind=kind, raw=3)
     path.write_bytes(data + newer)
-    with pytest.raises(NewerFormat, match="written in format 7; this version reads up to 1"):
+    with pytest.raises(NewerFormat, match=f"written in format 7; this version reads up to {FORMAT}"):
         RunReader(root)
     path.write_bytes(data)
     assert read_run(root).finished == ["t1"]

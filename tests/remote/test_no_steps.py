@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
 import holdfast.run.remote.recover_without_steps
 from evals import python_eval
+from holdfast.engine.planning.saved_eval import saved_eval
+from holdfast.engine.trials.reuse import ReusableReplies
+from holdfast.engine.trials.steps import fingerprint_in_key
+from holdfast.run import RunReader
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import StepRecord
 from program import until
@@ -78,6 +83,19 @@ def test_recovery_10_every_step_of_an_unfinished_trial_is_replayed(holdfast, hal
     assert received.pop("four b") == 2
     assert len(received) == 11 and set(received.values()) == {1}
     assert holdfast.json("status", "slim")["finished"] == 3
+
+
+def test_recovery_10_a_copy_is_the_same_work_under_another_id(holdfast, half_way, tmp_path):
+    """Its replies were paid for by the run, and are no second draw where both are given for reuse."""
+    holdfast("recover", half_way.url, "--to", "whole", code=0)
+    holdfast("recover", half_way.url, "--to", "slim", "--no-steps", code=0)
+    steps = holdfast.records("slim", "step")
+    assert not any("source" in record for record in steps + holdfast.records("slim", "trial"))
+    replies = ReusableReplies([tmp_path / "whole", tmp_path / "slim"])
+    with closing(RunReader(tmp_path / "slim")) as reader:
+        model = saved_eval(reader.sessions[-1]).models["m"]
+    taken = [replies.take(model, fingerprint_in_key(step["step"])) for step in steps for _ in ("once", "again")]
+    assert [one is not None for one in taken] == [True, False] * len(steps)
 
 
 def test_recovery_10_steps_of_finished_trials_are_not_decoded(place, tmp_path, monkeypatch):

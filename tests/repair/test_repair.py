@@ -23,8 +23,9 @@ from durable import begin_session, commit, data_pieces, segment_paths, snapshot
 from holdfast.engine.opening.repair_planner import RepairPlanner
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal.index.database import remove_index
+from holdfast.models.message import Usage
 from holdfast.run.core import result_file
-from holdfast.run.core.records import Failure, Status
+from holdfast.run.core.records import Failure, Status, UsageShare
 from holdfast.run.repair.repair import repair_run
 from holdfast.storage import RealFileSystem
 from holdfast.testing import FaultyFileSystem, InjectedFault
@@ -189,7 +190,7 @@ class CountingFileSystem(FaultyFileSystem):
 
 
 DEFECTS = {
-    "corrupt": lambda path: edit_result(path, lambda content: content.update(cost=9.0)),
+    "corrupt": lambda path: edit_result(path, lambda content: content.update(seconds=9.0)),
     "half-written": lambda path: path.write_bytes(path.read_bytes()[:80]),
     "checksum-less": lambda path: edit_result(path, lambda content: content.pop("checksum")),
     "status-less": lambda path: edit_result(path, lambda content: content.pop("status")),
@@ -259,7 +260,8 @@ CONTRADICTIONS = {
     "another score": {"scores": {"exact": 0.75}},
     "another status": {"status": Status.LIMITED, "limit": "time"},
     "another attempt": {"attempt": 7},
-    "another cost": {"cost": 99.0},
+    "another usage": {"usage": Usage(99, 0)},
+    "another share": {"shares": (UsageShare("judge", Usage(1, 0)),)},
 }
 
 

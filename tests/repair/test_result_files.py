@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from holdfast.errors import UsageError
 from holdfast.models.message import Usage
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import Failure, Status, TrialRecord
+from holdfast.run.core.records import Failure, Status, TrialRecord, UsageShare
 from holdfast.run.core.result_file import (
     RESULT_BYTES,
     ResultFileFault,
@@ -46,7 +46,7 @@ FIELDS = {
     "digest": TEXT,
     "scores": st.dictionaries(TEXT, FLOATS, max_size=3),
     "usage": st.none() | USAGE,
-    "cost": FLOATS,
+    "shares": st.lists(st.builds(UsageShare, model=TEXT, usage=USAGE, reused=st.booleans()), max_size=2).map(tuple),
     "calls": COUNTS,
     "replayed": COUNTS,
     "tries": COUNTS,
@@ -69,7 +69,6 @@ SOUND = TrialRecord(
     sample="s1",
     scores={"exact": 1.0},
     usage=Usage(3, 4),
-    cost=0.5,
 )
 
 

@@ -55,7 +55,6 @@ def planned_run(
                 epoch=planned.epoch,
                 axes=dict(planned.axes),
                 scores={"exact": float(planned.position % 3 == 0)},
-                cost=0.25,
             )
             ends.append(end(trial) if end else trial)
     started.session.close("interrupted", 130)

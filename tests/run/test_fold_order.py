@@ -10,7 +10,7 @@ import pytest
 from holdfast.journal.frame import Origin
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import Coordinates, Failure, Status
+from holdfast.run.core.records import Coordinates, Failure, Status, UsageShare
 from holdfast.run.fold.entries import AnswerEntry, CallEntry, ScoreEntry, StepEntry, TrialEntry
 from holdfast.run.fold.fold_writer import SCHEMA, FoldWriter
 
@@ -55,8 +55,10 @@ def some_record(noise: random.Random, *, earlier: bool):
         case 0:
             return CallEntry(key, attempt, "m", about)
         case 1:
-            usage = Usage(noise.randrange(9), 1) if noise.random() < 0.5 else None
-            return StepEntry(key, attempt, "m", "", error, about, usage, role=noise.choice(list(ModelRole)))
+            model, source = noise.choice(["m", "m", "judge"]), noise.choice(["", "", "another run"])
+            usage = Usage(noise.randrange(9), 1) if noise.random() < 0.7 else None
+            cost, role = 0.5 if earlier else 0.0, noise.choice(list(ModelRole))
+            return StepEntry(key, attempt, model, source, error, about, usage, cost=cost, role=role)
         case 2:
             return AnswerEntry(key, attempt, about)
         case 3 if earlier and noise.random() < 0.5:
@@ -72,7 +74,8 @@ def some_record(noise: random.Random, *, earlier: bool):
         sample=f"s{key}",
         scores={"exact": noise.choice([None, 0.0, 1.0, 2.0])} if noise.random() < 0.7 else {},
         usage=Usage(noise.randrange(9), 2),
-        cost=noise.random(),
+        shares=(UsageShare("judge", Usage(1, 1), noise.random() < 0.5),) if noise.random() < 0.3 else (),
+        source=noise.choice(["", "", "another run", "artifact"]),
         calls=1,
         seconds=noise.random(),
         limit="time",

@@ -70,7 +70,7 @@ def test_every_place_is_listed_with_one_class():
     assert paths["tasks.*.scorers"] is Drift.SCORING
     assert paths["tasks.*.epochs"] is Drift.ADDITIVE
     assert paths["models.*.base_url"] is Drift.LOCATION
-    assert paths["models.*.price.input"] is Drift.UNMATCHED
+    assert paths["models.*.price.input"] is Drift.DERIVED
     assert paths["runner.max_retries"] is Drift.RECORDED
 
 

@@ -28,7 +28,7 @@ class GroupReport(msgspec.Struct, frozen=True):
     """How much of the plan the figures rest on."""
     usage: Usage
     cost: float | None
-    """None where the model has no price."""
+    """By the newest prices on record; None where a model that was used has none."""
     axes: dict[str, dict[str, dict[str, dict[str, Metric]]]] = {}
     """Axis → value → the metrics of the trials with that value."""
 
@@ -45,6 +45,8 @@ class Report(msgspec.Struct, frozen=True):
     """Trials on record that do not say which task they belong to, because their first record is lost."""
     usage: Usage
     cost: float | None
+    notes: list[str]
+    """Why the cost is not known, although there are prices."""
     timing: dict[str, Any]
     lineage: list[dict[str, Any]]
 
@@ -85,6 +87,7 @@ def make_report(reader: RunReader) -> Report:
         unassigned=fold.unassigned,
         usage=spending.usage,
         cost=spending.cost,
+        notes=[spending.warning] if spending.warning else [],
         timing={"trial_seconds": round(spending.seconds, 3)},
         lineage=_lineage_entries(reader),
     )

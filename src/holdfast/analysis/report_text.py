@@ -22,6 +22,7 @@ def report_text(report: Report) -> str:
     lines.append(
         f"  tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out{cost_text(report.cost)}"
     )
+    lines += [f"  note: {note}" for note in report.notes]
     return "\n".join(lines)
 
 
@@ -60,5 +61,5 @@ def metric_text(metric: Metric) -> str:
 
 
 def cost_text(cost: float | None) -> str:
-    """What it cost, as the end of a line; nothing where no model has a price."""
+    """What it cost, as the end of a line; nothing where that is not known."""
     return f"; cost {cost:.4f}" if cost is not None else ""

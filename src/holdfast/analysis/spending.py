@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 from holdfast.models.message import Usage
-from holdfast.run.fold.fold_writer import Spent
 from holdfast.run.fold.run_fold import RunFold
+from holdfast.run.fold.spent import Spent
 
 
 class Spending(NamedTuple):
@@ -15,27 +16,27 @@ class Spending(NamedTuple):
     usage: Usage
     cost: float | None
     seconds: float
+    warning: str
+    """Why the cost is not known although there are prices; empty otherwise."""
 
 
 def run_spending(fold: RunFold) -> Spending:
     """What all replies on record took, also those of trials that are not finished."""
-    total = Spent()
-    for spent in fold.spent().values():
-        total = total.plus(spent)
-    models = {model for _, model in fold.spent()} or {entry.model for entry in fold.plan}
-    return _spending(total, is_priced=any(fold.has_price(model) for model in models))
+    spent = fold.spent()
+    models = {model for _, model in spent} or {entry.model for entry in fold.plan}
+    return _spending(fold, reduce(Spent.plus, spent.values(), Spent()), models)
 
 
 def group_spending(fold: RunFold) -> dict[tuple[str, str], Spending]:
     """The same for every task and model."""
-    return {pair: _spending(spent, is_priced=fold.has_price(pair[1])) for pair, spent in fold.spent().items()}
+    return {pair: _spending(fold, spent, {pair[1]}) for pair, spent in fold.spent().items()}
 
 
 def no_spending(fold: RunFold, model: str) -> Spending:
     """What a task and model took of which nothing is on record."""
-    return _spending(Spent(), is_priced=fold.has_price(model))
+    return _spending(fold, Spent(), {model})
 
 
-def _spending(spent: Spent, *, is_priced: bool) -> Spending:
-    # A cost on record stands, also where the price was left out of the eval since.
-    return Spending(spent.usage, spent.cost if is_priced or spent.picocost else None, spent.seconds)
+def _spending(fold: RunFold, spent: Spent, models: set[str]) -> Spending:
+    cost = fold.prices.cost(spent.shares, models)
+    return Spending(spent.usage, cost.amount, spent.seconds, cost.warning)

@@ -71,6 +71,8 @@ class RunStatus(msgspec.Struct, frozen=True):
 
     run: str
     name: str
+    format: int
+    """Of its records on disk: an older one can be read and forked, and not resumed."""
     state: str
     counts: StateCounts
     started_at: str | None
@@ -79,7 +81,7 @@ class RunStatus(msgspec.Struct, frozen=True):
     calls: CallTotals
     usage: Usage
     cost: float | None
-    """None where no model has a price."""
+    """By the newest prices on record; None where a model that was used has none."""
     held_by: str | None
     transcripts_lost: int
     damage: list[Damage]
@@ -95,6 +97,7 @@ def run_status(reader: RunReader) -> RunStatus:
     return RunStatus(
         run=reader.place,
         name=last.name if last else "",
+        format=reader.format,
         state=_run_state(holder, counts),
         counts=counts,
         started_at=reader.sessions[0].at if last else None,
@@ -106,7 +109,7 @@ def run_status(reader: RunReader) -> RunStatus:
         held_by=str(holder) if holder else None,
         transcripts_lost=reader.transcripts_lost(),
         damage=[item for item in reader.damage() if item.is_loss],
-        notes=describe_inconsistencies(reader),
+        notes=describe_inconsistencies(reader) + ([spending.warning] if spending.warning else []),
         remote=_remote_status(reader),
     )
 

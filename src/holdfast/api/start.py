@@ -29,6 +29,7 @@ from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import UsageError
 from holdfast.run.core.layout import Layout
+from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
@@ -151,6 +152,7 @@ def _resume(
 ) -> StartedSession | CompleteRun:
     root = open_readable_copy(place) if is_url(place) else Path(place)
     with contextlib.closing(RunReader(root)) as reader:
+        refuse_older(reader.format, place)
         offered = None if offer is None else offer(saved_eval(last_session(reader)))
         plan = plan_unless_complete(reader, offered, tasks, is_selected=bool(selection))
     if isinstance(plan, CompleteRun):

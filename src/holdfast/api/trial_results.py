@@ -47,7 +47,7 @@ class TrialResult(msgspec.Struct, frozen=True):
     usage: Usage
     """Of all attempts that have ended."""
     cost: float | None
-    """The same; None where the model has no price."""
+    """The same by the newest prices; None where a model that was used has none."""
     seconds: float
     transcript: str
     """`lost` where the scores stand and records behind them do not."""
@@ -108,7 +108,6 @@ class TrialResults:
         sample, group, standing = self._sample(trial) if with_sample else None, trial.standing.group, trial.standing
         attempt = trial.row.counted or trial.row.attempt
         spent = trial.spent
-        is_priced = spent.picocost or self._reader.fold.has_price(group.model)
         return TrialResult(
             trial=trial.key,
             task=group.task,
@@ -126,7 +125,7 @@ class TrialResults:
             attempt=attempt,
             attempts=trial.row.attempt,
             usage=spent.usage,
-            cost=spent.cost if is_priced else None,
+            cost=self._reader.fold.prices.cost(spent.shares, {group.model}).amount,
             seconds=spent.seconds,
             transcript=LOST if standing.is_hollow and self._reader.has_losses() else WHOLE,
             error=self._error(trial, decisive),

@@ -12,7 +12,9 @@ from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.resume_plan import ResumeComparison
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import ResumeAborted
+from holdfast.journal import FORMAT
 from holdfast.run.core.display_text import change_text
+from holdfast.run.core.run_id import continuing_command
 from holdfast.run.drift.gate import Decision
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
@@ -36,6 +38,8 @@ def command(run: str, eval_file: Path, *, as_json: bool) -> int:
         print_json({"run": run, "refused": bool(decision.refused), "differences": decision.differences})
     else:
         _print_differences(decision)
+        if reader.format < FORMAT:
+            click.echo(f"A run of format {reader.format} is not resumed: {continuing_command(reader.format, run)}")
     return ResumeAborted.exit_code if decision.refused else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
@@ -11,7 +10,9 @@ from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.terminal_text import duration_text, printable
 from holdfast.errors import UsageError
+from holdfast.journal import FORMAT
 from holdfast.run.core.layout import RUNS
+from holdfast.run.core.run_id import continuing_command
 from holdfast.run.remote.list_runs import Recoverable, list_recoverable
 from holdfast.run.remote.recover import Recovered, recover
 
@@ -49,7 +50,8 @@ def _print_recovered(recovered: Recovered) -> None:
         click.echo("Everything was there already; nothing was written.")
     click.echo(printable(str(recovered)))
     if recovered.finished < recovered.planned:
-        click.echo(f"Resume with: holdfast resume {shlex.quote(recovered.run)}")
+        way = "Resume with" if recovered.format == FORMAT else "Written in an older format; continue in a new run with"
+        click.echo(f"{way}: {continuing_command(recovered.format, recovered.run)}")
 
 
 def _print_recoverable(found: list[Recoverable], *, as_json: bool) -> None:

@@ -12,8 +12,10 @@ from holdfast.analysis.status import RunStatus, SessionStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.errors import HoldfastError
+from holdfast.journal import FORMAT
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.layout import all_runs
+from holdfast.run.core.run_id import continuing_command
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 
@@ -91,7 +93,8 @@ def _print_status(status: RunStatus) -> None:
     if not status.sessions:
         lines.append(f"  no session record can be read; rebuild it with: holdfast repair {shlex.quote(status.run)}")
     elif status.state == "incomplete":
-        lines.append(f"  resume with: holdfast resume {shlex.quote(status.run)}")
+        way = "resume with" if status.format == FORMAT else "written in an older format; continue in a new run with"
+        lines.append(f"  {way}: {continuing_command(status.format, status.run)}")
     click.echo(printable("\n".join(lines)))
 
 

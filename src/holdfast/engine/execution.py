@@ -52,10 +52,11 @@ from holdfast.engine.trials.scopes import scoping_tasks
 from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure, UsageError
+from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import MarkRecord
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
-from holdfast.spec import EvalSpec
+from holdfast.spec import EvalSpec, plain_data
 from holdfast.storage.tolerated_failures import ToleratedFailure
 from holdfast.suggestions import did_you_mean
 
@@ -155,6 +156,7 @@ class Execution:
             self._counts,
             tally=self.admission.tally,
             holds=self.admission.holds,
+            prices=Prices(plain_data(self._prepared.spec)),
             lag=uploader.lag_text if uploader is not None else str,
         )
 

@@ -15,6 +15,7 @@ from holdfast.engine.scheduling.call_tally import CallTally
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.holds import Hold
 from holdfast.models.message import Usage
+from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import Status, TrialRecord
 from holdfast.run.fold.states import State, StateCounts
 from holdfast.run.fold.trial_row import INTERRUPTED, NO_REPLY, POLICY, TASK_ERROR
@@ -43,13 +44,13 @@ class Progress:
     """Trials that were finished before and have been attempted once more with success."""
     redo_failed: int = 0
     """Those whose further attempt came to nothing; what they had before still counts."""
-    cost: float = 0.0
     tally: CallTally = field(default_factory=CallTally)
     """The calls in flight, and the tokens that this session has spent."""
     holds: Callable[[], Sequence[Hold]] = tuple
     """Why nothing new starts now, and since when."""
     lag: Callable[[], str] = str
     """How far the run's store is behind, in words; nothing where it is not."""
+    prices: Prices = field(default_factory=lambda: Prices({}))
     by_group: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     """Finished trials and the sum of their first scores, by task and model."""
 
@@ -66,6 +67,12 @@ class Progress:
     def usage(self) -> Usage:
         """What the calls of this session took, as far as it is durable."""
         return self.tally.spent
+
+    @property
+    def cost(self) -> float | None:
+        """What those calls cost; None where that is not known."""
+        spent = {(model, False): tally.spent for model, tally in self.tally.by_model.items()}
+        return self.prices.cost(spent, ()).amount
 
     @property
     def seconds(self) -> float:
@@ -87,7 +94,6 @@ class Progress:
     def attempt_ended(self, event: AttemptEnded) -> None:
         """Takes in the end of an attempt, after its record was synced."""
         end = event.record
-        self.cost += end.cost
         if event.will_retry:
             self.retried += 1
             return

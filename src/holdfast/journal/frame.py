@@ -21,7 +21,8 @@ from zlib import crc32
 
 import zstandard
 
-FORMAT = 1
+FORMAT = 2
+"""The format that new runs are written in; a run keeps the one that it was started in."""
 DATA, COPY, FOOTER = 1, 2, 3
 DIGEST_SIZE = 16
 RAW_LIMIT = 64 << 20

@@ -107,8 +107,10 @@ def encode_payload(lines: Sequence[bytes], compressor: zstandard.ZstdCompressor)
 class SegmentWriter:
     """One open segment. Every method returns only after its bytes are synced."""
 
-    def __init__(self, fs: FileSystem, directory: Path, run: bytes, ident: SegmentId, first_seq: int) -> None:
-        self._fs, self._directory, self._run, self.ident = fs, directory, run, ident
+    def __init__(
+        self, fs: FileSystem, directory: Path, run: bytes, ident: SegmentId, first_seq: int, format_: int = FORMAT
+    ) -> None:
+        self._fs, self._directory, self._run, self.ident, self._format = fs, directory, run, ident, format_
         self._first_seq = self.next_seq = first_seq
         self._compressor = zstandard.ZstdCompressor(level=1)
         self._chain = blake2b(digest_size=DIGEST_SIZE)
@@ -159,7 +161,7 @@ class SegmentWriter:
 
     def _encoded_header(self, kind: int, records: int, stored: int, raw: int, digest: bytes, origin: Origin) -> bytes:
         return encode_header(
-            Header(FORMAT, kind, self._run, *self.ident, records, self.next_seq, stored, raw, digest, origin)
+            Header(self._format, kind, self._run, *self.ident, records, self.next_seq, stored, raw, digest, origin)
         )
 
     def _write_synced(self, frame: bytes) -> None:

@@ -89,7 +89,7 @@ class SegmentScan:
             frame = self._sound_frame(header, offset) if header is not None else None
             if frame is None:
                 offset = self._resynchronise(offset, header)
-            elif frame.header.kind == FOOTER and frame.header.format <= FORMAT:
+            elif frame.header.kind == FOOTER and _is_known(frame.header):
                 self.footer_offset = offset
                 self._take_footer(frame)
                 offset = self.end = offset + frame.header.size
@@ -111,7 +111,7 @@ class SegmentScan:
             header = decode_header(buffer.at(offset, HEADER_SIZE))
             if header is None or not self._is_of_segment(header):
                 offset = self._find_header(offset + 1)
-            elif header.kind == FOOTER and header.format <= FORMAT:
+            elif header.kind == FOOTER and _is_known(header):
                 break
             elif header.format <= FORMAT:
                 offset += header.size
@@ -149,9 +149,10 @@ class SegmentScan:
     def _accept(self, frame: Frame, end: int) -> bool:
         """Counts a sound frame; False for one that may not be read."""
         header = frame.header
-        if header.format > FORMAT:
-            self.newer_format = max(self.newer_format, header.format)
-            detail = f"written in format {header.format}, newer than {FORMAT}"
+        if not _is_known(header):
+            is_newer = header.format > FORMAT
+            self.newer_format = max(self.newer_format, header.format if is_newer else 0)
+            detail = f"written in format {header.format}, " + (f"newer than {FORMAT}" if is_newer else "which is none")
             self._add_damage(DamageKind.UNREADABLE, frame.offset, header.size, detail)
             return False
         if header.kind not in {DATA, COPY}:
@@ -263,6 +264,11 @@ class SegmentScan:
 
     def _add_damage(self, kind: DamageKind, offset: int, length: int, detail: str) -> None:
         self.damage.append(Damage(kind, self._where, detail, offset, length))
+
+
+def _is_known(header: Header) -> bool:
+    """Whether this version reads the format of a frame."""
+    return 0 < header.format <= FORMAT
 
 
 def _missing_frames_text(first: int, last: int) -> str:

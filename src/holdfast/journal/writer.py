@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.commit_queue import QUEUE_BYTES, CommitQueue, QueuedRecord
-from holdfast.journal.frame import Header, Origin
+from holdfast.journal.frame import FORMAT, Header, Origin
 from holdfast.journal.segment import SegmentId, SegmentPin, SegmentWriter, parse_name
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
@@ -36,7 +36,7 @@ class FrameCopy(NamedTuple):
 class JournalWriter:
     """Writes one writer's segments of a run. Producers hand their records to its `queue`, without a layer between."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - which segments they are, and how large
         self,
         fs: FileSystem,
         directory: Path,
@@ -44,13 +44,14 @@ class JournalWriter:
         session: int,
         *,
         writer: int = 0,
+        format_: int = FORMAT,
         queue_bytes: int = QUEUE_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
         on_sealed: Callable[[SegmentId, int], None] | None = None,
     ) -> None:
         """`on_sealed` is called with every segment that was sealed, and its last frame; in the journal's thread."""
         self.queue = CommitQueue(queue_bytes)
-        self.session, self.writer = session, writer
+        self.session, self.writer, self._format = session, writer, format_
         self._fs, self._directory, self._run = fs, directory, run
         self._segment_bytes = segment_bytes
         self._on_sealed = on_sealed
@@ -66,7 +67,7 @@ class JournalWriter:
     def _open_first(self) -> SegmentWriter:
         ident = SegmentId(self.session, self.writer, 1)
         try:
-            segment = SegmentWriter(self._fs, self._directory, self._run, ident, 1)
+            segment = SegmentWriter(self._fs, self._directory, self._run, ident, 1, self._format)
             # A writer of the same number may have sealed its first segment, which takes that name away.
             if self._is_alone():
                 return segment
@@ -125,7 +126,8 @@ class JournalWriter:
     def _roll_segment(self) -> None:
         """Begins the next segment, then seals the present one, whose footer may then vouch for its successor."""
         old = self._segment
-        self._segment = SegmentWriter(self._fs, self._directory, self._run, old.ident.next, old.next_seq)
+        following = self._directory, self._run, old.ident.next, old.next_seq, self._format
+        self._segment = SegmentWriter(self._fs, *following)
         crashpoints.reach("segment.successor-created")
         try:
             old.seal(successor=True)

@@ -27,7 +27,7 @@ class DriftVerdict(enum.StrEnum):
     """What becomes of a difference."""
 
     APPLIED = "applied"
-    """It only changes how fast, how shown, or where things are reached."""
+    """It only changes how fast, how shown, where things are reached, or how the records are read."""
     GROWN = "grown"
     """More is asked for; what is missing will be run."""
     KEPT = "kept"
@@ -54,7 +54,7 @@ class MergedEval(msgspec.Struct, frozen=True):
     differences: list[Difference]
 
 
-_CHANGES = {Drift.THROUGHPUT, Drift.LOCATION}
+_CHANGES = {Drift.THROUGHPUT, Drift.LOCATION, Drift.DERIVED}
 _WAYS_OUT = {
     Drift.IDENTITY: "`holdfast fork` begins a run with it and keeps the trials it does not touch",
     Drift.RECORDED: "`holdfast fork` begins a run with it",

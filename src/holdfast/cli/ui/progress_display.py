@@ -31,8 +31,8 @@ def progress_text(progress: Progress) -> str:
     tokens = progress.usage.input_tokens + progress.usage.output_tokens
     if tokens:
         parts.append(f"{tokens:,} tokens")
-    if progress.cost:
-        parts.append(f"cost {progress.cost:.4f}")
+    if cost := progress.cost:
+        parts.append(f"cost {cost:.4f}")
     troubles = {"failed": progress.failed, "unfinished": progress.unfinished, "retries": progress.counts.retries}
     parts += [f"{count} {name}" for name, count in troubles.items() if count]
     if lag := progress.lag():

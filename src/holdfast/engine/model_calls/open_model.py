@@ -56,6 +56,7 @@ class OpenModel:
         return self.failing_since
 
     def cost_of(self, usage: Usage | None) -> float:
+        """What a reply costs by the price that is set now, for limits; what a run cost is worked out when reading."""
         price = self.spec.price
         if price is None or usage is None:
             return 0.0

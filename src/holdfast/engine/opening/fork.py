@@ -42,8 +42,8 @@ class ForkSummary(msgspec.Struct):
     """Trials that were kept with their answers, to be scored again."""
     remaining_by_reason: dict[str, int]
     """Why the others remain, and how many."""
-    cost: float
-    """What those are likely to cost, by what the trials of the run have cost so far."""
+    cost: float | None
+    """What those are likely to cost, by what the trials of the run have taken so far; None where that is not known."""
 
 
 def fork_run(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> tuple[StartedSession, ForkSummary]:

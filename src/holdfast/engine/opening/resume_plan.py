@@ -25,7 +25,7 @@ from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, ResumeAborted
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.records import TaskCode
-from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, resume_refused
+from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refused_difference, resume_refused
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
@@ -118,10 +118,20 @@ class ResumeComparison:
         files = {name: self._changed_files(name, task) for name, task in made.items() if name in self._session.code}
         offered = {name: comparable_code(task, self._session.code.get(name)) for name, task in made.items()}
         decision = decide(saved, Snapshot(self._offered, offered, after, files))
-        decision = Decision(spec, decision.differences + kept)
+        decision = Decision(spec, self._with_cost_limits(spec, decision.differences) + kept)
         if not decision.refused:
             self._check_growth(decision)
         return decision
+
+    def _with_cost_limits(self, spec: EvalSpec, differences: list[Difference]) -> list[Difference]:
+        """The differences, where a price that decides how a trial ends is part of what is asked."""
+        limited = [name for name, task in self._tasks.items() if task.limits and task.limits.cost is not None]
+        models = {model for name in limited for model in spec.tasks[name].models or spec.models}
+        prices = tuple(key_path(key_path("models", model), "price") for model in models)
+        return [
+            refused_difference(item.path, Drift.IDENTITY, item.old, item.new) if item.path.startswith(prices) else item
+            for item in differences
+        ]
 
     def _changed_files(self, name: str, task: Task) -> list[str]:
         """The files behind a task that differ from the copies in the run."""

@@ -7,16 +7,20 @@ there is no bound, and none is given.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.models.message import Usage
+from holdfast.run.core.prices import Prices
+from holdfast.run.core.records import ShareKey
 from holdfast.run.fold.reader import RunReader
-from holdfast.spec import EvalSpec, ModelSpec
+from holdfast.run.fold.spent import Spent
+from holdfast.spec import EvalSpec, ModelSpec, plain_data
 from holdfast.tasks.solver import Generate
 
 _CHARACTERS_OF_A_TOKEN = 3.0
@@ -78,20 +82,37 @@ class CostEstimate:
     """The likely cost of the remaining trials: by the tokens that trials of a run have taken, at the new prices."""
 
     def __init__(self, reader: RunReader, spec: EvalSpec) -> None:
-        self._prices = {name: model.price for name, model in spec.models.items()}
-        self._used: defaultdict[str, Usage] = defaultdict(Usage)
-        self._trials: defaultdict[str, int] = defaultdict(int)
-        for (task, _), spent in reader.fold.spent().items():
+        self._prices = Prices(plain_data(spec))
+        self._spent: defaultdict[str, Spent] = defaultdict(Spent)
+        for (task, own), spent in reader.fold.spent().items():
+            taken = spent._replace(shares=_with_roles(spent.shares, own))
             for name in (task, ""):
-                self._used[name] += spent.usage
-                self._trials[name] += spent.attempts
-        self.cost = 0.0
+                self._spent[name] = self._spent[name].plus(taken)
+        self._planned: Counter[tuple[str, str]] = Counter()
 
     def add(self, planned: PlannedTrial) -> None:
         """Adds one trial: as much as those of its task have taken or, if the task is new, as those of the run."""
-        price = self._prices[planned.model]
-        task = planned.task.name if planned.task.name in self._trials else ""
-        if price is None or not self._trials.get(task):
-            return
-        used, count = self._used[task], self._trials[task]
-        self.cost += (used.input_tokens * price.input + used.output_tokens * price.output) / count / 1e6
+        task = planned.task.name if planned.task.name in self._spent else ""
+        self._planned[task, planned.model] += 1
+
+    @property
+    def cost(self) -> float | None:
+        """What all of them are likely to cost; None where a price is missing, or where no trial has ended yet."""
+        costs = [self._cost_of(self._spent[task], model, count) for (task, model), count in self._planned.items()]
+        return None if None in costs else math.fsum(cost for cost in costs if cost is not None)
+
+    def _cost_of(self, spent: Spent, model: str, trials: int) -> float | None:
+        if not spent.attempts:
+            return None
+        shares = {(name or model, False): usage for (name, _), usage in spent.shares.items()}
+        cost = self._prices.cost(shares, {model}).amount
+        return None if cost is None else cost / spent.attempts * trials
+
+
+def _with_roles(shares: Mapping[ShareKey, Usage], own: str) -> dict[ShareKey, Usage]:
+    """The tokens by model, the trials' own being nameless: another may take its place. Reused replies count too."""
+    found: dict[ShareKey, Usage] = {}
+    for (model, _), usage in shares.items():
+        key = "" if model == own else model, False
+        found[key] = found.get(key, Usage()) + usage
+    return found

@@ -145,7 +145,7 @@ class Attempt:
             epoch=planned.epoch,
             axes=dict(planned.axes),
             usage=trial.usage,
-            cost=trial.cost,
+            shares=trial.shares,
             calls=trial.calls,
             replayed=trial.replayed,
             tries=trial.tries,

@@ -20,6 +20,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import StepRecord
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.remote.recover_without_steps import recovered_from
 from holdfast.spec import ModelSpec, plain_data
 
 
@@ -57,9 +58,11 @@ class ReusableReplies:
 
     def _add_run(self, run: Path) -> None:
         with contextlib.closing(RunReader(run)) as reader:
+            # A copy without steps has another id than the run in which its replies were drawn.
+            drawn_in = [reader.run.hex(), *recovered_from(reader)][-1]
             for model, step, line in _recorded_replies(reader):
                 # A reply that several of the runs have taken over from one is still one draw.
-                row = (*_reply_identity(model, step, reader.run.hex()), line)
+                row = (*_reply_identity(model, step, drawn_in), line)
                 self._db.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def leave_out(self, reader: RunReader) -> None:

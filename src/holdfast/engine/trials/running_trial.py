@@ -45,7 +45,7 @@ from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import CallRecord, Coordinates, Failure, StepRecord
+from holdfast.run.core.records import CallRecord, Coordinates, Failure, ShareKey, StepRecord, UsageShare
 from holdfast.spec import Generation, TrialLimits
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
@@ -61,6 +61,8 @@ class SlotPlace(NamedTuple):
 
     steps: Steps
     activity: TrialActivity
+    shares: dict[ShareKey, Usage]
+    """What its replies took beside those of this run by the model under test."""
     call_name: str = "generate"
     """The name of its calls in their keys: one for each model, so that none takes over the reply of another."""
 
@@ -101,7 +103,10 @@ class RunningTrial:
         self.slot_activities: list[TrialActivity] = []
         """What its score slots are doing, each in a task of its own."""
         self.usage: Usage | None = None
-        self._costs: list[float] = []
+        self._shares: dict[ShareKey, Usage] = {} if slot is None else slot.shares
+        """Of that, what is not of replies of this run to the trial's own model."""
+        self._costs: list[float] | None = None if self._limits.cost is None else []
+        """What each reply cost, where that is limited."""
         self._unanswered: dict[str, ModelError] = {}
         """The requests that the infrastructure has failed to answer so far, and why."""
         self._failed_flights: list[tuple[Flight, Usage | None]] = []
@@ -267,7 +272,6 @@ class RunningTrial:
             step=key,
             model=self._model.name,
             role=self._role,
-            cost=0.0,
             tries=0,
             lender="",
         )
@@ -275,7 +279,7 @@ class RunningTrial:
     def _replay(self, step: StepRecord) -> Reply:
         self.replayed += 1
         self._environment.counts.replayed += 1
-        self._account(step.usage, step.cost)
+        self._account(step)
         return replay_reply(step)
 
     async def _ask_model(self, request: Request, key: str, conversation: Conversation) -> Reply:
@@ -314,12 +318,11 @@ class RunningTrial:
             model=model.name,
             role=self._role,
             usage=reply.usage,
-            cost=model.cost_of(reply.usage),
             tries=tries,
             at=at,
             seconds=self._environment.clock.monotonic() - began,
         )
-        self._account(reply.usage, step.cost)
+        self._account(step)
         return await self._keep_reply(step, reply)
 
     async def _send_call(self, request: Request, key: str, flight: Flight) -> tuple[Reply, int]:
@@ -366,9 +369,7 @@ class RunningTrial:
         if flight is None or (isinstance(error, asyncio.CancelledError) and self._environment.admission.is_closed):
             return
         usage: Usage | None = getattr(error, "usage", None)
-        cost = self._model.cost_of(usage)
         failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", "given up")
-        self._account(usage, cost)
         step = StepRecord(
             trial=self.key,
             attempt=self.attempt,
@@ -377,9 +378,9 @@ class RunningTrial:
             model=self._model.name,
             role=self._role,
             usage=usage,
-            cost=cost,
             error=failure,
         )
+        self._account(step)
         with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
             self._environment.sink.put(step)
         flight.has_failed = True
@@ -422,21 +423,33 @@ class RunningTrial:
             about = (self.key, self.attempt, step.step, step.name, step.model)
             events.emit(StepRecorded(*about, replayed, step.usage, step.source))
 
-    def _account(self, usage: Usage | None, cost: float) -> None:
-        if usage is not None:
-            self.usage = usage if self.usage is None else self.usage + usage
-        self._costs.append(cost)
+    def _account(self, step: StepRecord) -> None:
+        """Takes in what a step took; a reply of another run cost nothing here."""
+        usage = step.usage
+        if usage is None:
+            return
+        self.usage = usage if self.usage is None else self.usage + usage
+        if step.source or step.model != self._planned.model:
+            share = step.model, bool(step.source)
+            self._shares[share] = self._shares.get(share, Usage()) + usage
+        if self._costs is not None and not step.source:
+            self._costs.append(self._model.cost_of(usage))
 
     def account_for(self, steps: list[StepRecord]) -> None:
-        """Takes in what steps on record have cost, without replaying them."""
+        """Takes in what steps on record took, without replaying them."""
         for step in steps:
-            self._account(step.usage, step.cost)
+            self._account(step)
             self.replayed += step.error is None
+
+    @property
+    def shares(self) -> tuple[UsageShare, ...]:
+        """What its replies took beside those of this run by its own model; in an order that no timing decides."""
+        return tuple([UsageShare(model, self._shares[model, reused], reused) for model, reused in sorted(self._shares)])
 
     @property
     def cost(self) -> float:
         """What the trial has cost; the sum does not depend on which of several branches was faster."""
-        return math.fsum(self._costs)
+        return math.fsum(self._costs or ())
 
     def _check_limits(self) -> None:
         """Raises at every call from the one on that goes beyond a limit, so that nothing is paid after it."""

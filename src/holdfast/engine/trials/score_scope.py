@@ -17,6 +17,7 @@ from holdfast.engine.trials.scopes import Scope
 from holdfast.engine.trials.steps import Steps
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.models.message import Reply, Usage
+from holdfast.run.core.records import ShareKey, UsageShare
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.trial_interface import Prompt
 
@@ -39,6 +40,7 @@ class SlotScope:
         self._grant, self._activity = grant, activity
         self._steps = Steps(state.slot_steps.get(path, []), state.in_flight, path)
         self._asked: dict[str, RunningTrial] = {}
+        self._shares: dict[ShareKey, Usage] = {}
         self._own = self._asking(planned.model)
         CURRENT_CONVERSATION.set(EMPTY_CONVERSATION)
 
@@ -51,7 +53,7 @@ class SlotScope:
         if name not in self._asked:
             model: OpenModel = self._environment.find_model(name)
             call_name = "generate" if name == self._planned.model else f"generate@{name}"
-            place = SlotPlace(self._steps, self._activity, call_name)
+            place = SlotPlace(self._steps, self._activity, self._shares, call_name)
             self._asked[name] = RunningTrial(
                 self._environment, self._planned, self._state, self._sample, model, self._grant, place
             )
@@ -115,5 +117,6 @@ class SlotScope:
         return sum(known[1:], known[0]) if known else None
 
     @property
-    def cost(self) -> float:
-        return sum(asking.cost for asking in self._asked.values())
+    def shares(self) -> tuple[UsageShare, ...]:
+        """The parts of it that are of other models than the one under test, or of replies from other runs."""
+        return self._own.shares

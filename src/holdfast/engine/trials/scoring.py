@@ -225,7 +225,7 @@ class Scoring:
             explanation=score.explanation if score is not None else "",
             metadata=score.metadata if score is not None else {},
             usage=scope.usage if scope is not None else None,
-            cost=scope.cost if scope is not None else 0.0,
+            shares=scope.shares if scope is not None else (),
             error=error,
             slot_attempt=slot.attempt,
             will_retry=will_retry,

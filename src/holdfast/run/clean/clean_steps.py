@@ -20,7 +20,7 @@ from holdfast.journal.index.database import remove_index
 from holdfast.run.clean.rewrite_journal import JournalRewriter, verify_rewrite
 from holdfast.run.core.codec import citation
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.run_id import check_openable, find_run_id
+from holdfast.run.core.run_id import check_openable, identify_run
 from holdfast.run.fold.reader import RunReader, write_index
 from holdfast.run.verify.verify import verify_run
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
@@ -169,10 +169,11 @@ def _clean(root: Path, fs: FileSystem) -> CleanedSteps:
 def _replace_journal(root: Path, fs: FileSystem, drop: _Transcripts) -> int:
     """Puts a journal without these records in the place of the old one; its size."""
     layout = Layout(root)
-    old = Journal(fs, layout.journal, find_run_id(fs, layout))
+    run, format_ = identify_run(fs, layout)
+    old = Journal(fs, layout.journal, run)
     new = Journal(fs, root / f"{_CLEANING_PREFIX}{os.urandom(6).hex()}", old.run)
     try:
-        size = _build_journal(old, new, drop)
+        size = _build_journal(old, new, drop, format_)
         _exchange_journals(new.directory, layout.journal)
     except (OSError, HoldfastError):
         with contextlib.suppress(OSError):
@@ -189,10 +190,10 @@ def _replace_journal(root: Path, fs: FileSystem, drop: _Transcripts) -> int:
     return size
 
 
-def _build_journal(old: Journal, new: Journal, drop: _Transcripts) -> int:
+def _build_journal(old: Journal, new: Journal, drop: _Transcripts, format_: int) -> int:
     """Writes the new journal beside the old one, and verifies it; its size."""
     new.fs.make_directory(new.directory)
-    JournalRewriter(old, new.directory, drop).write()
+    JournalRewriter(old, new.directory, drop, format_).write()
     verify_rewrite(old, new, drop)
     new.fs.sync_directory(new.directory)
     crashpoints.reach("clean.proven")

@@ -39,8 +39,9 @@ DropRecord = Callable[[bytes], bool]
 class JournalRewriter:
     """Writes the journal of a run again into another directory."""
 
-    def __init__(self, journal: Journal, directory: Path, drop: DropRecord) -> None:
-        self._journal, self._directory, self._drop = journal, directory, drop
+    def __init__(self, journal: Journal, directory: Path, drop: DropRecord, format_: int) -> None:
+        """What is written has the run's own format: its records are as they were."""
+        self._journal, self._directory, self._drop, self._format = journal, directory, drop, format_
         self._seen = SeenFrames()
         self._pins: dict[SegmentId, SegmentPin] = {}
         self._next_seq: dict[tuple[int, int], int] = {}
@@ -62,7 +63,7 @@ class JournalRewriter:
     def _write(self, segment: SegmentFile, *, successor: bool) -> None:
         ident = segment.ident
         journal, first_seq = self._journal, self._next_seq.get(ident[:2], 1)
-        writer = SegmentWriter(journal.fs, self._directory, journal.run, ident, first_seq)
+        writer = SegmentWriter(journal.fs, self._directory, journal.run, ident, first_seq, self._format)
         try:
             with journal.scan(segment, settle=True) as scan:
                 self._copy(scan, writer)

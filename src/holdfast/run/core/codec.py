@@ -33,7 +33,6 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     about: Coordinates | None = None
     error: Failure | None = None
     usage: Usage | None = None
-    cost: float = 0.0
     lender: str = ""
     blob: str = ""
     size: int = 0

@@ -151,6 +151,18 @@ class CallRecord(Record, frozen=True):
     """In the first record of an attempt in a session: a trial that is cut short would have no name without it."""
 
 
+ShareKey = tuple[str, bool]
+"""A model, and whether its replies are from other runs."""
+
+
+class UsageShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What one model took of an attempt, in replies of this run or in those of other runs, which cost nothing here."""
+
+    model: str
+    usage: Usage
+    reused: bool = False
+
+
 class StepRecord(Record, frozen=True):
     """One durable action inside a trial, with its result."""
 
@@ -169,11 +181,12 @@ class StepRecord(Record, frozen=True):
     role: ModelRole = ModelRole.UNDER_TEST
     """`judge` for what a score slot has asked or done."""
     usage: Usage | None = None
-    cost: float = 0.0
+    """Tokens of this model; what they cost is worked out when reading, by the newest price."""
     tries: int = 0
     at: float = 0.0
     seconds: float = 0.0
     source: str = ""
+    """The run that its reply is from, if that is another one: it cost nothing here."""
     error: Failure | None = None
     about: Coordinates | None = None
     """As of a call."""
@@ -207,8 +220,9 @@ class ScoreRecord(Record, frozen=True):
     explanation: str = ""
     metadata: dict[str, Any] = {}
     usage: Usage | None = None
-    """What this attempt of the slot took; no part of what the trial's end gives."""
-    cost: float = 0.0
+    """Tokens that this attempt of the slot took, whoever gave them; no part of what the trial's end gives."""
+    shares: tuple[UsageShare, ...] = ()
+    """As of a trial."""
     source: str = ""
     """As of a trial."""
     error: Failure | None = None
@@ -233,8 +247,9 @@ class TrialRecord(Record, frozen=True):
     scores: dict[str, float | None] = {}
     """A copy; None for a slot that is filled without a score."""
     usage: Usage | None = None
-    """Of the solver; what scorers took is in their own records."""
-    cost: float = 0.0
+    """Tokens of all replies to the solver, whoever gave them; what scorers took is in their own records."""
+    shares: tuple[UsageShare, ...] = ()
+    """The parts of them that are not of the trial's own model, or that are of replies from other runs."""
     calls: int = 0
     replayed: int = 0
     tries: int = 0

@@ -1,18 +1,21 @@
-"""Whether a directory holds a run that this version can read, and which run it is.
+"""Whether a directory holds a run that this version can read, which run it is, and in which format.
 
-Both follow from the headers of its segments alone: nothing is changed, and no record is read. The id is the one that
-most segments carry, so that a damaged or a foreign one among them does not decide.
+All three follow from the headers of its segments alone: nothing is changed, and no record is read. The id is the one
+that most segments carry, so that a damaged or a foreign one among them does not decide. A run has one format, that of
+its frames; where they differ, the oldest counts.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from holdfast.errors import NewerFormat, NotARun
+from holdfast.errors import NewerFormat, NotARun, OlderFormat
 from holdfast.journal import FORMAT, Journal
-from holdfast.journal.frame import HEADER_SIZE, MAGIC, decode_header
+from holdfast.journal.frame import HEADER_SIZE, MAGIC, Header, decode_header
 from holdfast.journal.reader import open_segment
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import Layout
@@ -33,24 +36,60 @@ def check_openable(root: Path, fs: FileSystem) -> None:
     journal = Journal(fs, layout.journal, find_run_id(fs, layout))
     for segment in journal.segments():
         with journal.scan(segment) as scan:
-            refuse_newer(layout, scan.find_newer_format())
+            refuse_newer(str(root), scan.find_newer_format())
 
 
-def refuse_newer(layout: Layout, newer: int) -> None:
-    """Ends the opening of a run that holds frames of the format `newer`; 0 if it holds none.
+def refuse_newer(place: str, found: int) -> None:
+    """Ends the opening of the run at `place`, which holds frames of the format `found`, if that is a newer one.
 
     Raises:
-        NewerFormat: it does.
+        NewerFormat: it is.
     """
-    if newer:
+    if found > FORMAT:
         raise NewerFormat(
-            f"Resume aborted: {layout.root} was written in format {newer}; this version reads up to {FORMAT}.",
+            f"{place} was written in format {found}; this version reads up to {FORMAT}.",
             hint="Install a newer holdfast; the run is intact.",
         )
 
 
+def refuse_older(format_: int, place: str) -> None:
+    """Ends the resuming of the run at `place` if it has an older format: nothing is added to such a run.
+
+    Raises:
+        OlderFormat: it has.
+    """
+    if format_ < FORMAT:
+        raise OlderFormat(
+            f"Resume aborted: {place} was written in format {format_}, which this version can read and not continue;"
+            " nothing was written.",
+            hint=f"Continue in a new run that keeps its trials: {continuing_command(format_, place)}",
+        )
+
+
+def continuing_command(format_: int, place: str) -> str:
+    """The command that continues the run at `place`."""
+    return f"holdfast {'fork' if format_ < FORMAT else 'resume'} {shlex.quote(place)}"
+
+
+class RunIdentity(NamedTuple):
+    """What the headers of a run say of it."""
+
+    run: bytes
+    """Its id."""
+    format: int
+
+
 def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
     """The id that the run's segments carry.
+
+    Raises:
+        NotARun: there is no journal, or not one sound header in it.
+    """
+    return identify_run(fs, layout).run
+
+
+def identify_run(fs: FileSystem, layout: Layout) -> RunIdentity:
+    """The id that the run's segments carry, and their format.
 
     Raises:
         NotARun: there is no journal, or not one sound header in it.
@@ -60,37 +99,40 @@ def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
         raise NotARun(f"{layout.root} is not a run: it {state}.", hint="Give the directory of a run.")
     if not layout.journal.is_dir():
         raise NotARun(f"{layout.root} is not a run: it has no journal.", hint="Give the directory of a run.")
-    votes: Counter[bytes] = Counter()
     names = [name for name in fs.list(layout.journal) if parse_name(name)]
-    for name in names:
-        votes.update(run_ids_in_file(fs, layout.journal / name))
-    if not votes:
-        state = "its journal is empty" if not names else "nothing legible is in its journal"
-        if layout.config.exists():
-            raise NotARun(f"{layout.root} has lost its records: {state}.", hint=_LOST)
-        raise NotARun(f"Nothing was recorded in {layout.root}: {state}.", hint="`holdfast run` begins a run.")
-    return votes.most_common(1)[0][0]
+    headers = [header for name in names if (header := first_header_in_file(fs, layout.journal / name)) is not None]
+    if not headers:
+        raise _nothing_legible(layout, "its journal is empty" if not names else "nothing legible is in its journal")
+    run = Counter(header.run for header in headers).most_common(1)[0][0]
+    formats = [header.format for header in headers if header.run == run and header.format]
+    return RunIdentity(run, min(formats, default=FORMAT))
 
 
-def run_ids_in_file(fs: FileSystem, path: Path) -> list[bytes]:
-    """The run id of the first header in a segment that checks out; the file name must agree with it."""
+def _nothing_legible(layout: Layout, state: str) -> NotARun:
+    if layout.config.exists():
+        return NotARun(f"{layout.root} has lost its records: {state}.", hint=_LOST)
+    return NotARun(f"Nothing was recorded in {layout.root}: {state}.", hint="`holdfast run` begins a run.")
+
+
+def first_header_in_file(fs: FileSystem, path: Path) -> Header | None:
+    """The first header in a segment that checks out."""
     file = open_segment(fs, path)
     try:
-        return run_ids_in_bytes(lambda size: file.read_at(0, size))
+        return first_header_in_bytes(lambda size: file.read_at(0, size))
     except OSError:
-        return []
+        return None
     finally:
         file.close()
 
 
-def run_ids_in_bytes(read: Callable[[int], bytes]) -> list[bytes]:
-    """As `run_ids_in_file`, of a segment whose first bytes `read` gives: few of them, and more if those are damaged."""
+def first_header_in_bytes(read: Callable[[int], bytes]) -> Header | None:
+    """The same of a segment whose first bytes `read` gives: few of them, and more if those are damaged."""
     if (header := decode_header(read(HEADER_SIZE))) is not None:
-        return [header.run]
+        return header
     data = read(_FIRST_BYTES)
     offset = data.find(MAGIC)
     while offset >= 0:
         if (header := decode_header(data, offset)) is not None:
-            return [header.run]
+            return header
         offset = data.find(MAGIC, offset + 1)
-    return []
+    return None

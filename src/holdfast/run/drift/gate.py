@@ -10,6 +10,7 @@ and the code of every task in Python, by normalised source, with what it sets an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -96,13 +97,13 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
     added = sum(key not in saved.every for key in offered.asked)
     found = []
     if inputs:
-        found.append(_refused_difference(path, Drift.IDENTITY, "samples", f"input edited: {list_text(inputs)}"))
+        found.append(refused_difference(path, Drift.IDENTITY, "samples", f"input edited: {list_text(inputs)}"))
     if targets:
-        found.append(_refused_difference(path, Drift.SCORING, "samples", f"target edited: {list_text(targets)}"))
+        found.append(refused_difference(path, Drift.SCORING, "samples", f"target edited: {list_text(targets)}"))
     if missing and others and not (saved.keyed and offered.keyed):
         # Without ids a sample is its content: an edited one is gone, and another has come.
         edited = f"{len(missing)} replaced by {len(others)} others: {list_text(missing)}"
-        return [*found, _refused_difference(path, Drift.IDENTITY, "samples", edited)]
+        return [*found, refused_difference(path, Drift.IDENTITY, "samples", edited)]
     if missing:
         without = f"without {list_text(missing)}"
         found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", without, DriftVerdict.KEPT))
@@ -114,13 +115,11 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
 
 def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
     if old.solver != new.solver:
-        yield _refused_difference(f"tasks.{task}.use", Drift.IDENTITY, "solver", f"{new.name} changed in {where}")
+        yield refused_difference(f"tasks.{task}.use", Drift.IDENTITY, "solver", f"{new.name} changed in {where}")
     for name, digest in old.scorers.items():
         if new.scorers.get(name) != digest:
             state = "changed in" if name in new.scorers else "is no longer in"
-            yield _refused_difference(
-                f"tasks.{task}.scorers.{name}", Drift.SCORING, "scorer", f"{name} {state} {where}"
-            )
+            yield refused_difference(f"tasks.{task}.scorers.{name}", Drift.SCORING, "scorer", f"{name} {state} {where}")
 
 
 def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
@@ -130,10 +129,11 @@ def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> It
         grown = before is None and name.startswith("prompt ")
         if before != after and not grown:
             drift = Drift.SCORING if name == "target" else Drift.IDENTITY
-            yield _refused_difference(f"tasks.{task}.use", drift, name, f"{name} changed in {where}")
+            yield refused_difference(f"tasks.{task}.use", drift, name, f"{name} changed in {where}")
 
 
-def _refused_difference(path: str, drift: Drift, old: str, new: str) -> Difference:
+def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Difference:
+    """A difference with which the run cannot be resumed."""
     return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out_of(drift))
 
 

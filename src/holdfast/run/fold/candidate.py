@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from holdfast.run.core.records import Coordinates
-from holdfast.run.fold.fold_writer import Spent
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
+from holdfast.run.fold.spent import Spent
 from holdfast.run.fold.states import NOT_STARTED, State
 from holdfast.run.where.expression import Names
 
@@ -56,10 +56,10 @@ class TrialCandidate:
     def _spent(self, name: str) -> float | None:
         spent = self._trial.spent if self._trial is not None else Spent()
         if name == "tokens":
-            return spent.input_tokens + spent.output_tokens
+            return spent.usage.input_tokens + spent.usage.output_tokens
         if name == "seconds":
             return spent.seconds
-        return spent.cost if spent.picocost or self._fold.has_price(self._about.model) else None
+        return self._fold.prices.cost(spent.shares, {self._about.model}).amount
 
     def axis(self, name: str) -> str | None:
         return self._about.axes.get(name)

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.run.core.records import Status, TrialRecord
 from holdfast.run.fold.reader import RunReader
 
-_COMPARED = ("status", "scores", "task", "model", "sample", "epoch", "axes", "usage", "cost")
+_COMPARED = ("status", "scores", "task", "model", "sample", "epoch", "axes", "usage", "shares")
 """What a result file and the journal must agree in."""
 
 

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
+    ARTIFACT,
     AnswerRecord,
     CallRecord,
     Coordinates,
@@ -18,6 +19,7 @@ from holdfast.run.core.records import (
     Status,
     StepRecord,
     TrialRecord,
+    UsageShare,
 )
 
 
@@ -44,9 +46,14 @@ class StepEntry(Entry, frozen=True, gc=False, tag="step"):
     error: Failure | None = None
     about: Coordinates | None = None
     usage: Usage | None = None
-    cost: float = 0.0
     lender: str = ""
     role: ModelRole = ModelRole.UNDER_TEST
+    cost: float = 0.0
+    """In format 1 only."""
+
+    @property
+    def is_reused(self) -> bool:
+        return _is_reused(self.source, self.cost)
 
 
 class AnswerEntry(Entry, frozen=True, gc=False, tag="answer"):
@@ -65,7 +72,8 @@ class ScoreEntry(Entry, frozen=True, gc=False, tag="score"):
     unscored: bool = False
     error: Failure | None = None
     usage: Usage | None = None
-    cost: float = 0.0
+    shares: tuple[UsageShare, ...] = ()
+    source: str = ""
     slot_attempt: int = 1
     will_retry: bool = False
     blob: str = ""
@@ -83,7 +91,7 @@ class TrialEntry(Entry, frozen=True, gc=False, tag="trial"):
     axes: dict[str, str] = {}
     scores: dict[str, float | None] = {}
     usage: Usage | None = None
-    cost: float = 0.0
+    shares: tuple[UsageShare, ...] = ()
     calls: int = 0
     replayed: int = 0
     at: float = 0.0
@@ -93,6 +101,8 @@ class TrialEntry(Entry, frozen=True, gc=False, tag="trial"):
     source: str = ""
     error: Failure | None = None
     will_retry: bool = False
+    cost: float = 0.0
+    """In format 1 only."""
 
 
 class SessionEntry(Entry, frozen=True, gc=False, tag="session"):
@@ -130,6 +140,19 @@ _decoder = msgspec.json.Decoder(AnyEntry)
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
+def _is_reused(source: str, cost: float) -> bool:
+    """Whether another run has paid for what a record says.
+
+    In format 1 a copy had a source too, and kept its cost: one that has a cost was paid for.
+    """
+    return bool(source) and source != ARTIFACT and not cost
+
+
+def is_reused_end(entry: TrialEntry | TrialRecord) -> bool:
+    """Whether the end of an attempt was kept from another run, with all that it took."""
+    return bool(entry.source) and _is_reused(entry.source, getattr(entry, "cost", 0.0))
+
+
 def entry_of_line(line: bytes) -> AnyEntry | None:
     """What is taken in of a line of the journal; None for what is no record of this version."""
     try:
@@ -145,7 +168,7 @@ def entry_of_record(record: object, line: bytes) -> FoldedRecord | None:
     if type_ is CallRecord or (type_ in _SMALL and len(line) < _SMALL_BYTES):
         return record  # type: ignore[return-value]
     if isinstance(record, StepRecord):
-        of_model = record.usage, record.cost, record.lender, record.role
+        of_model = record.usage, record.lender, record.role
         return StepEntry(
             record.trial, record.attempt, record.model, record.source, record.error, record.about, *of_model
         )

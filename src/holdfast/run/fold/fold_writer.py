@@ -10,17 +10,16 @@ from __future__ import annotations
 import sqlite3
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from operator import add, neg
-from typing import TYPE_CHECKING, NamedTuple
+from operator import add
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.journal import RecordPlace
 from holdfast.journal.frame import Origin
 from holdfast.journal.reader import SeenFrames
-from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.codec import head_of
 from holdfast.run.core.records import (
@@ -41,7 +40,8 @@ from holdfast.run.fold.entries import (
     entry_of_line,
     entry_of_record,
 )
-from holdfast.run.fold.trial_row import MICRO, PICO, TrialRow
+from holdfast.run.fold.spent import score_shares
+from holdfast.run.fold.trial_row import TrialRow
 
 if TYPE_CHECKING:
     # Whoever only reads a run needs no queue, nor what that needs.
@@ -58,7 +58,8 @@ CREATE TABLE trials (key PRIMARY KEY, standing INTEGER, counted INTEGER, answer 
 CREATE TABLE slots (key, scorer INTEGER, attempt INTEGER, value REAL, cached INTEGER,
   session INTEGER, writer INTEGER, seq INTEGER, place INTEGER, state INTEGER, slot_attempt INTEGER,
   PRIMARY KEY (key, scorer, attempt)) WITHOUT ROWID;
-CREATE TABLE spent (group_ INTEGER PRIMARY KEY, figures TEXT);
+CREATE TABLE spent (group_ INTEGER, model TEXT, reused INTEGER, figures TEXT, PRIMARY KEY (group_, model, reused))
+  WITHOUT ROWID;
 CREATE TABLE written (session INTEGER, kind TEXT, records INTEGER, PRIMARY KEY (session, kind)) WITHOUT ROWID;
 CREATE TABLE landmarks (kind TEXT, session INTEGER, writer INTEGER, seq INTEGER, place INTEGER,
   segment INTEGER, offset INTEGER, PRIMARY KEY (kind, session, writer, seq, place)) WITHOUT ROWID;
@@ -66,7 +67,7 @@ CREATE TABLE landmarks (kind TEXT, session INTEGER, writer INTEGER, seq INTEGER,
 """`counted` is the attempt whose end counts, below zero if it ended without all of its scores, `answer` the one whose
 answer it has, `moment` orders trials as they were written, `places` are where their records lie: for every frame the
 number of its segment and its offset. `cached` marks a score that only the end of a trial gives, `state` is one of a
-slot. `scorers` have filled their slots, `failed` have used up the attempts of theirs. `figures` are those of `Spent`,
+slot. `scorers` have filled their slots, `failed` have used up the attempts of theirs. `figures` are `SpentFigures`,
 whole numbers of any size. `written` counts records by session, and of steps and ends those that are replies and kept.
 """
 TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "written", "landmarks")
@@ -169,39 +170,6 @@ class Slot(msgspec.Struct, gc=False):
         return (other.session, self.order) > (self.session, other.order)
 
 
-class Spent(NamedTuple):
-    """What attempts took, added up; `attempts` counts those that have ended."""
-
-    attempts: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_input_tokens: int = 0
-    reasoning_tokens: int = 0
-    picocost: int = 0
-    """In millionths of a millionth: whole numbers add up to the same in any order."""
-    microseconds: int = 0
-
-    def plus(self, other: Spent) -> Spent:
-        return Spent(*map(add, self, other))
-
-    @classmethod
-    def parse(cls, figures: str) -> Spent:
-        """As it is stored."""
-        return cls(*map(int, figures.split()))
-
-    @property
-    def usage(self) -> Usage:
-        return Usage(*self[1:5])
-
-    @property
-    def cost(self) -> float:
-        return self.picocost / PICO
-
-    @property
-    def seconds(self) -> float:
-        return self.microseconds / MICRO
-
-
 class _OpenTrial(msgspec.Struct, gc=False):
     """A trial whose row is being changed. Thousands are open at once: none is anything a collector has to look at."""
 
@@ -275,10 +243,12 @@ class FoldWriter:
         """Whether no row was written yet, so that none has to be looked for."""
         self._trials: dict[str, _OpenTrial] = {}
         self._groups: dict[tuple[str, str, str], int] = {}
+        self._models: dict[int, str] = {0: ""}
+        """The model of a group; of trials that do not say where they belong it is not known."""
         self._scorers: dict[str, int] = {}
         self._standings: dict[_StandingNames, int] = {}
         self._moved: Counter[int] = Counter()
-        self._spent: dict[int, list[int]] = {}
+        self._spent: dict[tuple[int, str, bool], list[int]] = {}
         self._written: Counter[tuple[int, str]] = Counter()
         self._landmarks: list[tuple[object, ...]] = []
 
@@ -352,7 +322,7 @@ class FoldWriter:
                 trial.standing, trial.row, trial.places = standing, unpack_row(row), places
                 trial.group, trial.slots = self._group_of(standing), self._slots_of(key)
                 # What it has taken so far is taken back, and all that it has taken is added when it is written.
-                self._add_spent(trial.group, map(neg, trial.row.total_spent()))
+                self._add_spent(trial, -1)
 
     def _group_of(self, standing: int) -> int:
         found = self._db.execute("SELECT group_ FROM standings WHERE id = ?", (standing,)).fetchone()
@@ -386,7 +356,7 @@ class FoldWriter:
             self._written[frame.session, REPLY] += 1
         if entry.usage is not None:
             add_reply = row.add_judge_reply if is_judge else row.add_reply
-            add_reply(entry.attempt, entry.usage, entry.cost)
+            add_reply(entry.attempt, entry.model, entry.usage, reused=entry.is_reused)
 
     def _add_answer(self, trial: _OpenTrial, entry: AnswerEntry, _frame: Origin, _place: int) -> None:
         trial.row.add_answer(entry.attempt)
@@ -395,7 +365,7 @@ class FoldWriter:
 
     def _add_score(self, trial: _OpenTrial, entry: ScoreEntry | ScoreRecord, frame: Origin, place: int) -> None:
         if entry.usage is not None:
-            trial.row.add_score(entry.attempt, entry.usage, entry.cost)
+            trial.row.add_score(entry.attempt, score_shares(entry))
         state = FILLED
         if entry.error is not None:
             state = RETRIED if entry.will_retry else FAILED
@@ -425,9 +395,15 @@ class FoldWriter:
         trial.group = self._group(about.task, about.model, axes)
         trial.row.sample, trial.row.epoch = about.sample, about.epoch
 
-    def _add_spent(self, group: int, change: Iterable[int]) -> None:
-        total = self._spent.get(group)
-        self._spent[group] = list(change if total is None else map(add, total, change))
+    def _add_spent(self, trial: _OpenTrial, sign: int) -> None:
+        """Adds what a trial has taken to the sums, or takes it back."""
+        own = self._models.get(trial.group)
+        own = self._model_of(trial.group) if own is None else own
+        for share, figures in trial.row.total_spent(own).items():
+            total = self._spent.setdefault((trial.group, *share), [0] * len(figures))
+            for place, figure in enumerate(figures):
+                if figure:
+                    total[place] += sign * figure
 
     # Numbers of what has a name.
 
@@ -438,6 +414,10 @@ class FoldWriter:
             query = "SELECT id FROM groups WHERE (task, model, axes) = (?, ?, ?)"
             self._groups[names] = self._db.execute(query, names).fetchone()[0]  # type: ignore[index]
         return self._groups[names]  # type: ignore[index]
+
+    def _model_of(self, group: int) -> str:
+        found = self._db.execute("SELECT model FROM groups WHERE id = ?", (group,)).fetchone()
+        return self._models.setdefault(group, found[0])
 
     def _scorer(self, name: str) -> int:
         if name not in self._scorers:
@@ -487,7 +467,7 @@ class FoldWriter:
                 self._moved[trial.standing] -= 1
                 self._moved[standing] += 1
             if row.spent or row.replies or row.judge_replies or row.scores:
-                self._add_spent(trial.group, row.total_spent())
+                self._add_spent(trial, 1)
             encoded = _row_encoder.encode(row)
             rows.append((trial.key, standing, counted, answer_of, row.moment, encoded, trial.places))
         _insert_rows(self._db, "trials", rows)
@@ -503,18 +483,18 @@ class FoldWriter:
         landmarks, self._landmarks = self._landmarks, []
         changes = [(change, standing) for standing, change in moved.items() if standing and change]
         self._db.executemany("UPDATE standings SET trials = trials + ? WHERE id = ?", changes)
-        for group, figures in spent.items():
-            self._write_spent(group, Spent(*figures))
+        for key, figures in spent.items():
+            self._write_spent(key, figures)
         self._db.executemany(_ADD_WRITTEN, [(*names, count) for names, count in written.items()])
         self._db.executemany("INSERT OR REPLACE INTO landmarks VALUES (?,?,?,?,?,?,?)", landmarks)
 
-    def _write_spent(self, group: int, more: Spent) -> None:
-        found = self._db.execute("SELECT figures FROM spent WHERE group_ = ?", (group,)).fetchone()
-        total = Spent.parse(found[0]).plus(more) if found else more
+    def _write_spent(self, key: tuple[int, str, bool], more: list[int]) -> None:
+        found = self._db.execute(f"SELECT figures FROM spent WHERE {_SPENT_KEY}", key).fetchone()  # noqa: S608
+        total = list(map(add, map(int, found[0].split()), more)) if found else more
         # The same rows, whatever was met first: a trial that is moved to its group leaves nothing behind.
-        self._db.execute("DELETE FROM spent WHERE group_ = ?", (group,))
+        self._db.execute(f"DELETE FROM spent WHERE {_SPENT_KEY}", key)  # noqa: S608
         if any(total):
-            self._db.execute("INSERT INTO spent VALUES (?, ?)", (group, " ".join(map(str, total))))
+            self._db.execute("INSERT INTO spent VALUES (?, ?, ?, ?)", (*key, " ".join(map(str, total))))
 
     def clear(self) -> None:
         """Empties the tables."""
@@ -556,4 +536,5 @@ def _sort_key(trial: _OpenTrial) -> tuple[bool, bytes]:
     return (True, key) if isinstance(key, bytes) else (False, key.encode())
 
 
+_SPENT_KEY = "(group_, model, reused) = (?, ?, ?)"
 _ADD_WRITTEN = "INSERT INTO written VALUES (?,?,?) ON CONFLICT DO UPDATE SET records = records + excluded.records"

@@ -25,7 +25,7 @@ from holdfast.journal.segment_state import unseen_successors
 from holdfast.run.core.codec import citation, cited_blob, decode, head_of
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import AnyRecord, MarkRecord, NoteRecord, SessionEndRecord, SessionRecord
-from holdfast.run.core.run_id import find_run_id, refuse_newer
+from holdfast.run.core.run_id import identify_run, refuse_newer
 from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader_index import ReaderIndex
@@ -89,7 +89,7 @@ class RunReader:
         """
         self.layout = Layout(root)
         self.fs = fs or RealFileSystem()
-        self.run = find_run_id(self.fs, self.layout)
+        self.run, self.format = identify_run(self.fs, self.layout)
         self.journal = Journal(self.fs, self.layout.journal, self.run)
         self.blobs = BlobStore(self.fs, self.layout.blobs)
         self.inputs = BlobStore(self.fs, self.layout.inputs)
@@ -106,7 +106,7 @@ class RunReader:
             undo.callback(self.index.close)
             if not self._is_published:
                 self.index.refresh()
-            refuse_newer(self.layout, self.index.newer_format())
+            refuse_newer(str(self.layout.root), self.index.newer_format())
             undo.pop_all()
 
     def _open_index(self, path: Path | None, fold: FoldWriter | None) -> tuple[Index, bool]:
@@ -139,7 +139,7 @@ class RunReader:
             self.index, self._is_published = Index(self.journal, FoldWriter(), self._reader_index.path), False
         if not self._is_published:
             self.index.refresh(again=again)
-        refuse_newer(self.layout, self.index.newer_format())
+        refuse_newer(str(self.layout.root), self.index.newer_format())
         self.forget()
 
     def forget(self) -> None:

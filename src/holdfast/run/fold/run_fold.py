@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -15,17 +15,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.journal import RecordId
+from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import PlanEntry, SessionRecord
-from holdfast.run.fold.fold_writer import (
-    KEPT,
-    REPLY,
-    UNSCORED,
-    Spent,
-    pack_key,
-    unpack_key,
-    unpack_places,
-    unpack_row,
-)
+from holdfast.run.fold.fold_writer import KEPT, REPLY, UNSCORED, pack_key, unpack_key, unpack_places, unpack_row
+from holdfast.run.fold.spent import Spent, SpentFigures
 from holdfast.run.fold.states import (
     FINISHED,
     NOT_UPLOADED,
@@ -116,7 +109,8 @@ class FoldedTrial(NamedTuple):
     @property
     def spent(self) -> Spent:
         """What its attempts took."""
-        return Spent(*self.row.total_spent())
+        shares = self.row.total_spent(self.standing.group.model).items()
+        return reduce(Spent.plus, (figures.as_spent(key) for key, figures in shares), Spent())
 
     @property
     def end_id(self) -> RecordId | None:
@@ -162,11 +156,10 @@ class RunFold:
             return self._offered
         return self.session.plan if self.session else []
 
-    def has_price(self, model: str) -> bool:
-        """Whether the configuration says what a model costs."""
-        models = self.session.config.get("models") if self.session else None
-        entry = models.get(model) if isinstance(models, dict) else None
-        return isinstance(entry, dict) and entry.get("price") is not None
+    @cached_property
+    def prices(self) -> Prices:
+        """What the models cost, by the newest configuration on record."""
+        return Prices(self.session.config if self.session else {})
 
     # Counts.
 
@@ -300,9 +293,10 @@ class RunFold:
     def spent(self) -> dict[tuple[str, str], Spent]:
         """What all attempts took, by task and model."""
         found: dict[tuple[str, str], Spent] = {}
-        for group, figures in self._query("SELECT group_, figures FROM spent"):
+        for group, model, reused, figures in self._query("SELECT group_, model, reused, figures FROM spent"):
             pair = self._pair(self.groups.get(group, _NO_GROUP))
-            found[pair] = found.get(pair, Spent()).plus(Spent.parse(figures))
+            spent = SpentFigures(*map(int, figures.split())).as_spent((model or pair[1], bool(reused)))
+            found[pair] = found.get(pair, Spent()).plus(spent)
         return found
 
     def written(self, kind: str) -> dict[int, int]:

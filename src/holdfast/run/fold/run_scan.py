@@ -93,7 +93,7 @@ class RunScan:
             if segment.ident not in self._states:
                 with journal.scan(segment, settle=True) as scan:
                     self.add_segment(segment, scan)
-        refuse_newer(self.layout, self._newer)
+        refuse_newer(str(self.layout.root), self._newer)
         self._writer.flush()
         self.sessions, self.ends = self._session_records()
 

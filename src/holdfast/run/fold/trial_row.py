@@ -7,15 +7,23 @@ takes the place of one that is kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import add
+from collections.abc import Mapping
 
 import msgspec
 
 from holdfast.journal.frame import Origin
 from holdfast.models.message import Usage
-from holdfast.run.core.records import ARTIFACT, Status, TrialRecord
+from holdfast.run.core.records import ARTIFACT, ShareKey, Status, TrialRecord
 from holdfast.run.fold.entries import TrialEntry
+from holdfast.run.fold.spent import (
+    AttemptReplies,
+    AttemptSpent,
+    SpentFigures,
+    attempt_spent,
+    spent_by_share,
+    with_reply,
+    with_slots,
+)
 
 STATUSES = (Status.VALID, Status.LIMITED, Status.BLOCKED, Status.FAILED, Status.UNFINISHED)
 _KEPT_CODES = 3
@@ -32,12 +40,7 @@ SCORE = "score"
 _CLOSED = "closed"
 """The kind of error of a trial whose model is not asked any more."""
 _MOST_CALLS = 1 << 40
-_MOST = 1 << 62
 _LAST_MOMENT = (1 << 63) - 1
-_NO_USAGE = Usage()
-PICO, MICRO = 10**12, 10**6
-Figures = tuple[int, int, int, int, int, int]
-_NO_FIGURES: Figures = (0, 0, 0, 0, 0, 0)
 
 
 class DecidingEnd(msgspec.Struct, array_like=True, gc=False):
@@ -73,64 +76,6 @@ class DecidingEnd(msgspec.Struct, array_like=True, gc=False):
         return (other.attempt, other.session, other.order) > (self.attempt, self.session, self.order)
 
 
-class AttemptSpent(msgspec.Struct, array_like=True, gc=False):
-    """What one attempt took, by the end that counts for it: of several the first of the newest session."""
-
-    attempt: int
-    session: int
-    writer: int
-    seq: int
-    place: int
-    input_tokens: int
-    output_tokens: int
-    cached_input_tokens: int
-    reasoning_tokens: int
-    picocost: int
-    microseconds: int
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        return self.writer, self.seq, self.place
-
-    @property
-    def figures(self) -> Figures:
-        """Tokens in, out, cached and for reasoning, cost in millionths of a millionth, and microseconds."""
-        tokens = self.input_tokens, self.output_tokens, self.cached_input_tokens, self.reasoning_tokens
-        return *tokens, self.picocost, self.microseconds
-
-    def gives_way_to(self, other: AttemptSpent) -> bool:
-        return (other.session, self.order) > (self.session, other.order)
-
-
-class AttemptReplies(msgspec.Struct, array_like=True, gc=False):
-    """What the replies took that one attempt has on record."""
-
-    attempt: int
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_input_tokens: int = 0
-    reasoning_tokens: int = 0
-    picocost: int = 0
-
-    def add(self, usage: Usage, cost: float) -> None:
-        """Another reply is on record."""
-        tokens = usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens
-        if min(tokens) < 0 or cost < 0:
-            return  # no reply takes less than nothing
-        self.input_tokens += tokens[0]
-        self.output_tokens += tokens[1]
-        self.cached_input_tokens += tokens[2]
-        self.reasoning_tokens += tokens[3]
-        if cost:
-            self.picocost += _picocost(cost)
-
-    @property
-    def figures(self) -> Figures:
-        """As those of an end; how long they took is not added up."""
-        tokens = self.input_tokens, self.output_tokens, self.cached_input_tokens, self.reasoning_tokens
-        return *tokens, self.picocost, 0
-
-
 class TrialRow(msgspec.Struct, array_like=True, gc=False):
     """What is known of a trial; the same bytes in every index of the run."""
 
@@ -149,7 +94,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     spent: tuple[AttemptSpent, ...] = ()
     """What the attempts that have an end on record took; an unfinished one is continued, and its next end counts."""
     replies: tuple[AttemptReplies, ...] = ()
-    """What the replies took that are on record: an attempt that was cut short has no end that says it."""
+    """What the replies took that are on record, by model: an attempt that was cut short has no end that says it."""
     judge_replies: tuple[AttemptReplies, ...] = ()
     """The same of those that score slots have asked for, which no end speaks of."""
     scores: tuple[AttemptReplies, ...] = ()
@@ -173,7 +118,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
 
     def add_spent(self, entry: TrialEntry | TrialRecord, frame: Origin, place: int) -> None:
         """An attempt has ended, and says what it took."""
-        spent = AttemptSpent(entry.attempt, *frame, place, *_figures(entry))
+        spent = attempt_spent(entry, frame, place)
         if not self.spent:
             self.spent = (spent,)
             return
@@ -183,42 +128,28 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
             # In the order of attempts, whichever was met first.
             self.spent = tuple(sorted([*others, spent], key=lambda one: one.attempt))
 
-    def add_reply(self, attempt: int, usage: Usage, cost: float) -> None:
+    def add_reply(self, attempt: int, model: str, usage: Usage, *, reused: bool) -> None:
         """A reply of an attempt is on record, or a refusal that was billed."""
-        self.replies = _with_reply(self.replies, attempt, usage, cost)
+        self.replies = with_reply(self.replies, attempt, (model, reused), usage)
 
-    def add_judge_reply(self, attempt: int, usage: Usage, cost: float) -> None:
+    def add_judge_reply(self, attempt: int, model: str, usage: Usage, *, reused: bool) -> None:
         """The same of a reply that a score slot has asked for."""
-        self.judge_replies = _with_reply(self.judge_replies, attempt, usage, cost)
+        self.judge_replies = with_reply(self.judge_replies, attempt, (model, reused), usage)
 
-    def add_score(self, attempt: int, usage: Usage, cost: float) -> None:
+    def add_score(self, attempt: int, shares: Mapping[ShareKey, Usage]) -> None:
         """An attempt of a score slot says what it took."""
-        self.scores = _with_reply(self.scores, attempt, usage, cost)
+        for share, usage in shares.items():
+            self.scores = with_reply(self.scores, attempt, share, usage)
 
-    def total_spent(self) -> tuple[int, ...]:
-        """How many attempts have ended, and what all of them took, ended or not.
-
-        Of an attempt, the larger of two figures counts: its end speaks of all its replies, of which some may be deleted
-        since; and after an end that left it unfinished there may be more of them.
-        """
-        if len(self.spent) == 1 and not self.judge_replies and not self.scores and self._is_covered(self.spent[0]):
-            return 1, *self.spent[0].figures
-        solved, scored = _larger(self.spent, self.replies), _larger(self.scores, self.judge_replies)
-        return len(self.spent), *map(add, solved, scored)
-
-    def _is_covered(self, end: AttemptSpent) -> bool:
-        """Whether the end of the only attempt speaks of all replies on record, as it nearly always does."""
-        if len(self.replies) != 1:
-            return not self.replies
-        known = self.replies[0]
-        return (
-            known.attempt == end.attempt
-            and known.input_tokens <= end.input_tokens
-            and known.output_tokens <= end.output_tokens
-            and known.cached_input_tokens <= end.cached_input_tokens
-            and known.reasoning_tokens <= end.reasoning_tokens
-            and known.picocost <= end.picocost
-        )
+    def total_spent(self, own: str) -> dict[ShareKey, SpentFigures]:
+        """What all attempts took, ended or not, by share; `own` is the model of the trial."""
+        if len(self.spent) == 1 and len(self.replies) < 2 and not self.judge_replies and not self.scores:
+            end = self.spent[0]
+            is_covered = not self.replies or self.replies[0].is_covered_by(end, own)
+            if is_covered and not end.shares and not end.reused:
+                return {(own, False): SpentFigures(1, end.microseconds, *end.tokens)}
+        solved = spent_by_share(own, self.spent, self.replies)
+        return with_slots(solved, own, self.scores, self.judge_replies)
 
     def add_answer(self, attempt: int) -> None:
         """An attempt has its answer."""
@@ -291,52 +222,6 @@ def _steps_of(entry: TrialEntry | TrialRecord) -> int:
     if entry.source == ARTIFACT:
         return -1
     return min(max(entry.calls, 0) + max(entry.replayed, 0), _MOST_CALLS)
-
-
-def _figures(entry: TrialEntry | TrialRecord) -> Figures:
-    usage = entry.usage or _NO_USAGE
-    found = (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cached_input_tokens,
-        usage.reasoning_tokens,
-        _picocost(entry.cost),
-        round(min(entry.seconds, _MOST / MICRO) * MICRO),
-    )
-    if min(found) < 0 or max(found) > _MOST:
-        # No trial takes less than nothing, or so much that it could not be stored.
-        return tuple(min(max(figure, 0), _MOST) for figure in found)  # type: ignore[return-value]
-    return found
-
-
-def _picocost(cost: float) -> int:
-    return round(min(cost, _MOST / PICO) * PICO) if cost else 0
-
-
-def _with_reply(
-    replies: tuple[AttemptReplies, ...], attempt: int, usage: Usage, cost: float
-) -> tuple[AttemptReplies, ...]:
-    for known in replies:
-        if known.attempt == attempt:
-            known.add(usage, cost)
-            return replies
-    known = AttemptReplies(attempt)
-    known.add(usage, cost)
-    return (known,) if not replies else tuple(sorted((*replies, known), key=_attempt_of))
-
-
-def _attempt_of(replies: AttemptReplies) -> int:
-    return replies.attempt
-
-
-def _larger(ended: Sequence[AttemptSpent | AttemptReplies], replies: Sequence[AttemptReplies]) -> Figures:
-    """What all attempts took: of each, the larger of two figures."""
-    one, other = ({item.attempt: item.figures for item in items} for items in (ended, replies))
-    total = _NO_FIGURES
-    for attempt in one.keys() | other.keys():
-        figures = map(max, one.get(attempt, _NO_FIGURES), other.get(attempt, _NO_FIGURES))
-        total = tuple(map(add, total, figures))
-    return total
 
 
 def _reason(entry: TrialEntry | TrialRecord) -> str:

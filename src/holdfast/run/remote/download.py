@@ -21,7 +21,7 @@ from holdfast.journal.segment import parse_name, segment_location
 from holdfast.journal.segment_salvage import SegmentCopy, merge_copies
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.run_id import run_ids_in_file
+from holdfast.run.core.run_id import first_header_in_file
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.remote.run_objects import is_downloaded, list_run_objects, run_id_in_store
 from holdfast.storage import crashpoints
@@ -104,8 +104,8 @@ class _Download:
     ) -> None:
         self._store, self._root, self._fetching, self._merge, self._run_scan = store, root, fetching, merge, run_scan
         self._fs = RealFileSystem()
-        here = (run_ids_in_file(self._fs, path) for path in sorted(Layout(root).journal.glob("*.zst")))
-        self._run = next((found[0] for found in here if found), b"")
+        here = (first_header_in_file(self._fs, path) for path in sorted(Layout(root).journal.glob("*.zst")))
+        self._run = next((header.run for header in here if header), b"")
         if entries and not self._run:
             self._run = run_id_in_store(store, entries)
 
@@ -168,12 +168,16 @@ class _Download:
 
     def _accept_segment(self, temporary: Path, target: Path, warnings: list[str]) -> bool:
         """Checks a fetched segment; whether it is worth having."""
-        parsed, runs, where = parse_name(target.name), run_ids_in_file(self._fs, temporary), segment_location(target)
-        if parsed and not parsed[1] and not runs:
+        parsed, first, where = (
+            parse_name(target.name),
+            first_header_in_file(self._fs, temporary),
+            segment_location(target),
+        )
+        if parsed and not parsed[1] and first is None:
             # As a session leaves it that ended before its last segment held a whole header; nothing of it is lost.
             return not target.exists()
-        if parsed is None or runs != [self._run]:
-            why = "it belongs to another run" if runs else "nothing in it is legible"
+        if parsed is None or first is None or first.run != self._run:
+            why = "it belongs to another run" if first else "nothing in it is legible"
             warnings.append(f"{where} is left out: {why}.")
             return False
         if target.exists():

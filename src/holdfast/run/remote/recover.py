@@ -17,7 +17,7 @@ import msgspec
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import RUNS, Layout, spool_root
-from holdfast.run.core.run_id import find_run_id
+from holdfast.run.core.run_id import find_run_id, identify_run
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.remote.download import DownloadedRun, download_run, remove_partial_downloads
 from holdfast.run.remote.recover_without_steps import copy_without_steps, origin_run_id
@@ -34,6 +34,8 @@ class Recovered(msgspec.Struct, frozen=True):
 
     run: str
     url: str
+    format: int
+    """Of its records: an older one can be read and forked, and not resumed."""
     fetched: int
     bytes: int
     already: int
@@ -156,6 +158,7 @@ def _recovered(store: ObjectStore, root: Path, downloaded: DownloadedRun, scan: 
     return Recovered(
         run=str(root),
         url=store.url,
+        format=identify_run(RealFileSystem(), Layout(root)).format,
         fetched=downloaded.fetched,
         bytes=downloaded.bytes,
         already=downloaded.already,

@@ -12,8 +12,6 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-import msgspec
-
 from holdfast.errors import HoldfastError, NotARun
 from holdfast.journal import Journal
 from holdfast.run.core.codec import decode, head_of
@@ -71,9 +69,8 @@ def _kept_records(scan: RunScan) -> Iterator[Record]:
         if kind in {"call", "step"} and is_finished(key):
             continue
         record = decode(scan.resolve_blob(line))
-        if isinstance(record, StepRecord | TrialRecord):
-            yield msgspec.structs.replace(record, source=record.source or run)
-        elif isinstance(record, CallRecord | AnswerRecord | ScoreRecord | NoteRecord):
+        # As they are: it is the same work, and was paid for by this run under its other id.
+        if isinstance(record, CallRecord | StepRecord | AnswerRecord | ScoreRecord | TrialRecord | NoteRecord):
             yield record
 
 
@@ -103,7 +100,11 @@ def origin_run_id(root: Path) -> str:
     except HoldfastError:
         return ""
     try:
-        found = [note.data["run"] for _, note in reader.notes() if note.kind == RECOVERY_NOTE]
-        return str(found[0]) if found else ""
+        return next(recovered_from(reader), "")
     finally:
         reader.close()
+
+
+def recovered_from(reader: RunReader) -> Iterator[str]:
+    """The ids of the runs that a run without steps is a copy of: the nearest first."""
+    return (str(note.data["run"]) for _, note in reader.notes() if note.kind == RECOVERY_NOTE)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.errors import NotARun
 from holdfast.journal.segment import parse_name
-from holdfast.run.core.run_id import run_ids_in_bytes
+from holdfast.run.core.run_id import first_header_in_bytes, refuse_newer
 from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
 RUN_DIRECTORIES = ("journal/", "inputs/", "blobs/", "artifacts/")
@@ -37,13 +37,15 @@ def run_id_in_store(store: ObjectStore, entries: list[StoredObject]) -> bytes:
 
     Raises:
         NotARun: none has.
+        NewerFormat: a newer version wrote it.
         StorageFailure: the store does not answer.
     """
     for entry in entries:
         if entry.key.startswith("journal/") and (
-            found := run_ids_in_bytes(partial(ObjectReadFile(store, entry).read_at, 0))
+            found := first_header_in_bytes(partial(ObjectReadFile(store, entry).read_at, 0))
         ):
-            return found[0]
+            refuse_newer(store.url, found.format)
+            return found.run
     raise NotARun(f"Nothing legible is in the journal at {store.url}.", hint="Its segments are damaged at their start.")
 
 

@@ -48,7 +48,7 @@ def join_session(
     lease = JoinedLease(fs, root, session, writer)
     with contextlib.ExitStack() as undo:
         undo.callback(lease.release)
-        journal = options.open(fs, layout.journal, run, session, writer)
+        journal = options.open(fs, layout.journal, run, session, writer=writer)
         undo.pop_all()
     return JoinedSession(lease, journal, BlobStore(fs, layout.blobs), str(root))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.journal import JournalWriter, SegmentId
+from holdfast.journal import FORMAT, JournalWriter, SegmentId
 from holdfast.journal.commit_queue import QUEUE_BYTES
 from holdfast.journal.writer import SEGMENT_BYTES
 from holdfast.storage.filesystem import FileSystem
@@ -20,8 +20,10 @@ class WriterOptions:
     segment_bytes: int = SEGMENT_BYTES
     on_sealed: Callable[[SegmentId, int], None] | None = None
 
-    def open(self, fs: FileSystem, journal: Path, run: bytes, session: int, writer: int = 0) -> JournalWriter:
-        """A writer of a session; the first is the one that holds the run.
+    def open(
+        self, fs: FileSystem, journal: Path, run: bytes, session: int, *, writer: int = 0, format_: int = FORMAT
+    ) -> JournalWriter:
+        """A writer of a session, in the format of its run; the first is the one that holds the run.
 
         Raises:
             UsageError: it has written already.
@@ -33,6 +35,7 @@ class WriterOptions:
             run,
             session,
             writer=writer,
+            format_=format_,
             queue_bytes=self.queue_bytes,
             segment_bytes=self.segment_bytes,
             on_sealed=self.on_sealed,

@@ -21,7 +21,7 @@ import msgspec
 
 
 class Drift(enum.Enum):
-    """The seven classes; the value is the word users read."""
+    """The eight classes; the value is the word users read."""
 
     IDENTITY = "identity"
     """Changes what is asked or answered: refused."""
@@ -40,6 +40,9 @@ class Drift(enum.Enum):
 
     LOCATION = "location"
     """Where things are reached: applied and recorded."""
+
+    DERIVED = "derived"
+    """Only used when reading: applied and recorded, and everything on record is read by the newest."""
 
     UNMATCHED = "unmatched"
     """Not part of the work: never compared, never noted."""

@@ -36,8 +36,8 @@ class RateLimit(Block, frozen=True):
 class Price(Block, frozen=True):
     """Per million tokens, in the currency of every other price and budget."""
 
-    input: Annotated[PricePerMillion, Drift.UNMATCHED]
-    output: Annotated[PricePerMillion, Drift.UNMATCHED]
+    input: Annotated[PricePerMillion, Drift.DERIVED]
+    output: Annotated[PricePerMillion, Drift.DERIVED]
 
 
 class Timeouts(Block, frozen=True):
@@ -77,7 +77,7 @@ class ModelSpec(Block, frozen=True):
     concurrency_limit: Annotated[Count | None, Drift.THROUGHPUT] = None
     rate_limit: Annotated[RateLimit | None, Drift.THROUGHPUT] = None
     generation: Annotated[Generation, Drift.IDENTITY] = Generation()
-    price: Annotated[Price | None, Drift.UNMATCHED] = None
+    price: Annotated[Price | None, Drift.DERIVED] = None
     timeouts: Annotated[Timeouts, Drift.LOCATION] = Timeouts()
     proxy: Annotated[Words | None, Drift.LOCATION] = None
     headers: Annotated[dict[str, str], Drift.IDENTITY] = msgspec.field(default_factory=dict)

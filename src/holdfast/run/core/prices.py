@@ -1,0 +1,80 @@
+"""What tokens cost: recorded usage by the newest price on record, for every model by itself.
+
+A price is of input and of output tokens; cached and reasoning tokens are parts of those and cost as much. Where tokens
+were used of a kind that has no price, the cost is not known: never 0, and never the sum of the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from holdfast.models.message import Usage
+from holdfast.run.core.records import ShareKey
+
+_MILLION = 1e6
+_KINDS = {"input": "input_tokens", "output": "output_tokens"}
+
+
+class Cost(NamedTuple):
+    """What something cost, or why nobody can know."""
+
+    amount: float | None
+    """None where it is not known."""
+    unpriced: tuple[str, ...] = ()
+    """The models without a price, or without one for a kind of tokens that they used; only where there are prices."""
+
+    @property
+    def warning(self) -> str:
+        """Why the cost is not known, and what to do; empty where it is known, or where no price is given at all."""
+        if not self.unpriced:
+            return ""
+        return f"The cost is unknown: no price is set for {', '.join(self.unpriced)}."
+
+
+class Prices:
+    """The prices in a run's configuration, by model; one that cannot be read is none."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        models = config.get("models")
+        entries = models.items() if isinstance(models, dict) else ()
+        self._by_model = {str(name): _price(entry.get("price")) for name, entry in entries if isinstance(entry, dict)}
+
+    def cost(self, shares: Mapping[ShareKey, Usage], models: Iterable[str]) -> Cost:
+        """What replies of this run cost; those of other runs cost nothing.
+
+        `models` are those that it is about: where nothing was used, the cost is 0 if one of them has a price.
+        """
+        amounts: list[float] = []
+        unpriced: list[str] = []
+        for (model, is_reused), usage in sorted(shares.items(), key=lambda share: share[0]):
+            if not is_reused:
+                amounts.append(self._amount(model, usage))
+                unpriced += self._unpriced(model, usage)
+        if not any(self._by_model.get(model) for model in {*models, *(model for model, _ in shares)}):
+            return Cost(None)
+        return Cost(None, tuple(unpriced)) if unpriced else Cost(math.fsum(amounts))
+
+    def _amount(self, model: str, usage: Usage) -> float:
+        price = self._by_model.get(model, {})
+        amount = usage.input_tokens * price.get("input", 0.0) + usage.output_tokens * price.get("output", 0.0)
+        return amount / _MILLION
+
+    def _unpriced(self, model: str, usage: Usage) -> list[str]:
+        price = self._by_model.get(model, {})
+        missing = [kind for kind, tokens in _KINDS.items() if getattr(usage, tokens) and kind not in price]
+        if not missing or not price:
+            return [f"models.{model}"] if missing else []
+        return [f"the {kind} tokens of models.{model}" for kind in missing]
+
+
+def _price(price: Any) -> dict[str, float]:
+    """The price of each kind of tokens, as far as it is a number."""
+    if not isinstance(price, dict):
+        return {}
+    return {kind: float(price[kind]) for kind in _KINDS if _is_price(price.get(kind))}
+
+
+def _is_price(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
