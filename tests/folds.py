@@ -239,7 +239,7 @@ def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
             _add(slots.setdefault(key, {}), _named_shares(record, own))
     found: dict = {}
     for key in ends.keys() | solvers.keys() | slots.keys() | judges.keys():
-        pair = _pair(key[0], coordinates, plan)
+        pair = _place_of(key[0], coordinates, plan)
         attempts, micros, total = found.get(pair, (0, 0, {}))
         solved = solvers.get(key, {})
         if key in ends:
@@ -253,7 +253,7 @@ def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
     return {pair: figures for pair, figures in found.items() if any(figures)}
 
 
-def _pair(trial: str, coordinates: dict, plan: list[PlanEntry]) -> tuple[str, str]:
+def _place_of(trial: str, coordinates: dict, plan: list[PlanEntry]) -> tuple[str, str]:
     pair = coordinates.get(trial, ("", ""))
     return (plan[0].task, plan[0].model) if pair == ("", "") and len(plan) == 1 else pair
 

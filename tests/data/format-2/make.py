@@ -28,6 +28,7 @@ from holdfast.journal.frame import FORMAT, decode_header, encode_header
 from holdfast.journal.segment import SegmentWriter
 from holdfast.models.content import ImagePart, RawPart, TextPart
 from holdfast.models.message import Message, Reply, Request, ToolCall, Usage
+from holdfast.models.role import ModelRole
 from holdfast.run.core import codec
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.layout import Layout
@@ -56,6 +57,7 @@ from holdfast.storage import RealFileSystem
 HERE = Path(__file__).parent
 RUN, OTHER_RUN = bytes(range(16)), "f" * 32
 PRICES = {"input": 1.0, "output": 2.0}, {"input": 3.0, "output": 4.0}
+JUDGED = "/score/exact generate@judge:0b#1"
 _FS = RealFileSystem()
 
 
@@ -137,8 +139,8 @@ def first_session(trials: Trials) -> Iterator[list[Record]]:
         trials.end("de", Status.FAILED, usage=Usage(10, 0), stage="solve", error=error, will_retry=True),
         trials.step("de", step_key("de"), said("de"), attempt=2),
         trials.answer("de", question("de"), attempt=2),
-        trials.score("de", None, attempt=2, error=Failure("timeout", "the judge did not answer")),
-        trials.score("de", 0.5, attempt=2),
+        trials.score("de", None, attempt=2, error=Failure("KeyError", "'verdict'"), will_retry=True),
+        trials.score("de", 0.5, attempt=2, slot_attempt=2),
         trials.end("de", Status.VALID, attempt=2, scores={"exact": 0.5}, usage=Usage(10, 5), calls=1, tries=2),
     ]
     yield [trials.end("it", Status.LIMITED, usage=Usage(100, 50), limit="tokens")]
@@ -169,12 +171,17 @@ def two_models(trials: Trials) -> Iterator[list[Record]]:
     yield [reused, lent]
     yield [trials.step("pe", step_key("pe", number=2), tools), action]
     yield [trials.step("pe", step_key("pe", number=3), spoken, parent=step_key("pe", number=2))]
-    yield [trials.step("pe", "/score/exact generate:0b#1", judged, model="judge")]
-    shares = (UsageShare("judge", Usage(7, 1)), UsageShare("m", Usage(10, 5), reused=True))
+    yield [trials.answer("pe", "Lima")]
+    asked = msgspec.structs.replace(trials.call("pe", JUDGED), model="judge", role=ModelRole.JUDGE, about=None)
+    yield [asked]
+    yield [trials.step("pe", JUDGED, judged, model="judge", role=ModelRole.JUDGE)]
+    share = UsageShare("judge", Usage(7, 1))
+    yield [trials.score("pe", None, unscored=True, explanation="no verdict", usage=Usage(7, 1), shares=(share,))]
+    shares = (UsageShare("m", Usage(10, 5), reused=True),)
     end = trials.end(
-        "pe", Status.VALID, scores={"exact": 1.0}, usage=Usage(67, 31, 8, 4), shares=shares, calls=3, replayed=1
+        "pe", Status.VALID, scores={"exact": None}, usage=Usage(60, 30, 8, 4), shares=shares, calls=3, replayed=1
     )
-    yield [trials.answer("pe", "Lima"), trials.score("pe", 1.0, usage=Usage(7, 1)), end]
+    yield [end]
 
 
 def second_session(trials: Trials) -> Iterator[list[Record]]:
