@@ -124,7 +124,7 @@ class TrialSequence:
     def _computed(self, epoch: int, digests: bytearray | None = None) -> Iterator[PlannedTrial]:
         """The trials of an epoch; the digests of all of them are added to `digests`."""
         task, finished, missing_scores, redo = self.task, self._finished, self._missing_scores, self._redo
-        failed = self._failed
+        failed, has_failed = self._failed, len(self._failed) > 0
         groups = [(axes, group_hash(task.name, self.model, axes)) for axes in task.axes]
         for position in range(len(task.dataset)):
             sample, row = task.dataset.keyed_row(position)
@@ -132,7 +132,7 @@ class TrialSequence:
                 digest = trial_digest(group, sample, epoch)
                 if digests is not None:
                     digests += digest
-                if len(failed) and digest in failed:
+                if has_failed and digest in failed:
                     if digest in redo:
                         trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
                         yield trial._replace(scores_only=digest in finished, slots_again=True)

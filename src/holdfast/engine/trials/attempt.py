@@ -9,7 +9,7 @@ from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE
-from holdfast.engine.trials.scoring import Scoring, TaskScorer
+from holdfast.engine.trials.scoring import Scoring, TaskScorers
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import AnswerRecord, Failure, NoteRecord, Status, StepRecord, TrialRecord
 from holdfast.run.fold.states import failed_slot
@@ -25,7 +25,7 @@ class Attempt:
         planned: PlannedTrial,
         state: AttemptState,
         trial: RunningTrial,
-        scorers: tuple[TaskScorer, ...],
+        scorers: TaskScorers,
     ) -> None:
         self._environment, self._planned, self._state, self._trial = environment, planned, state, trial
         self._scorers = scorers
@@ -68,7 +68,7 @@ class Attempt:
             about=self._trial.about(),
         )
         # Where a scorer may take long or cost money, the answer is durable before it begins.
-        if any(scorer.is_awaited for scorer in self._scorers):
+        if self._scorers.has_awaited:
             await self._sink.keep(answer)
         else:
             self._sink.put(answer)
@@ -95,15 +95,20 @@ class Attempt:
     async def _score(self, grant: SlotGrant, answer: AnswerRecord) -> TrialRecord:
         given = Answer(answer.text, answer.value)
         scoring = Scoring(self._environment, self._planned, self._state, self._trial, given)
-        await scoring.run(self._scorers, grant)
-        # A slot that can still be filled decides before one that cannot: something is left to be done.
-        for slots, status in ((scoring.unfinished, Status.UNFINISHED), (scoring.failed, Status.FAILED)):
-            for scorer in self._scorers:
-                if (failure := slots.get(scorer.name)) is not None:
-                    self.is_worth_a_retry = False
-                    return self._end_record(status, error=failure, stage=failed_slot(scorer.name))
-        scores = {scorer.name: scoring.filled[scorer.name].value for scorer in self._scorers}
+        await scoring.run(self._scorers.all, grant)
+        if scoring.unfinished:
+            # Something is left to be done: that decides before what has failed.
+            return self._unscored_end(Status.UNFINISHED, scoring.unfinished)
+        if scoring.failed:
+            return self._unscored_end(Status.FAILED, scoring.failed)
+        scores = {scorer.name: scoring.filled[scorer.name].value for scorer in self._scorers.all}
         return self._end_record(Status.VALID, scores=scores)
+
+    def _unscored_end(self, status: Status, slots: dict[str, Failure]) -> TrialRecord:
+        """The end of an attempt with slots that are not filled: named after the first of them, by the plan."""
+        self.is_worth_a_retry = False
+        name = next(scorer.name for scorer in self._scorers.all if scorer.name in slots)
+        return self._end_record(status, error=slots[name], stage=failed_slot(name))
 
     def _failed_end(self, outcome: Outcome) -> TrialRecord:
         status = Status.FAILED

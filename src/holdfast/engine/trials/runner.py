@@ -21,7 +21,7 @@ from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.attempt import Attempt
 from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.engine.trials.running_trial import RunningTrial
-from holdfast.engine.trials.scoring import TaskScorer, scorers_of
+from holdfast.engine.trials.scoring import TaskScorers, scorers_of
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import NoteRecord, Status, TrialRecord
 
@@ -33,7 +33,7 @@ class TrialRunner:
         self._environment, self._models, self._history = environment, models, history
         self._events = environment.events
         self.running: set[RunningTrial] = set()
-        self._scorers: dict[str, tuple[TaskScorer, ...]] = {}
+        self._scorers: dict[str, TaskScorers] = {}
 
     def note_signal(self) -> None:
         """A signal has come: what the tasks' own code is doing at this moment no longer counts."""
@@ -51,16 +51,15 @@ class TrialRunner:
             if planned.scores_only:
                 await self._score_only(planned, grant)
                 return
-            state: AttemptState | None = self._first_state(planned)
+            state: AttemptState | None
+            if planned.again:
+                state = self._history.attempt_again(planned.key)
+            else:
+                state = self._history.next_attempt(planned.key, slots_again=planned.slots_again)
             while state is not None:
                 state = await self._attempt(planned, state, grant)
         finally:
             self._events.emit(TrialLeft(planned.key))
-
-    def _first_state(self, planned: PlannedTrial) -> AttemptState:
-        if planned.again:
-            return self._history.attempt_again(planned.key)
-        return self._history.next_attempt(planned.key, slots_again=planned.slots_again)
 
     async def _score_only(self, planned: PlannedTrial, grant: SlotGrant) -> None:
         """Has a trial that ended before scored by the scorers that were added since; the solver is not asked."""
@@ -102,7 +101,7 @@ class TrialRunner:
         self.running.add(trial)
         return trial, attempt
 
-    def _scorers_of(self, task: PlannedTask) -> tuple[TaskScorer, ...]:
+    def _scorers_of(self, task: PlannedTask) -> TaskScorers:
         if task.name not in self._scorers:
             self._scorers[task.name] = scorers_of(task)
         return self._scorers[task.name]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
@@ -21,7 +21,8 @@ from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE, slot_path
 from holdfast.engine.trials.score_scope import SlotScope
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.run.core.records import Failure, NoteRecord, ScoreRecord
+from holdfast.models.message import Usage
+from holdfast.run.core.records import Failure, NoteRecord, ScoreRecord, UsageShare
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.score import Score, as_score
 from holdfast.tasks.scorers import Scorer
@@ -38,9 +39,17 @@ class TaskScorer(NamedTuple):
     takes_scope: bool
 
 
-def scorers_of(task: PlannedTask) -> tuple[TaskScorer, ...]:
+class TaskScorers(NamedTuple):
     """The scorers of a task in the order of the plan."""
-    return tuple(_task_scorer(scorer) for scorer in task.task.scorers)
+
+    all: tuple[TaskScorer, ...]
+    has_awaited: bool
+
+
+def scorers_of(task: PlannedTask) -> TaskScorers:
+    """The scorers of a task."""
+    scorers = tuple(_task_scorer(scorer) for scorer in task.task.scorers)
+    return TaskScorers(scorers, any(scorer.is_awaited for scorer in scorers))
 
 
 def _task_scorer(scorer: Scorer) -> TaskScorer:
@@ -55,9 +64,12 @@ class _OpenSlot:
 
     __slots__ = ("activity", "attempt", "grant", "of", "retries_left", "scope")
 
-    def __init__(self, of: TaskScorer, attempt: int, retries_left: int, grant: SlotGrant) -> None:
-        self.of, self.attempt, self.retries_left, self.grant = of, attempt, retries_left, grant
-        self.activity: TrialActivity
+    def __init__(
+        self, of: TaskScorer, attempt: int, retries_left: int, grant: SlotGrant, activity: TrialActivity
+    ) -> None:
+        """With the grant and the activity of its trial, until it gets its own."""
+        self.of, self.attempt, self.retries_left = of, attempt, retries_left
+        self.grant, self.activity = grant, activity
         self.scope: SlotScope | None = None
 
 
@@ -74,8 +86,8 @@ class Scoring:
     ) -> None:
         self._environment, self._planned, self._state, self._trial = environment, planned, state, trial
         self._sink, self._admission, self._answer = environment.sink, environment.admission, answer
-        self._is_late = planned.scores_only
-        """The trial ended in an earlier session, so that a score says itself where it belongs."""
+        self._place = _place_of(planned) if planned.scores_only else {}
+        """If the trial ended in an earlier session, a score says itself where it belongs."""
         self.filled = dict(state.scores)
         self.failed: dict[str, Failure] = {}
         """Slots that have used up their attempts, now or before."""
@@ -85,14 +97,15 @@ class Scoring:
     async def run(self, scorers: tuple[TaskScorer, ...], grant: SlotGrant) -> None:
         """Fills every slot that is neither filled nor failed; the slots of the solver are given back before."""
         limits = self._environment.score_limits[self._planned.task.name]
-        to_fill = [slot for scorer in scorers if (slot := self._open(scorer, grant)) is not None]
-        awaited = [slot for slot in to_fill if slot.of.is_awaited]
-        if len(awaited) < len(to_fill) or not awaited:
+        plain: list[_OpenSlot] = []
+        awaited: list[_OpenSlot] = []
+        for scorer in scorers:
+            if (slot := self._open(scorer, grant)) is not None:
+                (awaited if scorer.is_awaited else plain).append(slot)
+        if plain or not awaited:
             await grant.change(limits)
-            for slot in to_fill:
-                if not slot.of.is_awaited:
-                    slot.activity = self._trial.activity
-                    await self._fill(slot)
+            for slot in plain:
+                await self._fill(slot)
         if awaited:
             await self._fill_side_by_side(awaited)
 
@@ -105,7 +118,7 @@ class Scoring:
             self.failed[scorer.name] = known.failure
             return None
         retries = self._planned.task.max_retries - (known.attempt - known.first)
-        return _OpenSlot(scorer, known.attempt, retries, grant)
+        return _OpenSlot(scorer, known.attempt, retries, grant, self._trial.activity)
 
     async def _fill_side_by_side(self, slots: list[_OpenSlot]) -> None:
         """Fills slots at once, each with a grant of its own; the first has that of the trial.
@@ -158,16 +171,28 @@ class Scoring:
 
     async def _judge_and_record(self, slot: _OpenSlot) -> ScoreRecord:
         """A scorer's score, handed to the journal."""
-        result = await self._judge(slot)
+        if slot.of.is_awaited:
+            await self._admission.wait_until_open(slot.activity)
+        if slot.of.takes_scope:
+            result = await self._judge_in_scope(slot)
+        else:
+            with slot.activity.running_code():
+                result = slot.of.scorer(self._answer, self._trial.sample)
+                if inspect.isawaitable(result):
+                    result = await result
         await self._admission.block_if_interrupted(slot.activity)
-        record = self._record(slot, as_score(result, slot.of.name))
-        await self._hand_in(slot, record)
+        record = self._filled_record(slot, as_score(result, slot.of.name))
+        if self._place or slot.of.is_awaited:
+            await self._keep(slot, record)
+        else:
+            self._sink.put(record)
         return record
 
     async def _record_blocked(self, slot: _OpenSlot, outcome: Outcome) -> ScoreRecord:
         """A content policy stepped in: as with a trial that is blocked, that stays, and nobody is asked again."""
-        record = self._record(slot, Score(None, explanation=f"content policy: {outcome.failure().message}"))
-        await self._hand_in(slot, record)
+        reason = f"content policy: {outcome.failure().message}"
+        record = self._filled_record(slot, Score(None, explanation=reason))
+        await self._keep(slot, record)
         return record
 
     def _leave(self, slot: _OpenSlot, outcome: Outcome) -> None:
@@ -176,16 +201,6 @@ class Scoring:
         if slot.scope is not None:
             slot.scope.finish()
             slot.scope.give_failed_calls(self._trial)
-
-    async def _judge(self, slot: _OpenSlot) -> object:
-        """What the scorer returns."""
-        if slot.of.is_awaited:
-            await self._admission.wait_until_open(slot.activity)
-        if slot.of.takes_scope:
-            return await self._judge_in_scope(slot)
-        with slot.activity.running_code():
-            result: object = slot.of.scorer(self._answer, self._trial.sample)
-            return await result if inspect.isawaitable(result) else result
 
     async def _judge_in_scope(self, slot: _OpenSlot) -> object:
         """As a solver, it may be between two calls of a model; what a signal then interrupts does not count."""
@@ -205,42 +220,54 @@ class Scoring:
     async def _record_failure(self, slot: _OpenSlot, outcome: Outcome) -> bool:
         """Puts a failed attempt of a slot on record; whether another follows."""
         failure, will_retry = outcome.failure(), outcome.is_worth_a_retry and slot.retries_left > 0
-        await self._hand_in(slot, self._record(slot, None, failure, will_retry=will_retry))
+        usage, shares = self._finish(slot)
+        record = ScoreRecord(
+            trial=self._planned.key,
+            attempt=self._state.attempt,
+            scorer=slot.of.name,
+            usage=usage,
+            shares=shares,
+            error=failure,
+            slot_attempt=slot.attempt,
+            will_retry=will_retry,
+            **self._place,
+        )
+        if self._place or slot.of.is_awaited:
+            await self._keep(slot, record)
+        else:
+            self._sink.put(record)
         if not will_retry:
             self.failed[slot.of.name] = failure
         return will_retry
 
-    def _record(
-        self, slot: _OpenSlot, score: Score | None, error: Failure | None = None, *, will_retry: bool = False
-    ) -> ScoreRecord:
-        planned, is_late, scope = self._planned, self._is_late, slot.scope
-        self._note_unused(_finish_scope(slot))
+    def _filled_record(self, slot: _OpenSlot, score: Score) -> ScoreRecord:
+        usage, shares = self._finish(slot) if slot.scope is not None else (None, ())
         return ScoreRecord(
-            trial=planned.key,
+            trial=self._planned.key,
             attempt=self._state.attempt,
             scorer=slot.of.name,
-            value=float(score.value) if score is not None and score.value is not None else None,
-            unscored=score is not None and score.value is None,
-            answer=score.answer if score is not None else None,
-            explanation=score.explanation if score is not None else "",
-            metadata=score.metadata if score is not None else {},
-            usage=scope.usage if scope is not None else None,
-            shares=scope.shares if scope is not None else (),
-            error=error,
+            value=None if score.value is None else float(score.value),
+            unscored=score.value is None,
+            answer=score.answer,
+            explanation=score.explanation,
+            metadata=score.metadata,
+            usage=usage,
+            shares=shares,
             slot_attempt=slot.attempt,
-            will_retry=will_retry,
-            task=planned.task.name if is_late else "",
-            model=planned.model if is_late else "",
-            axes=dict(planned.axes) if is_late else {},
+            **self._place,
         )
 
-    async def _hand_in(self, slot: _OpenSlot, record: ScoreRecord) -> None:
-        """What was awaited is durable before anything follows it; the rest is before the trial's end is."""
-        if self._is_late or slot.of.is_awaited:
-            with slot.activity.in_flight():
-                await self._sink.keep(record)
-        else:
-            self._sink.put(record)
+    def _finish(self, slot: _OpenSlot) -> tuple[Usage | None, tuple[UsageShare, ...]]:
+        """Ends the scope of a slot's attempt, if it has one; what the attempt took."""
+        if slot.scope is None:
+            return None, ()
+        self._note_unused(slot.scope.finish())
+        return slot.scope.usage, slot.scope.shares
+
+    async def _keep(self, slot: _OpenSlot, record: ScoreRecord) -> None:
+        """Makes the outcome of a slot's attempt durable before anything follows it."""
+        with slot.activity.in_flight():
+            await self._sink.keep(record)
         if slot.scope is not None:
             slot.scope.end_failed_calls()
             slot.scope = None
@@ -251,8 +278,8 @@ class Scoring:
             self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
 
-def _finish_scope(slot: _OpenSlot) -> int:
-    return slot.scope.finish() if slot.scope is not None else 0
+def _place_of(planned: PlannedTrial) -> dict[str, Any]:
+    return {"task": planned.task.name, "model": planned.model, "axes": dict(planned.axes)}
 
 
 async def _stop(tasks: list[asyncio.Task[None]]) -> None:

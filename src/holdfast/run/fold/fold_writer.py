@@ -203,7 +203,7 @@ class _OpenTrial(msgspec.Struct, gc=False):
 
     def scorers(self, first: int, last: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Who has filled, and who has failed for good, the slots of the attempts from the first to the last."""
-        if len(self.slots) == 1 and self.slots[0].is_filled:
+        if len(self.slots) == 1 and self.slots[0].state <= UNSCORED:
             slot = self.slots[0]
             return ((slot.scorer,) if first <= slot.attempt <= last else ()), ()
         slots = [slot for slot in self.slots if first <= slot.attempt <= last]
@@ -460,8 +460,9 @@ class FoldWriter:
         rows: list[tuple[object, ...]] = []
         for trial in trials:
             row = trial.row
-            scored, answer_of = row.scored, row.answer_of
-            counted = row.counted or -scored
+            counted, answer_of = row.counted, row.answer_of
+            scored = counted or row.scored
+            counted = counted or -scored
             standing = self._standing(trial, answer_of, scored)
             if standing != trial.standing:
                 self._moved[trial.standing] -= 1
