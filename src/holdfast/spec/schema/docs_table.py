@@ -23,7 +23,7 @@ ON_RESUME = {
     Drift.ADDITIVE: "more is run and noted; of less the run keeps what it has",
     Drift.THROUGHPUT: "applied and noted",
     Drift.LOCATION: "applied and noted",
-    Drift.DERIVED: "applied and noted; refused under `limits.cost`",
+    Drift.DERIVED: "applied and noted; refused where a task limits its cost",
     Drift.UNMATCHED: "not looked at",
 }
 _EXCEPT = {
