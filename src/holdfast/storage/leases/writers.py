@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -51,6 +52,8 @@ class WriterAdmission:
         self._fd = -1
         self._length = 0
         self._have_stopped = True
+        # The uploader's thread changes the terms too, and never writes to a descriptor that has been closed.
+        self._lock = threading.RLock()
 
     @property
     def is_open(self) -> bool:
@@ -65,12 +68,10 @@ class WriterAdmission:
         """
         path = self._run / WRITERS_NAME
         try:
-            if self._fd < 0:
-                # Only to see that there are locks.
-                if (locked := self._fs.lock(path, shared=True)) is not None:
-                    os.close(locked)
-                self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            self.change(admitted=self.terms.admitted + 1)
+            with self._lock:
+                if self._fd < 0:
+                    self._fd = self._open(path)
+                self.change(admitted=self.terms.admitted + 1)
         except OSError as error:
             raise StorageFailure(
                 f"No other process can write for this session: {path} cannot be used ({error.strerror}).",
@@ -78,24 +79,33 @@ class WriterAdmission:
             ) from error
         return self.terms.admitted
 
+    def _open(self, path: Path) -> int:
+        # Only to see that there are locks.
+        if (locked := self._fs.lock(path, shared=True)) is not None:
+            os.close(locked)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
     def change(self, **fields: object) -> None:
         """Changes the terms, for those who have joined too.
 
         Raises:
             OSError: the file cannot be written.
         """
-        self.terms = msgspec.structs.replace(self.terms, **fields)
-        if self._fd >= 0:
-            # Never shorter than before, so that nobody ever reads the rest of an older text, or an empty file.
-            data = msgspec.json.encode(self.terms).ljust(self._length)
-            self._length = len(data)
-            os.pwrite(self._fd, data, 0)
+        with self._lock:
+            self.terms = msgspec.structs.replace(self.terms, **fields)
+            if self._fd >= 0:
+                # Never shorter than before, so that nobody ever reads the rest of an older text, or an empty file.
+                data = msgspec.json.encode(self.terms).ljust(self._length)
+                self._length = len(data)
+                os.pwrite(self._fd, data, 0)
 
     def end(self, seconds: float = _LEAVE_SECONDS) -> bool:
         """Lets nobody write any more; whether all have stopped within so many seconds."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd, self._have_stopped = -1, False
+        with self._lock:
+            was_open, fd, self._fd = self.is_open, self._fd, -1
+        if was_open:
+            os.close(fd)
+            self._have_stopped = False
             self._have_stopped = end_writers(self._fs, self._run, seconds)
         return self._have_stopped
 
