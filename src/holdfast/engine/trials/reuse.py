@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -44,7 +45,9 @@ class ReusableReplies:
             NotARun: there is no run at one of the paths.
         """
         # A private file of SQLite's own, gone when it is closed: replies of large runs do not fit into memory.
-        self._db = sqlite3.connect("")
+        self._db = sqlite3.connect("", check_same_thread=False)
+        # Any thread may be the one that finds it unused.
+        weakref.finalize(self, self._db.close).atexit = False
         self._db.execute(
             "CREATE TABLE replies (model BLOB, fingerprint TEXT, run TEXT, at REAL, seconds REAL, line BLOB,"
             " UNIQUE (model, fingerprint, run, at, seconds))"
@@ -52,9 +55,6 @@ class ReusableReplies:
         for run in runs:
             self._add_run(run)
         self.taken = 0
-
-    def __del__(self) -> None:
-        self._db.close()
 
     def _add_run(self, run: Path) -> None:
         with contextlib.closing(RunReader(run)) as reader:

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,6 @@ STATE_COLUMNS = (
 class IndexDatabase:
     """The file, open: what `connection` gives is sound, of this run and of this version."""
 
-    _is_closed = True
-    """Until it is open."""
-
     def __init__(self, path: Path | None, run: bytes, schema: str, published: sqlite3.Connection | None = None) -> None:
         """`schema` are the tables of the fold; a `published` index is open already, and is only read."""
         self.path = path
@@ -63,19 +61,19 @@ class IndexDatabase:
         """Why the index was built anew, if it was."""
         self.failures = ToleratedFailures()
         self._changes = self._published_size = 0
-        self.connection = published or self._open_or_begin()
+        self._use(published or self._open_or_begin())
+
+    def _use(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
         """Another one after `begin_anew`."""
-        self._is_closed = False
+        # A `Run` is often left to the interpreter, which complains about open connections from Python 3.13 on. No
+        # __del__: of objects that refer to each other, the connection may be found first.
+        self._closing = weakref.finalize(self, connection.close)
+        self._closing.atexit = False
 
     def close(self) -> None:
         """Closes the index; doing so again does nothing."""
-        if not self._is_closed:
-            self._is_closed = True
-            self.connection.close()
-
-    def __del__(self) -> None:
-        # A `Run` is often left to the interpreter, which complains about connections from Python 3.13 on.
-        self.close()
+        self._closing()
 
     def query(self, query: str, values: Iterable[object] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows that the tables give.
@@ -187,7 +185,7 @@ class IndexDatabase:
 
     def begin_anew(self, error: sqlite3.DatabaseError, *, in_temporary_file: bool = False) -> None:
         """Puts an empty index in the place of one that an error has made useless."""
-        self.connection.close()
+        self.close()
         if in_temporary_file:
             self.path = None
         self._leave_to_others(error)
@@ -195,7 +193,8 @@ class IndexDatabase:
         if isinstance(error, sqlite3.OperationalError):
             # Not what was in the file is wrong, but the disk it is on.
             self.failures.note(INDEX, str(error))
-        self.connection, self._changes, self._published_size = self._begin_empty(), 0, 0
+        self._changes = self._published_size = 0
+        self._use(self._begin_empty())
 
     def _leave_to_others(self, error: sqlite3.DatabaseError) -> None:
         """Another reader may be at work on the file, or have put its own in its place; it must not lose that."""
