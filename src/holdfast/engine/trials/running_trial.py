@@ -444,6 +444,8 @@ class RunningTrial:
     @property
     def shares(self) -> tuple[UsageShare, ...]:
         """What its replies took beside those of this run by its own model; in an order that no timing decides."""
+        if not self._shares:
+            return ()
         return tuple([UsageShare(model, self._shares[model, reused], reused) for model, reused in sorted(self._shares)])
 
     @property

@@ -150,7 +150,7 @@ def _is_reused(source: str, cost: float) -> bool:
 
 def is_reused_end(entry: TrialEntry | TrialRecord) -> bool:
     """Whether the end of an attempt was kept from another run, with all that it took."""
-    return bool(entry.source) and _is_reused(entry.source, getattr(entry, "cost", 0.0))
+    return _is_reused(entry.source, getattr(entry, "cost", 0.0))
 
 
 def entry_of_line(line: bytes) -> AnyEntry | None:

@@ -356,7 +356,7 @@ class FoldWriter:
             self._written[frame.session, REPLY] += 1
         if entry.usage is not None:
             add_reply = row.add_judge_reply if is_judge else row.add_reply
-            add_reply(entry.attempt, entry.model, entry.usage, reused=entry.is_reused)
+            add_reply(entry.attempt, entry.model, entry.usage, reused=bool(entry.source) and entry.is_reused)
 
     def _add_answer(self, trial: _OpenTrial, entry: AnswerEntry, _frame: Origin, _place: int) -> None:
         trial.row.add_answer(entry.attempt)
@@ -400,7 +400,10 @@ class FoldWriter:
         own = self._models.get(trial.group)
         own = self._model_of(trial.group) if own is None else own
         for share, figures in trial.row.total_spent(own).items():
-            total = self._spent.setdefault((trial.group, *share), [0] * len(figures))
+            key = (trial.group, *share)
+            total = self._spent.get(key)
+            if total is None:
+                total = self._spent[key] = [0] * len(figures)
             for place, figure in enumerate(figures):
                 if figure:
                     total[place] += sign * figure

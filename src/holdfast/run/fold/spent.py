@@ -177,8 +177,11 @@ def attempt_spent(entry: TrialEntry | TrialRecord, frame: tuple[int, int, int], 
     if min(found) < 0 or max(found) > _MOST:
         # No trial takes less than nothing, or so much that it could not be stored.
         found = tuple(map(_bounded, found))  # type: ignore[assignment]
-    shares = tuple([ShareTokens(one.model, one.reused, *_tokens(one.usage)) for one in entry.shares])
-    return AttemptSpent(entry.attempt, *frame, place, *found, is_reused_end(entry), shares)
+    shares: tuple[ShareTokens, ...] = ()
+    if entry.shares:
+        shares = tuple([ShareTokens(one.model, one.reused, *_tokens(one.usage)) for one in entry.shares])
+    is_reused = bool(entry.source) and is_reused_end(entry)
+    return AttemptSpent(entry.attempt, *frame, place, *found, is_reused, shares)
 
 
 def spent_by_share(
