@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import closing
 
 import pytest
@@ -121,6 +122,17 @@ def test_a_slot_that_fails_leaves_the_others_filled(tmp_path):
     assert failures(rig) == [("broken", 1, True), ("broken", 2, True), ("broken", 3, False)]
     assert reasons(rig) == {"score: broken": 1}
     assert "1 remaining: 1 failed (score: broken)" in session.ended.counts.remaining_text()
+
+
+def test_the_record_of_a_plain_score_holds_nothing_of_slots(tmp_path):
+    """What nearly every trial has costs no byte more than its judgement."""
+    rig = Rig(tmp_path / "r", judged_task(exact()))
+    rig.session()
+    (score,) = rig.records(ScoreRecord)
+    fields = {"type", "trial", "attempt", "scorer", "value", "answer"}
+    with closing(RunReader(rig.root)) as reader:
+        (line,) = [line for _, line in reader.stream([], "score")]
+    assert set(json.loads(line)) == fields and score.value == 1.0
 
 
 def test_the_first_of_several_failed_scorers_by_the_plan_is_the_reason(tmp_path):

@@ -21,12 +21,13 @@ from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE, slot_path
 from holdfast.engine.trials.score_scope import SlotScope
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.models.message import Usage
-from holdfast.run.core.records import Failure, NoteRecord, ScoreRecord, UsageShare
+from holdfast.run.core.records import Failure, NoteRecord, ScoreRecord
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.score import Score, as_score
 from holdfast.tasks.scorers import Scorer
 from holdfast.tasks.scorers.function import takes_scope
+
+_NOTHING: dict[str, Any] = {}
 
 
 class TaskScorer(NamedTuple):
@@ -220,17 +221,15 @@ class Scoring:
     async def _record_failure(self, slot: _OpenSlot, outcome: Outcome) -> bool:
         """Puts a failed attempt of a slot on record; whether another follows."""
         failure, will_retry = outcome.failure(), outcome.is_worth_a_retry and slot.retries_left > 0
-        usage, shares = self._finish(slot)
         record = ScoreRecord(
             trial=self._planned.key,
             attempt=self._state.attempt,
             scorer=slot.of.name,
-            usage=usage,
-            shares=shares,
             error=failure,
             slot_attempt=slot.attempt,
             will_retry=will_retry,
             **self._place,
+            **self._finish(slot),
         )
         if self._place or slot.of.is_awaited:
             await self._keep(slot, record)
@@ -241,7 +240,6 @@ class Scoring:
         return will_retry
 
     def _filled_record(self, slot: _OpenSlot, score: Score) -> ScoreRecord:
-        usage, shares = self._finish(slot) if slot.scope is not None else (None, ())
         return ScoreRecord(
             trial=self._planned.key,
             attempt=self._state.attempt,
@@ -251,18 +249,17 @@ class Scoring:
             answer=score.answer,
             explanation=score.explanation,
             metadata=score.metadata,
-            usage=usage,
-            shares=shares,
             slot_attempt=slot.attempt,
             **self._place,
+            **self._finish(slot),
         )
 
-    def _finish(self, slot: _OpenSlot) -> tuple[Usage | None, tuple[UsageShare, ...]]:
-        """Ends the scope of a slot's attempt, if it has one; what the attempt took."""
+    def _finish(self, slot: _OpenSlot) -> dict[str, Any]:
+        """Ends the scope of a slot's attempt; what the attempt took, as fields of its record. None without a scope."""
         if slot.scope is None:
-            return None, ()
+            return _NOTHING
         self._note_unused(slot.scope.finish())
-        return slot.scope.usage, slot.scope.shares
+        return {"usage": slot.scope.usage, "shares": slot.scope.shares}
 
     async def _keep(self, slot: _OpenSlot, record: ScoreRecord) -> None:
         """Makes the outcome of a slot's attempt durable before anything follows it."""
