@@ -11,11 +11,11 @@ import pytest
 from engine.rig import Actor, Rig, State, ask, interrupt, prompt_of, said, samples
 from engine.test_limits import Gauge
 from folds import check_fold
-from holdfast import Blocked, Score, Task, exact, scorer
+from holdfast import Blocked, Score, Task, Usage, exact, scorer
 from holdfast.engine.events import StepRecorded
 from holdfast.models.errors import Unavailable
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord
+from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord, UsageShare
 from holdfast.run.fold.reader import RunReader
 
 
@@ -402,8 +402,8 @@ def test_limits_22_a_scorer_asks_a_judge_in_the_scope_of_its_slot(tmp_path):
     assert sorted(step.step.partition(" ")[0] for step in steps[1:]) == ["/score/a", "/score/a", "/score/b"]
     assert {step.model for step in steps[1:]} == {"j"}
     assert [call.role for call in rig.records(CallRecord)] == [ModelRole.UNDER_TEST, *[ModelRole.JUDGE] * 3]
-    usages = {one.scorer: (one.usage.input_tokens, one.cost) for one in rig.records(ScoreRecord)}
-    assert usages == {"a": (2, pytest.approx(4e-5)), "b": (1, pytest.approx(2e-5))}
+    usages = {one.scorer: (one.usage.input_tokens, *one.shares) for one in rig.records(ScoreRecord)}
+    assert usages == {"a": (2, UsageShare("j", Usage(2, 2))), "b": (1, UsageShare("j", Usage(1, 1)))}
     (end,) = rig.ends()
     assert (end.usage.input_tokens, end.calls) == (1, 1)
     report, status = rig.report(), rig.status()
