@@ -114,8 +114,7 @@ def _trial(found: list[tuple[RecordId, OF_TRIALS]], plan: list[PlanEntry]) -> tu
             closed = end.error is not None and end.error.kind == "closed"
             slot = f" ({end.stage})" if end.stage.startswith("score") else ""
             return "unfinished", ("model disabled" if closed else "no reply") + slot, 0, scores, decisive
-    retries = not of_newest or max(of_newest)[1].will_retry
-    reason = "not scored" if _has_answer(found, attempt) and retries else "interrupted"
+    reason = "not scored" if _has_answer(found, attempt) else "interrupted"
     ended = max(ends, key=lambda item: (item[1].attempt, item[0]), default=(None, None))[1]
     scores = _scores(found, ended) if ended is not None and _has_answer(found, ended.attempt) else {}
     return "unfinished", reason, 0, scores, decisive
@@ -223,7 +222,7 @@ def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
 
     What its score slots took is added: the larger of what their records and the replies to judges' calls say.
     """
-    ends: dict = {}
+    ends, ended_slots = {}, {}
     solvers, slots, judges = {}, {}, {}
     for ident, record in sorted(records, key=lambda item: item[0]):
         key = getattr(record, "trial", ""), getattr(record, "attempt", 1)
@@ -236,7 +235,11 @@ def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
             taken = (judges if record.role == "judge" else solvers).setdefault(key, {})
             _add(taken, {(record.model or own, bool(record.source)): record.usage})
         elif isinstance(record, ScoreRecord) and record.usage is not None:
-            _add(slots.setdefault(key, {}), _named_shares(record, own))
+            known = ended_slots.get((*key, record.scorer, record.slot_attempt))
+            if known is None or known[0].session < ident.session:
+                ended_slots[*key, record.scorer, record.slot_attempt] = (ident, record, own)
+    for (trial, attempt, _, _), (_, record, own) in ended_slots.items():
+        _add(slots.setdefault((trial, attempt), {}), _named_shares(record, own))
     found: dict = {}
     for key in ends.keys() | solvers.keys() | slots.keys() | judges.keys():
         pair = _place_of(key[0], coordinates, plan)

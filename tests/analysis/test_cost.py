@@ -28,7 +28,7 @@ def written(root: Path, *records, config: dict) -> Path:
     contents = SessionContents(name="made", config=config, planned=1, plan=[PlanEntry("t", "m", 1, [])])
     session = create_run(root, contents)
     for record in records:
-        session.append(record)
+        session.sink.append(record)
     session.close("interrupted")
     return root
 

@@ -144,6 +144,8 @@ def test_a_failed_slot_is_told_and_only_a_redo_asks_it_again(holdfast, server, t
     shown = holdfast("show", "r", code=0).out
     assert "failed (score: broken)" in shown and "good=1" in shown and "ValueError: my bug" in shown
     assert "failed (score: broken)" in holdfast("report", "r").out
+    said = holdfast("status", "r").out
+    assert "Retry those scorers with: holdfast resume r --redo 'status=failed'" in said and "resume with:" not in said
     status = holdfast.json("status", "r")
     assert (status["failed"], status["remaining_by_reason"]) == (1, {"score: broken": 1})
     row = holdfast.json("show", "r", "--where", 'reason="score: broken"', code=0)["trials"][0]

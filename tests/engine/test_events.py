@@ -331,8 +331,8 @@ def test_a_lease_that_is_lost_is_not_told_as_renewed(tmp_path):
     is_lost = [False]
 
     def doubt(execution: Execution) -> None:
-        execution._session._lease.is_held = lambda: False
-        execution._session._lease.is_lost = lambda: is_lost[0]
+        execution._session.lease.is_held = lambda: False
+        execution._session.lease.is_lost = lambda: is_lost[0]
 
     def lose(_execution: Execution) -> None:
         is_lost[0] = True

@@ -129,8 +129,9 @@ class Earlier:
     def fork(self, code: int = 0) -> Any:
         return self.program("fork", "run", "--run-dir", "forked", *self.words, "--json", code=code)
 
-    def diff(self, code: int) -> str:
-        return str(self.program("diff", "run", self.eval_file, code=code).out)
+    def diff(self) -> str:
+        """What differs; a run of an older format is refused, whatever differs."""
+        return str(self.program("diff", "run", self.eval_file, code=3).out)
 
     def check_refused(self, told: Any) -> None:
         """It says that the run has an older format, and how to continue."""
@@ -239,13 +240,13 @@ def test_an_eval_with_the_new_names_is_the_same_eval(earlier, name):
     """`diff` shows what the earlier program shows for the earlier names: nothing where nothing differs."""
     run = earlier(name)
     before = snapshot(run.run)
-    told = json.loads(run.program("diff", "run", run.eval_file, "--json", code=0).out)
+    told = json.loads(run.program("diff", "run", run.eval_file, "--json", code=3).out)
     expected = {
         ".".join(RENAMED.get(part, part) for part in path.split(".")): verdict
         for path, verdict in run.expected["diff"].items()
     }
     assert {item["path"]: item["verdict"] for item in told["differences"]} == expected
-    assert "A run of format 1 is not resumed: holdfast fork run\n" in run.diff(code=0)
+    assert "A run of format 1 cannot be resumed. Continue in a new run with: holdfast fork run\n" in run.diff()
     assert snapshot(run.run) == before
 
 
@@ -310,11 +311,11 @@ def test_code_that_asks_otherwise_is_noticed(earlier, name):
     """By the rule of that time, another text in a prompt is another solver; another comment is none."""
     run = earlier(name)
     run.edit("in one word", "in two words")
-    told = run.diff(code=3)
+    told = run.diff()
     assert "(identity): " in told and "tasks.py" in told and "`holdfast fork`" in told
     run.edit("in two words", "in one word")
     run.edit("# As a clerk would.", "# As anybody would.\n\n")
-    assert "(identity)" not in run.diff(code=0)
+    assert "(identity)" not in run.diff()
 
 
 @pytest.mark.parametrize(
@@ -335,11 +336,11 @@ def test_code_that_judges_otherwise_is_noticed(earlier, name, old, new, scorer):
     """By the rule of that time, a scorer over other parts is another scorer, and is named; the solver is the same."""
     run = earlier(name)
     run.edit(old, new)
-    told = run.diff(code=3)
+    told = run.diff()
     assert f".scorers.{scorer} (scoring): scorer → {scorer} changed in tasks.py" in told
     assert "(identity)" not in told
     run.edit(new, old)
-    assert "(scoring)" not in run.diff(code=0)
+    assert "(scoring)" not in run.diff()
 
 
 @pytest.mark.parametrize("name", sorted(set(IN_PYTHON) & set(OWED) - {"moved"}))

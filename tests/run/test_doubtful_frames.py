@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 
+import msgspec
 import pytest
 
 from durable import (
     begin_run,
     begin_session,
+    commit,
     crashed_run,
     data_pieces,
     finish_trials,
@@ -18,12 +21,15 @@ from durable import (
     segment_paths,
     verified,
 )
+from folds import check_fold
 from holdfast.errors import StorageFailure
 from holdfast.journal import JournalWriter
 from holdfast.journal.frame import COPY, decode_header
+from holdfast.models.message import Usage
+from holdfast.models.role import ModelRole
 from holdfast.run import RunReader
 from holdfast.run.core.codec import encode
-from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.core.records import ScoreRecord, Status, StepRecord, TrialRecord, UsageShare
 from holdfast.storage import RealFileSystem
 from holdfast.testing import FaultyFileSystem, InjectedFault
 
@@ -210,3 +216,24 @@ def test_a_late_frame_of_a_replaced_session_doubles_nothing(tmp_path):
     late.abandon()
     second.close("complete")
     check_once(root, ["t1"])
+
+
+def test_a_slot_that_two_sessions_have_filled_took_its_tokens_once(tmp_path):
+    """A session that goes on after it was replaced fills a slot that the next one has filled from the same reply."""
+    root = tmp_path / "run"
+    late = begin_run(root)
+    judged = {"trial": "t1", "attempt": 1, "usage": Usage(10, 5)}
+    commit(late, StepRecord(**judged, step="/score/polite generate:0a#1", model="judge", role=ModelRole.JUDGE))
+    late.lease.release()
+    second = begin_session(root)
+    filled = ScoreRecord(**judged, scorer="polite", value=1.0, shares=(UsageShare("judge", Usage(10, 5)),))
+    commit(second, filled)
+    late.sink.journal.queue.commit(encode(filled), "t1", filled)
+    again = msgspec.structs.replace(filled, slot_attempt=2)
+    late.sink.journal.queue.commit(encode(again), "t1", again)
+    late.abandon()
+    second.close("complete")
+    with contextlib.closing(RunReader(root)) as reader:
+        check_fold(reader)
+        (spent,) = reader.fold.spent().values()
+    assert spent.shares == {("judge", False): Usage(20, 10)}, "two attempts, each of them once"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import math
@@ -14,8 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from durable import begin_run, commit, read_run
+from folds import check_fold
 from holdfast.errors import UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore, SegmentPin
+from holdfast.models.message import Usage
+from holdfast.run import RunReader, verify_run
 from holdfast.run.core import codec
 from holdfast.run.core.codec import citation, cited_blob, decode, encode, head_of, outsource
 from holdfast.run.core.records import (
@@ -28,6 +32,7 @@ from holdfast.run.core.records import (
     Status,
     StepRecord,
     TrialRecord,
+    UsageShare,
 )
 from holdfast.run.fold.entries import entry_of_line, entry_of_record
 from holdfast.storage import RealFileSystem
@@ -226,6 +231,23 @@ def test_resume_33_a_record_over_8_mib_goes_to_a_blob_and_comes_back(tmp_path):
     assert blob.read_bytes() == encode(large)
     assert sum(path.stat().st_size for path in (root / "journal").iterdir()) < 5000
     assert next(decode(line) for _, line in read_run(root).records if b'"step"' in line) == large
+
+
+def test_a_score_in_a_blob_says_whose_tokens_it_took(tmp_path, monkeypatch):
+    """What the journal has of it is enough for the counts, while it is written and when it is read again."""
+    monkeypatch.setattr(codec, "BLOB_BYTES", 400)
+    session = begin_run(tmp_path / "run")
+    judged = {"trial": "t1", "attempt": 1, "scorer": "polite", "value": 1.0, "usage": Usage(10, 1)}
+    shares = (UsageShare("judge", Usage(10, 1)),)
+    commit(session, ScoreRecord(**judged, shares=shares, explanation="because " * 200))
+    commit(session, TrialRecord(trial="t1", attempt=1, status=Status.VALID, task="t", model="m", usage=Usage(3, 3)))
+    session.close("complete")
+    assert list((tmp_path / "run" / "blobs").iterdir())
+    with contextlib.closing(RunReader(tmp_path / "run")) as reader:
+        check_fold(reader)
+        (spent,) = reader.fold.spent().values()
+        assert spent.shares == {("m", False): Usage(3, 3), ("judge", False): Usage(10, 1)}
+        assert verify_run(reader).ok
 
 
 def test_a_record_of_exactly_8_mib_stays_in_the_journal(tmp_path):

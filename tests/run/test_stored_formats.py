@@ -88,6 +88,7 @@ def test_the_stored_run_of_format_2_has_every_type_of_record():
         "telepathy"
     }
     assert not [record for record in records if "cost" in record]
+    assert str(DATA.parent) not in (FORMATS[2] / "records.jsonl").read_text(), "the same wherever it is made"
 
 
 def test_the_stored_run_of_format_2_can_be_made_anew(tmp_path, monkeypatch):

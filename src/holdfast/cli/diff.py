@@ -34,13 +34,17 @@ def command(run: str, eval_file: Path, *, as_json: bool) -> int:
             decision = comparison.compare()
     finally:
         reader.close()
+    is_older = reader.format < FORMAT
+    refused = bool(decision.refused) or is_older
     if as_json:
-        print_json({"run": run, "refused": bool(decision.refused), "differences": decision.differences})
+        told = {"run": run, "format": reader.format, "refused": refused, "differences": decision.differences}
+        print_json(told)
     else:
         _print_differences(decision)
-        if reader.format < FORMAT:
-            click.echo(f"A run of format {reader.format} is not resumed: {continuing_command(reader.format, run)}")
-    return ResumeAborted.exit_code if decision.refused else 0
+        if is_older:
+            command = continuing_command(reader.format, run)
+            click.echo(f"A run of format {reader.format} cannot be resumed. Continue in a new run with: {command}")
+    return ResumeAborted.exit_code if refused else 0
 
 
 def _print_differences(decision: Decision) -> None:

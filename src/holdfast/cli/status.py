@@ -10,6 +10,7 @@ import msgspec
 from holdfast.analysis.report_text import cost_text
 from holdfast.analysis.status import RunStatus, SessionStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
+from holdfast.cli.ui.next_command import retry_scorers_text
 from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.errors import HoldfastError
 from holdfast.journal import FORMAT
@@ -93,9 +94,16 @@ def _print_status(status: RunStatus) -> None:
     if not status.sessions:
         lines.append(f"  no session record can be read; rebuild it with: holdfast repair {shlex.quote(status.run)}")
     elif status.state == "incomplete":
-        way = "resume with" if status.format == FORMAT else "written in an older format; continue in a new run with"
-        lines.append(f"  {way}: {continuing_command(status.format, status.run)}")
+        lines += _next_command_lines(status)
     click.echo(printable("\n".join(lines)))
+
+
+def _next_command_lines(status: RunStatus) -> list[str]:
+    counts, command = status.counts, continuing_command(status.format, status.run)
+    if status.format < FORMAT:
+        return [f"  written in an older format; continue in a new run with: {command}"]
+    resume = [f"  resume with: {command}"] if counts.remaining > counts.failed_in_slots else []
+    return resume + ([f"  {retry_scorers_text(counts, status.run)}"] if counts.failed_in_slots else [])
 
 
 def _session_lines(session: SessionStatus) -> list[str]:

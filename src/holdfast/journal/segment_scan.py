@@ -152,7 +152,9 @@ class SegmentScan:
         if not _is_known(header):
             is_newer = header.format > FORMAT
             self.newer_format = max(self.newer_format, header.format if is_newer else 0)
-            detail = f"written in format {header.format}, " + (f"newer than {FORMAT}" if is_newer else "which is none")
+            detail = f"written in format {header.format}, " + (
+                f"newer than {FORMAT}" if is_newer else "which does not exist"
+            )
             self._add_damage(DamageKind.UNREADABLE, frame.offset, header.size, detail)
             return False
         if header.kind not in {DATA, COPY}:

@@ -246,7 +246,10 @@ def make(root: Path) -> None:
     os.chdir(HERE)
     inputs = FreshInputs()
     prepared = prepare_eval(resolve(load_eval(Path("eval.yaml")), "eval.yaml"), inputs)
-    contents = planned_contents("capitals", {**plain_data(prepared.spec, explicit=True), "directory": "."}, prepared)
+    config = plain_data(prepared.spec, explicit=True)
+    # The same wherever the file lies.
+    config["datasets"]["rows"]["path"] = "rows.jsonl"
+    contents = planned_contents("capitals", {**config, "directory": "."}, prepared)
     copied: dict[str, Input] = {}
     for name, path in inputs.files.items():
         digest, size = BlobStore(_FS, layout.inputs).put_file(path)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.next_command import retry_scorers_text
 from holdfast.cli.ui.standard_streams import mute_if_broken, say
 from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.execution import SessionOutcome
@@ -35,18 +36,10 @@ def print_start(started: StartedSession) -> None:
     _print_changes(started)
     say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
     if counts.failed_in_slots and not len(started.selection.redo):
-        say(_failed_slots_text(counts, started.place))
+        say(retry_scorers_text(counts, started.place))
     _print_selection(started.selection, counts)
     for note in describe_inconsistencies(started.session.reader):
         say(f"note: {note}")
-
-
-def _failed_slots_text(counts: StateCounts, place: str) -> str:
-    """A resume leaves them as they are: their scorers have used up their attempts."""
-    trials = quantity(counts.failed_in_slots, "trial")
-    has = "has its answer" if counts.failed_in_slots == 1 else "have their answers"
-    again = f"holdfast resume {shlex.quote(place)} --redo 'status=failed'"
-    return f"{trials} {has} and failed in a scorer. Ask those scorers again with: {again}"
 
 
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
@@ -139,7 +132,7 @@ class EndMessage:
         if counts.remaining > counts.failed_in_slots:
             click.echo(f"Resume with: holdfast resume {place}")
         if counts.failed_in_slots:
-            click.echo(_failed_slots_text(counts, self._started.place))
+            click.echo(retry_scorers_text(counts, self._started.place))
 
     def _as_object(self, ended: SessionOutcome) -> dict[str, Any]:
         return {

@@ -16,7 +16,7 @@ from holdfast.errors import UsageError
 from holdfast.journal import BLOB_BYTES, BlobStore
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import AnyRecord, Coordinates, Failure, Record
+from holdfast.run.core.records import AnyRecord, Coordinates, Failure, Record, UsageShare
 
 
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,6 +45,7 @@ class ScoreEnvelope(Envelope, frozen=True, omit_defaults=True):
     unscored: bool = False
     slot_attempt: int = 1
     will_retry: bool = False
+    shares: tuple[UsageShare, ...] = ()
 
 
 _encoder = msgspec.json.Encoder()

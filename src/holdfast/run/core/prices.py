@@ -27,7 +27,7 @@ class Cost(NamedTuple):
 
     @property
     def warning(self) -> str:
-        """Why the cost is not known, and what to do; empty where it is known, or where no price is given at all."""
+        """Why the cost is not known; empty where it is known, or where no price is given at all."""
         if not self.unpriced:
             return ""
         return f"The cost is unknown: no price is set for {', '.join(self.unpriced)}."

@@ -17,7 +17,9 @@ from holdfast.models.role import ModelRole
 
 
 class Status(enum.StrEnum):
-    """How an attempt ended. The first three are kept on resume, FAILED is tried again, UNFINISHED is continued."""
+    """How an attempt ended. The first three are kept on resume, UNFINISHED is continued, and FAILED is tried again, but
+    for a trial that failed in a scorer.
+    """
 
     VALID = "valid"
     LIMITED = "limited"

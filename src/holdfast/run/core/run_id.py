@@ -60,7 +60,7 @@ def refuse_older(format_: int, place: str) -> None:
     """
     if format_ < FORMAT:
         raise OlderFormat(
-            f"Resume aborted: {place} was written in format {format_}, which this version can read and not continue;"
+            f"Resume aborted: {place} was written in format {format_}, which this version can read but cannot resume;"
             " nothing was written.",
             hint=f"Continue in a new run that keeps its trials: {continuing_command(format_, place)}",
         )
@@ -111,7 +111,7 @@ def identify_run(fs: FileSystem, layout: Layout) -> RunIdentity:
 def _nothing_legible(layout: Layout, state: str) -> NotARun:
     if layout.config.exists():
         return NotARun(f"{layout.root} has lost its records: {state}.", hint=_LOST)
-    return NotARun(f"Nothing was recorded in {layout.root}: {state}.", hint="`holdfast run` begins a run.")
+    return NotARun(f"Nothing was recorded in {layout.root}: {state}.", hint="`holdfast run` starts a run.")
 
 
 def first_header_in_file(fs: FileSystem, path: Path) -> Header | None:

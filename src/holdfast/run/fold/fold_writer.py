@@ -40,7 +40,7 @@ from holdfast.run.fold.entries import (
     entry_of_line,
     entry_of_record,
 )
-from holdfast.run.fold.spent import score_shares
+from holdfast.run.fold.spent import slot_spent
 from holdfast.run.fold.trial_row import TrialRow
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ class FoldWriter:
 
     def _add_score(self, trial: _OpenTrial, entry: ScoreEntry | ScoreRecord, frame: Origin, place: int) -> None:
         if entry.usage is not None:
-            trial.row.add_score(entry.attempt, score_shares(entry))
+            trial.row.add_slot(slot_spent(entry, entry.usage, frame, place))
         state = FILLED
         if entry.error is not None:
             state = RETRIED if entry.will_retry else FAILED
@@ -470,7 +470,7 @@ class FoldWriter:
             if standing != trial.standing:
                 self._moved[trial.standing] -= 1
                 self._moved[standing] += 1
-            if row.spent or row.replies or row.judge_replies or row.scores:
+            if row.spent or row.replies or row.judge_replies or row.slots:
                 self._add_spent(trial, 1)
             encoded = _row_encoder.encode(row)
             rows.append((trial.key, standing, counted, answer_of, row.moment, encoded, trial.places))

@@ -164,6 +164,35 @@ class AttemptReplies(msgspec.Struct, array_like=True, gc=False):
         )
 
 
+class SlotSpent(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What one attempt of a score slot took, by the record that counts: of several the first of the newest session."""
+
+    attempt: int
+    scorer: str
+    slot_attempt: int
+    session: int
+    writer: int
+    seq: int
+    place: int
+    shares: tuple[ShareTokens, ...]
+
+    @property
+    def of(self) -> tuple[int, str, int]:
+        """Which attempt of which slot."""
+        return self.attempt, self.scorer, self.slot_attempt
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.writer, self.seq, self.place
+
+    def gives_way_to(self, other: SlotSpent) -> bool:
+        return (other.session, self.order) > (self.session, other.order)
+
+    def by_attempt(self) -> list[AttemptReplies]:
+        """As replies of the trial's attempt."""
+        return [AttemptReplies(self.attempt, share.model, share.reused, *share.tokens) for share in self.shares]
+
+
 def attempt_spent(entry: TrialEntry | TrialRecord, frame: tuple[int, int, int], place: int) -> AttemptSpent:
     """What the end of an attempt says that it took."""
     usage = entry.usage or _NO_USAGE
@@ -221,23 +250,25 @@ def with_reply(
     return (known,) if not replies else tuple(sorted((*replies, known), key=_reply_order))
 
 
-def score_shares(entry: ScoreEntry | ScoreRecord) -> dict[ShareKey, Usage]:
-    """What an attempt of a score slot took, by share; that of the trial's own model has no name here."""
-    if entry.usage is None:
-        return {}
+def slot_spent(entry: ScoreEntry | ScoreRecord, usage: Usage, frame: tuple[int, int, int], place: int) -> SlotSpent:
+    """What the record of a slot's attempt says that it took; the share of the trial's own model has no name."""
     is_kept = bool(entry.source) and entry.source != ARTIFACT
     found: Shares = {}
     for share in entry.shares:
         _add_tokens(found, (share.model, share.reused or is_kept), _tokens(share.usage))
-    _add_tokens(found, ("", is_kept), _left(_tokens(entry.usage), *found.values()))
-    return {share: Usage(*tokens) for share, tokens in found.items() if any(tokens)}
+    _add_tokens(found, ("", is_kept), _left(_tokens(usage), *found.values()))
+    shares = tuple([ShareTokens(*key, *tokens) for key, tokens in sorted(found.items()) if any(tokens)])
+    return SlotSpent(entry.attempt, entry.scorer, entry.slot_attempt, *frame, place, shares)
 
 
 def with_slots(
-    figures: dict[ShareKey, SpentFigures], own: str, scores: Iterable[AttemptReplies], replies: Iterable[AttemptReplies]
+    figures: dict[ShareKey, SpentFigures], own: str, slots: Iterable[SlotSpent], replies: Iterable[AttemptReplies]
 ) -> dict[ShareKey, SpentFigures]:
     """The same with what score slots took: of two figures, their records' and their replies', the larger one."""
-    taken, recorded = _by_attempt(own, scores), _by_attempt(own, replies)
+    taken, recorded = (
+        _by_attempt(own, [each for slot in slots for each in slot.by_attempt()]),
+        _by_attempt(own, replies),
+    )
     for attempt in taken.keys() | recorded.keys():
         found = taken.get(attempt, {})
         _take_larger(found, recorded.get(attempt, {}))

@@ -7,8 +7,6 @@ takes the place of one that is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from holdfast.journal.frame import Origin
@@ -18,6 +16,7 @@ from holdfast.run.fold.entries import TrialEntry
 from holdfast.run.fold.spent import (
     AttemptReplies,
     AttemptSpent,
+    SlotSpent,
     SpentFigures,
     attempt_spent,
     spent_by_share,
@@ -97,8 +96,8 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     """What the replies took that are on record, by model: an attempt that was cut short has no end that says it."""
     judge_replies: tuple[AttemptReplies, ...] = ()
     """The same of those that score slots have asked for, which no end speaks of."""
-    scores: tuple[AttemptReplies, ...] = ()
-    """What the attempts of score slots took, by their own records."""
+    slots: tuple[SlotSpent, ...] = ()
+    """What the attempts of score slots took, by their own records; of those that took nothing, none."""
 
     def touch(self, session: int, seq: int) -> None:
         """A frame has records of it."""
@@ -136,20 +135,21 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         """The same of a reply that a score slot has asked for."""
         self.judge_replies = with_reply(self.judge_replies, attempt, (model, reused), usage)
 
-    def add_score(self, attempt: int, shares: Mapping[ShareKey, Usage]) -> None:
+    def add_slot(self, slot: SlotSpent) -> None:
         """An attempt of a score slot says what it took."""
-        for share, usage in shares.items():
-            self.scores = with_reply(self.scores, attempt, share, usage)
+        known = next((one for one in self.slots if one.of == slot.of), None)
+        if known is None or known.gives_way_to(slot):
+            self.slots = tuple(sorted([*(one for one in self.slots if one is not known), slot], key=_slot_order))
 
     def total_spent(self, own: str) -> dict[ShareKey, SpentFigures]:
         """What all attempts took, ended or not, by share; `own` is the model of the trial."""
-        if len(self.spent) == 1 and len(self.replies) < 2 and not self.judge_replies and not self.scores:
+        if len(self.spent) == 1 and len(self.replies) < 2 and not self.judge_replies and not self.slots:
             end = self.spent[0]
             is_covered = not self.replies or self.replies[0].is_covered_by(end, own)
             if is_covered and not end.shares and not end.reused:
                 return {(own, False): SpentFigures(1, end.microseconds, *end.tokens)}
         solved = spent_by_share(own, self.spent, self.replies)
-        return with_slots(solved, own, self.scores, self.judge_replies)
+        return with_slots(solved, own, self.slots, self.judge_replies)
 
     def add_answer(self, attempt: int) -> None:
         """An attempt has its answer."""
@@ -162,7 +162,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     def answer_of(self) -> int:
         """The attempt whose answer, and whose scores from then on, belong to the one that counts.
 
-        An attempt after a scorer has failed takes over the answer of the one before it, so it has none of its own.
+        In format 1 an attempt after a scorer had failed took over the answer of the one before it.
         """
         counted = self.counted
         if not counted:
@@ -196,12 +196,14 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         end = self.end
         if end is not None and end.code < _KEPT_CODES:
             return _WORDS[end.code], end.reason
-        if end is None or end.attempt < self.attempt or end.will_retry:
+        is_over = end is not None and end.attempt >= self.attempt and not end.will_retry
+        if end is None or not is_over or self._was_taken_up_again(end):
             return _UNFINISHED, NOT_SCORED if self.attempt in self.answered else INTERRUPTED
-        if end.status is Status.UNFINISHED and (self.session, self.seq) > (end.session, end.seq):
-            # It was taken up again, and cut short.
-            return _UNFINISHED, INTERRUPTED
         return _WORDS[end.code], end.reason
+
+    def _was_taken_up_again(self, end: DecidingEnd) -> bool:
+        """Whether an attempt that was left unfinished has been continued since, and cut short."""
+        return end.status is Status.UNFINISHED and (self.session, self.seq) > (end.session, end.seq)
 
     @property
     def is_without_answer(self) -> bool:
@@ -215,6 +217,10 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         if end is None or end.code >= _KEPT_CODES or end.attempt < self.attempt:
             return False
         return self.steps < end.steps or (end.code == 0 and end.steps >= 0 and self.is_without_answer)
+
+
+def _slot_order(slot: SlotSpent) -> tuple[int, str, int]:
+    return slot.of
 
 
 def _steps_of(entry: TrialEntry | TrialRecord) -> int:
