@@ -249,3 +249,29 @@ def test_an_index_that_breaks_between_two_questions_is_told_in_a_sentence(run):
         with pytest.raises(StorageFailure, match="broke while it was in use"):
             list(reader.fold.finished())
     assert told(run) == expected
+
+
+def test_recovery_5_damage_that_sqlite_quotes_as_no_text_is_damage(run, tmp_path):
+    """What SQLite says of a damaged schema may hold bytes that Python cannot decode: that is no other error."""
+    before, published = told(run), run / "index.sqlite"
+    data, quoted = published.read_bytes(), []
+    spoilt = tmp_path / "spoilt.sqlite"
+    for place in range(100, 4096):
+        spoilt.write_bytes(data[:place] + bytes([data[place] ^ 255]) + data[place + 1 :])
+        try:
+            with contextlib.closing(sqlite3.connect(spoilt)) as db:
+                db.execute("SELECT value FROM about WHERE name = 'schema'").fetchone()
+        except UnicodeDecodeError:
+            quoted.append(place)
+        except sqlite3.Error:
+            continue
+    assert quoted
+    for place in random.Random(SEED).sample(quoted, 10):
+        published.write_bytes(data[:place] + bytes([data[place] ^ 255]) + data[place + 1 :])
+        own = reader_index_path(run, RunReader(run).run)
+        own.unlink(missing_ok=True)
+        assert told(run) == before
+        own.write_bytes(published.read_bytes())
+        assert told(run) == before
+    begin_session(run).close("complete")
+    assert told(run)[0].trials == before[0].trials

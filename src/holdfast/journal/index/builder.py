@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.journal.damage import Damage
 from holdfast.journal.frame import COPY, Frame, Origin
-from holdfast.journal.index.database import STATE_COLUMNS, IndexDatabase, state_from_row
+from holdfast.journal.index.database import INDEX_ERRORS, STATE_COLUMNS, IndexDatabase, state_from_row
 from holdfast.journal.reader import Journal, SeenFrames, SegmentFile, SegmentWalk, hash_parts
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_scan import SegmentScan
@@ -117,12 +117,12 @@ class IndexBuilder:
             self._hashed.clear()
         try:
             self._refresh(settle=settle)
-        except sqlite3.DatabaseError as error:
+        except INDEX_ERRORS as error:
             # Whatever is wrong with a cache, the journal has the answer.
             self._database.begin_anew(error)
             try:
                 self._refresh(settle=settle)
-            except sqlite3.DatabaseError as once_more:
+            except INDEX_ERRORS as once_more:
                 # The disk is full, say: a new index fits there no better than the old.
                 self._database.begin_anew(once_more, in_temporary_file=True)
                 self._refresh(settle=settle)

@@ -22,6 +22,10 @@ from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_state import SegmentState
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
+INDEX_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises where a file cannot be used: what it says of a damaged one may quote bytes that are no text."""
+BrokenIndex = sqlite3.Error | UnicodeDecodeError
+
 INDEX = "index.sqlite"
 """Under this name the ledger of a session counts what could not be written here."""
 _SCHEMA_VERSION = 5
@@ -85,7 +89,7 @@ class IndexDatabase:
             # Not `yield from`: that closes the cursor with the generator, also where the database is closed already.
             for row in self.connection.execute(query, tuple(values)):  # noqa: UP028 - as above
                 yield row
-        except sqlite3.DatabaseError as error:
+        except INDEX_ERRORS as error:
             raise StorageFailure(
                 f"The index {self.path or 'in a temporary file'} broke while it was in use: {error}.",
                 hint="The journal is intact; do it again, and the index is built anew.",
@@ -105,7 +109,7 @@ class IndexDatabase:
                 else:
                     unless_used.pop_all()
                     return db
-        except sqlite3.DatabaseError as error:
+        except INDEX_ERRORS as error:
             self.note = f"it could not be read ({error})"
             self._leave_to_others(error)
         return self._begin_empty()
@@ -138,7 +142,7 @@ class IndexDatabase:
         """An empty index; in a temporary file where its own place cannot be written."""
         try:
             return self._create_tables()
-        except (sqlite3.Error, OSError) as error:
+        except (*INDEX_ERRORS, OSError) as error:
             self.note = f"it cannot be written ({error})"
             self.failures.note(INDEX, str(error))
             self.path = None
@@ -183,7 +187,7 @@ class IndexDatabase:
             self.failures.note(INDEX, error)
             remove_index(temporary)
 
-    def begin_anew(self, error: sqlite3.DatabaseError, *, in_temporary_file: bool = False) -> None:
+    def begin_anew(self, error: BrokenIndex, *, in_temporary_file: bool = False) -> None:
         """Puts an empty index in the place of one that an error has made useless."""
         self.close()
         if in_temporary_file:
@@ -196,7 +200,7 @@ class IndexDatabase:
         self._changes = self._published_size = 0
         self._use(self._begin_empty())
 
-    def _leave_to_others(self, error: sqlite3.DatabaseError) -> None:
+    def _leave_to_others(self, error: BrokenIndex) -> None:
         """Another reader may be at work on the file, or have put its own in its place; it must not lose that."""
         if _is_in_use(error) or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
             self.path = None
@@ -213,7 +217,7 @@ def open_published(path: Path, run: bytes, schema: str) -> IndexDatabase | None:
         if is_sound and database.is_of_run_and_version(connection):
             return database
         database.close()
-    except (OSError, sqlite3.Error):
+    except (OSError, *INDEX_ERRORS):
         # Whatever is wrong with it, it is not used.
         return None
     return None
@@ -273,7 +277,7 @@ def has_its_sum(path: Path) -> bool:
         return False
 
 
-def _is_in_use(error: sqlite3.Error) -> bool:
+def _is_in_use(error: BrokenIndex) -> bool:
     """Whether another is writing to the file; the lower bits of a code say what kind of error it is."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
@@ -290,7 +294,7 @@ def indexed_bytes(path: Path, schema: str) -> int:
             if found != schema_id(schema):
                 return 0
             return int(db.execute("SELECT coalesce(sum(length), 0) FROM segments").fetchone()[0])
-    except sqlite3.Error as error:
+    except INDEX_ERRORS as error:
         if _is_in_use(error):
             raise
         return 0

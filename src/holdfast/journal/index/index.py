@@ -7,7 +7,6 @@ written again.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,13 @@ import msgspec
 from holdfast.journal.damage import Damage
 from holdfast.journal.frame import Frame
 from holdfast.journal.index.builder import Fold, IndexBuilder, damage_decoder
-from holdfast.journal.index.database import STATE_COLUMNS, IndexDatabase, open_published, state_from_row
+from holdfast.journal.index.database import (
+    INDEX_ERRORS,
+    STATE_COLUMNS,
+    IndexDatabase,
+    open_published,
+    state_from_row,
+)
 from holdfast.journal.reader import Journal, SegmentFile
 from holdfast.journal.segment import SegmentId, SegmentPin
 from holdfast.journal.segment_state import SegmentState, cross_check
@@ -51,7 +56,7 @@ class Index:
         """Whether the answers are those of the journal as it is now."""
         try:
             return self._builder.is_current()
-        except (sqlite3.Error, OSError):
+        except (*INDEX_ERRORS, OSError):
             return False
 
     def find_segment(self, number: int) -> SegmentId | None:

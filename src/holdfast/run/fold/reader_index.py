@@ -11,10 +11,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import sqlite3
 from pathlib import Path
 
-from holdfast.journal.index.database import copy_index, has_its_sum, indexed_bytes, sum_path
+from holdfast.journal.index.database import INDEX_ERRORS, copy_index, has_its_sum, indexed_bytes, sum_path
 from holdfast.run.core.layout import Layout, reader_index_path
 from holdfast.run.fold.fold_writer import SCHEMA
 
@@ -82,7 +81,7 @@ def adopt_indexes(layout: Layout, run: bytes) -> None:
 
 def _copy_if_further(index: Path, other: Path) -> None:
     """Replaces an index by one that covers more, and a missing one by any; either is checked when it is used."""
-    with contextlib.suppress(OSError, sqlite3.Error):
+    with contextlib.suppress(OSError, *INDEX_ERRORS):
         known = indexed_bytes(index, SCHEMA) if has_its_sum(index) else 0
         if indexed_bytes(other, SCHEMA) > known and has_its_sum(other):
             copy_index(other, index)

@@ -7,7 +7,6 @@ then before: readers of a running session, and whoever opens the run after a kil
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from holdfast.journal import Index
 from holdfast.journal.commit_queue import QueuedRecord
 from holdfast.journal.frame import Origin
-from holdfast.journal.index.database import INDEX, publish_index
+from holdfast.journal.index.database import INDEX, INDEX_ERRORS, BrokenIndex, publish_index
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader import RunReader
 
@@ -75,7 +74,7 @@ class IndexFeed:
                 index.refresh(settle=False, again=False, growing=growing)
                 if growing:
                     index.publish_copy(self._reader.layout.index)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *INDEX_ERRORS) as error:
             self._give_up(error)
             return False
         if not growing:
@@ -83,7 +82,7 @@ class IndexFeed:
         # A new index, in a file of its own, may have had to take the place of the old one.
         return index is self._reader.index or not index.note
 
-    def _give_up(self, error: OSError | sqlite3.Error) -> None:
+    def _give_up(self, error: OSError | BrokenIndex) -> None:
         """What is not taken in, the next one who opens the run reads."""
         self._is_over = True
         self._reader.index.failures.note(INDEX, error if isinstance(error, OSError) else str(error))

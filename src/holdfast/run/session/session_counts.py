@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import RecordId, SegmentId, SegmentPin
+from holdfast.journal.index.database import INDEX_ERRORS
 from holdfast.journal.index.index import DoubtfulFrame
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.cut import Cut
@@ -107,7 +107,7 @@ class SessionCounts:
     def _as_storage_failure(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, sqlite3.Error, NotARun) as error:
+        except (OSError, *INDEX_ERRORS, NotARun) as error:
             raise StorageFailure(f"{self._reader.layout.root} cannot be read: {error}") from error
 
     def _is_newest(self) -> bool:
