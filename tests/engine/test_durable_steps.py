@@ -536,7 +536,7 @@ def test_nothing_can_be_asked_of_a_trial_that_has_ended(tmp_path):
     Rig(tmp_path / "r", [simple_task(1, solve), simple_task(1, patient, name="u")], {"m": actor}).session()
     assert actor.calls == 0
     assert errors == [
-        "generate was called after the trial had ended. Await everything that a solver starts before it returns."
+        "generate was called after the solver had returned. Await everything that a solver starts before it returns."
     ]
 
 

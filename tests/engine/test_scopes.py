@@ -227,6 +227,42 @@ def test_steps_3_branches_started_in_another_order_borrow_from_each_other(tmp_pa
     assert rig.ends()[-1].replayed == 9 and rig.is_sound()
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations("abc")), ids="".join)
+def test_steps_3_a_scope_that_is_named_inside_its_task_is_found_again_by_its_name(tmp_path, order):
+    """The same question in all of them, and branches below the name; the tasks are started in another order."""
+    orders = iter(["abc", order])
+
+    async def branch(trial, name):
+        with trial.scope(name):
+            first = (await trial.generate(SAME)).text
+            more = await asyncio.gather(*(trial.generate(f"more about {first}, {number}") for number in (1, 2)))
+            return name, first, [reply.text for reply in more]
+
+    async def work(trial):
+        return sorted(await asyncio.gather(*(branch(trial, name) for name in next(orders))))
+
+    solver, actor, rig = killed_and_resumed(tmp_path, work, drawing())
+    assert (actor.calls, solver.results[0]) == (0, solver.results[1])
+    assert rig.ends()[-1].replayed == 9 and rig.is_sound()
+
+
+def test_steps_3_one_name_in_two_tasks_stays_with_its_task(tmp_path):
+    """Where two branches use one name, each below its own number, neither takes what the other has on record."""
+    delays = Delays()
+
+    async def branch(trial, number):
+        await delays.wait(number, 2)
+        with trial.scope("draft"):
+            return (await trial.generate(SAME)).text
+
+    async def work(trial):
+        delays.session += 1
+        return await asyncio.gather(*(branch(trial, number) for number in range(2)))
+
+    solver, actor, _ = killed_and_resumed(tmp_path, work, drawing())
+    assert (actor.calls, solver.results[0]) == (0, solver.results[1])
+
+
 def test_steps_3_what_another_python_numbers_otherwise_is_borrowed(tmp_path):
     """With a child task first and without one afterwards, and the other way round, as wait_for differs."""
     for place, wrapped in enumerate([(True, False), (False, True)]):

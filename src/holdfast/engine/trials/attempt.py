@@ -93,6 +93,7 @@ class Attempt:
             trial.limit = trial.limit or ("time" if limit.is_reached else "")
 
     async def _score(self, grant: SlotGrant, answer: AnswerRecord) -> TrialRecord:
+        self._trial.end_solving()
         given = Answer(answer.text, answer.value)
         scoring = Scoring(self._environment, self._planned, self._state, self._trial, given)
         await scoring.run(self._scorers.all, grant)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import ReplyWithoutText, RunHeld, StorageFailure
 from holdfast.models.errors import Blocked, ModelError
@@ -41,7 +41,7 @@ class Outcome:
 
     def result(self) -> object:
         """The value, or the error, raised; a call of sys.exit is an error of the task like any other."""
-        if isinstance(self.error, SystemExit | StopIteration):
+        if isinstance(self.error, SystemExit | StopIteration | GeneratorExit):
             # Neither gets through a coroutine as it is.
             raise RuntimeError(f"the task raised {self.error!r}") from None  # noqa: TRY004 - no type error
         if self.error is not None:
@@ -111,13 +111,18 @@ async def guard(work: Awaitable[T]) -> Outcome:
         StorageFailure: nothing more can be recorded.
         RunHeld: nothing more may be recorded.
     """
+    task = asyncio.current_task()
     try:
         return Outcome(value=await work)
-    except (StorageFailure, RunHeld, KeyboardInterrupt, GeneratorExit):
+    except (StorageFailure, RunHeld, KeyboardInterrupt):
         raise
+    except GeneratorExit as error:
+        # Whoever closes a coroutine that was given up does so from outside of its task; what is raised in it is ours.
+        if not _is_running(task):
+            raise
+        return Outcome(error=error)
     except asyncio.CancelledError as error:
         # A task may cancel its own parts and let that escape; only a cancelled session is ours to pass on.
-        task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         return Outcome(error=error)
@@ -125,11 +130,18 @@ async def guard(work: Awaitable[T]) -> Outcome:
         return Outcome(error=error)
 
 
+def _is_running(task: asyncio.Task[Any] | None) -> bool:
+    try:
+        return task is not None and asyncio.current_task() is task
+    except RuntimeError:
+        return False  # no loop is running
+
+
 def guard_call(function: Callable[..., object], *args: object) -> Outcome:
     """Calls the user's code, whatever it raises comes back as a value: nothing that it does ends the session."""
     try:
         return Outcome(value=function(*args))
-    except (KeyboardInterrupt, GeneratorExit):
+    except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - the boundary
         return Outcome(error=error)

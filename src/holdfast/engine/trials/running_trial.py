@@ -154,6 +154,10 @@ class RunningTrial:
         """What the trial is doing, and each of its score slots."""
         return [self.activity, *self.slot_activities]
 
+    def end_solving(self) -> None:
+        """Its solver has returned: nothing more can be asked on its behalf."""
+        self._is_over = True
+
     def finish(self) -> list[StepRecord]:
         """Ends the attempt: nothing more can be asked of it. The steps on record that it did not ask for again."""
         self._is_over = True
@@ -244,7 +248,7 @@ class RunningTrial:
     def _check_running(self, what: str) -> None:
         if self._is_over:
             raise UsageError(
-                f"{what} was called after the trial had ended.",
+                f"{what} was called after the solver had returned.",
                 hint="Await everything that a solver starts before it returns.",
             )
         self._check_limits()

@@ -166,6 +166,11 @@ def scope_in_key(key: str) -> str:
     return key[1:].partition(" ")[0] if key.startswith("/") else ""
 
 
+def names_in(path: str) -> str:
+    """The names in a path, without the numbers of tasks."""
+    return "/".join(part for part in path.split("/") if not part.startswith(_NUMBERED))
+
+
 def family_of(path: str) -> str:
     """The path of the named scope that a scope belongs to."""
     parts = path.split("/")

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.trials.scopes import AttemptScopes, Scope, family_of, scope_in_key
+from holdfast.engine.trials.scopes import AttemptScopes, Scope, family_of, names_in, scope_in_key
 from holdfast.errors import UsageError
 from holdfast.models.content import Part, ToolCall, joined_text
 from holdfast.models.fingerprints import MessageHash, fingerprint
@@ -78,7 +78,9 @@ class Steps:
         """
         self._waiting = _unlent(records) if records else {}
         self._failed = [step for step in records if step.error is not None] if records else []
-        self._in_flight = in_flight
+        self._records, self._in_flight = records, in_flight
+        self._families: dict[str, set[str]] = {}
+        """By names, the paths of the named scopes on record that have them and have not moved since."""
         self._by_request: dict[tuple[str, str], list[str]] | None = None
         self._lenders: set[str] = set()
         self.scopes = AttemptScopes(path)
@@ -94,7 +96,7 @@ class Steps:
         return found
 
     def _borrow(self, scope: Scope, request: str) -> StepRecord | None:
-        keys = self._keys_by_request().get((scope.family, request), ())
+        keys = self._keys_by_request().get((names_in(scope.path), request), ())
         unused = [key for key in keys if key in self._waiting]
         lent = next((key for key in unused if self._may_lend(scope_in_key(key), scope)), None)
         if lent is None:
@@ -103,6 +105,8 @@ class Steps:
         return self._waiting.pop(lent)
 
     def _may_lend(self, path: str, borrower: Scope) -> bool:
+        if family_of(path) != borrower.family:
+            return self._has_moved(family_of(path))
         lender = self.scopes.find(path)
         if lender is None or lender is borrower:
             return lender is None
@@ -112,16 +116,23 @@ class Steps:
         # has not asked for anything yet.
         return not lender.has_asked and self._has_own_record(borrower.path)
 
+    def _has_moved(self, family: str) -> bool:
+        """Whether a named scope that was made inside a task is now made inside another: no second one on record has its
+        names, and nothing has its place now.
+        """
+        return len(self._families[names_in(family)]) <= 1 and self.scopes.find(family) is None
+
     def _has_own_record(self, path: str) -> bool:
         """Whether a scope has something on record that it has not asked for, or had it and has lent it."""
         return path in self._lenders or any(scope_in_key(key) == path for key in self._waiting)
 
     def _keys_by_request(self) -> dict[tuple[str, str], list[str]]:
-        """The keys of steps on record by the named scope that they belong to and what was asked; made when needed."""
+        """The keys of steps on record by the names of their scopes and what was asked; made when needed."""
         if self._by_request is None:
             self._by_request = {}
+            self._families = _families(self._records)
             for key in self._waiting:
-                place = family_of(scope_in_key(key)), request_in_key(key)
+                place = names_in(scope_in_key(key)), request_in_key(key)
                 self._by_request.setdefault(place, []).append(key)
         return self._by_request
 
@@ -143,6 +154,18 @@ def _unlent(records: list[StepRecord]) -> dict[str, StepRecord]:
             found[step.step] = step
         elif step.error is None:
             loans[step.step] -= 1
+    return found
+
+
+def _families(records: list[StepRecord]) -> dict[str, set[str]]:
+    moved = {
+        family
+        for step in records
+        if step.lender and (family := family_of(scope_in_key(step.lender))) != family_of(scope_in_key(step.step))
+    }
+    found: dict[str, set[str]] = {}
+    for family in {family_of(scope_in_key(step.step)) for step in records}:
+        found.setdefault(names_in(family), set()).update({family} - moved)
     return found
 
 
