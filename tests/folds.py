@@ -116,6 +116,8 @@ def _trial(found: list[tuple[RecordId, OF_TRIALS]], plan: list[PlanEntry]) -> tu
             return "unfinished", ("model disabled" if closed else "no reply") + slot, 0, scores, decisive
     reason = "not scored" if _has_answer(found, attempt) else "interrupted"
     ended = max(ends, key=lambda item: (item[1].attempt, item[0]), default=(None, None))[1]
+    if _has_answer(found, attempt):
+        ended = TrialRecord(trial="", attempt=attempt, status=Status.UNFINISHED)
     scores = _scores(found, ended) if ended is not None and _has_answer(found, ended.attempt) else {}
     return "unfinished", reason, 0, scores, decisive
 

@@ -273,6 +273,7 @@ class Mute(Exception):  # noqa: N818 - what it is
 ERRORS = {
     "exception": (ValueError("wrong"), "ValueError", "wrong"),
     "sys.exit": (SystemExit("bye"), "SystemExit", "bye"),
+    "a generator's end": (GeneratorExit("bye"), "GeneratorExit", "bye"),
     "base exception": (Fatal("no"), "Fatal", "no"),
     "group": (ExceptionGroup("several", [KeyError("inner")]), "KeyError", "inner"),
     "cannot be told": (Mute(), "Mute", "it cannot be told: ValueError"),

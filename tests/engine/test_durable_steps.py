@@ -306,7 +306,9 @@ class Fatal(BaseException):
     """Not even an Exception."""
 
 
-@pytest.mark.parametrize("error", [StopIteration("over"), SystemExit(3), Fatal("no"), KeyError("k")], ids=repr)
+@pytest.mark.parametrize(
+    "error", [StopIteration("over"), SystemExit(3), GeneratorExit(), Fatal("no"), KeyError("k")], ids=repr
+)
 @pytest.mark.parametrize("in_thread", [True, False])
 def test_whatever_a_step_raises_fails_the_attempt_and_not_the_session(tmp_path, error, in_thread):
     """A step cannot end the session, hang it, or hide what happened."""

@@ -188,7 +188,9 @@ def test_tasks_that_an_observer_starts_take_no_numbers_of_the_solver(tmp_path):
     assert started and keys[0] == keys[1] and len(keys[0]) == 3
 
 
-@pytest.mark.parametrize("error", [ValueError("of the observer"), SystemExit(3), asyncio.CancelledError()])
+@pytest.mark.parametrize(
+    "error", [ValueError("of the observer"), SystemExit(3), GeneratorExit(), asyncio.CancelledError()]
+)
 def test_an_observer_that_raises_is_disabled_and_the_run_goes_on(tmp_path, error):
     """It is told once, by its name, and not called again; the others hear everything, the run is as without it."""
     heard = []

@@ -178,9 +178,11 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def scored(self) -> int:
-        """The attempt whose scores count: the one that counts, or else one that ended without all of its scores."""
+        """The attempt whose scores count: the one that counts, or else one that has its answer and lacks scores."""
         if counted := self.counted:
             return counted
+        if self.attempt in self.answered:
+            return self.attempt
         return self.end.attempt if self.end is not None and self.end.attempt in self.answered else 0
 
     @property
