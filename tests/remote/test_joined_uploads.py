@@ -43,7 +43,7 @@ def test_a_trial_of_another_writer_counts_when_the_segment_of_that_writer_is_up(
     """Whatever the store has of the holder's own frames; the writer and the holder say the same."""
     joined = join_session(session.layout.root, 1, session.admit_writer())
     sealing = joined._journal.roll
-    monkeypatch.setattr(joined._journal, "roll", lambda _: None)
+    monkeypatch.setattr(joined._journal, "roll", lambda: None)
     counted = []
     events = {"of-0": asyncio.Event(), "of-1": asyncio.Event()}
 

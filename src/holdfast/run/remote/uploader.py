@@ -23,7 +23,6 @@ from holdfast.storage.tolerated_failures import ToleratedFailures
 UPLOADS = "objects in the store"
 """Under this name the ledger of a session counts what the store did not take."""
 _LONGEST_UPLOAD_PAUSE = 30.0
-_SEALING_SECONDS = 5.0
 
 
 class Uploader:
@@ -140,7 +139,7 @@ class Uploader:
     def _roll(self, journal: JournalWriter) -> None:
         self._is_rolling = True
         try:
-            journal.roll(_SEALING_SECONDS)
+            journal.roll()
         finally:
             self._is_rolling = False
 

@@ -26,11 +26,10 @@ from holdfast.run.session.session_lease import SessionLease
 from holdfast.run.session.store_copy import SegmentUploader, StoreCopy
 from holdfast.storage import Lease
 from holdfast.storage.leases.remote import HolderProgress
-from holdfast.storage.leases.writers import WriterAdmission, WriterTerms
+from holdfast.storage.leases.writers import WRITERS_NAME, WriterAdmission, WriterTerms
 from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, merge_failures
 
 _NOTHING_LEFT = LeftByWriters([], [])
-_WRITERS = "lease.writers"
 
 
 class RunSession:
@@ -149,7 +148,7 @@ class RunSession:
         try:
             self._writers.change(uploaded=confirmed)
         except OSError as error:
-            self.derived.note(_WRITERS, error)
+            self.derived.note(WRITERS_NAME, error)
 
     def _end_writers(self) -> LeftByWriters:
         """Stops the other writers, and gives what they have left.
@@ -175,7 +174,7 @@ class RunSession:
         try:
             return self._writers.end()
         except OSError as error:
-            raise StorageFailure(f"{self.layout.root / _WRITERS} cannot be used: {error.strerror}.") from error
+            raise StorageFailure(f"{self.layout.root / WRITERS_NAME} cannot be used: {error.strerror}.") from error
 
     # The end.
 
