@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -82,6 +83,45 @@ def test_a_number_is_used_once(session, root):
         join_session(root, 1, number)
     # Whoever was refused holds nothing that the end would have to wait for.
     session.close("complete")
+
+
+class MeetingLock:
+    """A lock whose two users meet when each has given it back."""
+
+    def __init__(self):
+        self._lock, self._both, self._depth = threading.RLock(), threading.Barrier(2), threading.local()
+
+    def __enter__(self):
+        self._lock.acquire()
+        self._depth.now = getattr(self._depth, "now", 0) + 1
+
+    def __exit__(self, *_):
+        self._depth.now -= 1
+        self._lock.release()
+        if not self._depth.now:
+            self._both.wait(30)
+
+
+def test_threads_that_ask_at_once_get_different_numbers(session, monkeypatch):
+    """Also where neither goes on before the other has its number too."""
+    monkeypatch.setattr(session._writers, "_lock", MeetingLock())
+    with ThreadPoolExecutor(2) as pool:
+        numbers = [pool.submit(session.admit_writer) for _ in range(2)]
+        assert sorted(number.result(60) for number in numbers) == [1, 2]
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("joined_before", [False, True])
+@pytest.mark.parametrize("how", ["close", "abandon"])
+def test_a_session_that_is_over_hands_out_no_number(session, root, how, joined_before):
+    """Neither to those who come late nor to the first; the file stays as the end has left it."""
+    if joined_before:
+        join(session).close()
+    session.close("complete") if how == "close" else session.abandon()
+    with pytest.raises(RunHeld, match=r"Session 1 of the run .* is over"):
+        session.admit_writer()
+    assert not joined_before or (root / WRITERS_NAME).read_bytes() == b""
+    begin_session(root).abandon()
 
 
 @pytest.mark.parametrize("how", ["close", "abandon"])

@@ -145,7 +145,7 @@ class JournalWriter:
         self.queue.end_roll()
 
     def roll(self) -> None:
-        """Has the present segment sealed, if anything is in it, and a new one begun; waits a few seconds at the most."""
+        """Has the present segment sealed, if anything is in it; waits for that, a few seconds at the most."""
         if (begun := self.queue.request_roll()) is not None:
             begun.wait(_SEALING_SECONDS)
 

@@ -139,6 +139,7 @@ class RunSession:
         """The number under which one more process may write for this session, with `join_session`.
 
         Raises:
+            RunHeld: the session is over.
             StorageFailure: the filesystem of the run has no locks.
         """
         return self._writers.admit()
@@ -156,9 +157,11 @@ class RunSession:
         Raises:
             StorageFailure: one of them has not stopped, or what they left cannot be read.
         """
-        if not self._writers.is_open:
+        # Also where nobody has joined: from now on nobody can.
+        have_stopped = self._have_writers_stopped()
+        if not self._writers.terms.admitted:
             return _NOTHING_LEFT
-        if not self._have_writers_stopped():
+        if not have_stopped:
             raise StorageFailure(
                 f"A process that writes for session {self.number} of {self.lease.place} has not stopped.",
                 hint="What was acknowledged is intact; end that process, then resume.",
