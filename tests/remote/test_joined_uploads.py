@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -116,3 +117,24 @@ def test_the_end_of_a_session_goes_up_after_all_that_it_vouches_for(session, pla
     order = [path.name.split(".")[0][7:] for path in uploads.missing()]
     assert order[:3] == ["0001-000001", "0001-000002", "0001-000003"]
     assert order[-1] == max(name for name in order if name.startswith("0000"))
+
+
+def test_the_end_is_not_satisfied_by_a_round_that_began_before_it(session, place, monkeypatch):
+    """Such a round has left out what was not sealed; nothing of that is missing when the uploads are finished."""
+    joined = join_session(session.layout.root, 1, session.admit_writer())
+    finish_trials(joined, "t1")
+    joined.abandon()
+    uploader, has_begun = session.uploader, threading.Event()
+    upload = uploader._uploads.upload
+
+    def upload_then_wait(*, everything):
+        upload(everything=everything)
+        if not everything:
+            has_begun.set()
+            until(uploader._wake.is_set, "somebody waits for this round")
+
+    monkeypatch.setattr(uploader._uploads, "upload", upload_then_wait)
+    assert has_begun.wait(30)
+    uploader.finish()
+    (left,) = (session.layout.root / "journal").glob("000001-0001-*.open.jsonl.zst")
+    assert f"journal/{left.name}" in place.keys("")
