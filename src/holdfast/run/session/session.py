@@ -193,7 +193,8 @@ class RunSession:
     def close(self, how: str, exit_code: int = 0, *, ledger: Mapping[str, Any] | None = None) -> StateCounts | None:
         """Ends the session in an orderly way: writes what waits, the session's end, and seals.
 
-        Gives how the trials stand, or None if the disk cannot say.
+        Gives how the trials stand, or None if the disk cannot say. Where another writer does not stop, what waits is
+        written and sealed all the same, without an end: that would vouch for what is still being written.
 
         Raises:
             StorageFailure: the end could not be recorded; what was acknowledged is intact.
@@ -201,7 +202,7 @@ class RunSession:
         end = SessionEndRecord(number=self.number, how=how, exit_code=exit_code, ledger=dict(ledger or {}))
         counts: StateCounts | None = None
         try:
-            left = self._end_writers()
+            left = self._end_writers_or_seal()
             copies = [doubtful.copy for doubtful in left.doubtful]
             self.sink.journal.close(lambda pins: self._last_line(end, [*pins, *left.pins]), copies)
             if self.uploader is not None:
@@ -212,6 +213,13 @@ class RunSession:
         finally:
             self.abandon()
         return counts
+
+    def _end_writers_or_seal(self) -> LeftByWriters:
+        try:
+            return self._end_writers()
+        except StorageFailure:
+            self.sink.journal.close()
+            raise
 
     def _last_line(self, end: SessionEndRecord, pins: list[SegmentPin]) -> bytes:
         """The session's end, once everything before it is durable: what failed until then is counted in it.
