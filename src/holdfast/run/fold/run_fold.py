@@ -107,6 +107,11 @@ class FoldedTrial(NamedTuple):
         return self.row.end is None or self.row.end.steps >= 0
 
     @property
+    def has_spare_transcript(self) -> bool:
+        """Whether it is finished, and everything that counts is known without its steps."""
+        return self.state.is_finished and not self.row.needs_replies(self.standing.group.model)
+
+    @property
     def spent(self) -> Spent:
         """What its attempts took."""
         shares = self.row.total_spent(self.standing.group.model).items()

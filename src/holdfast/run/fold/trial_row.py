@@ -151,6 +151,16 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         solved = spent_by_share(own, self.spent, self.replies)
         return with_slots(solved, own, self.scores, self.judge_replies)
 
+    def needs_replies(self, own: str) -> bool:
+        """Whether some of what it took is known from its replies alone: then deleting them would change the sums.
+
+        In format 1 no end says which of its replies are from other runs.
+        """
+        if not self.replies and not self.judge_replies:
+            return False
+        without = msgspec.structs.replace(self, replies=(), judge_replies=())
+        return _nonzero(self.total_spent(own)) != _nonzero(without.total_spent(own))
+
     def add_answer(self, attempt: int) -> None:
         """An attempt has its answer."""
         if not self.answered:
@@ -215,6 +225,10 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         if end is None or end.code >= _KEPT_CODES or end.attempt < self.attempt:
             return False
         return self.steps < end.steps or (end.code == 0 and end.steps >= 0 and self.is_without_answer)
+
+
+def _nonzero(spent: Mapping[ShareKey, SpentFigures]) -> dict[ShareKey, SpentFigures]:
+    return {share: figures for share, figures in spent.items() if any(figures)}
 
 
 def _steps_of(entry: TrialEntry | TrialRecord) -> int:
