@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +26,16 @@ from holdfast.run import (
     session_record,
     verify_run,
 )
-from holdfast.run.core.records import AnswerRecord, CallRecord, Record, ScoreRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import (
+    AnswerRecord,
+    CallRecord,
+    PlanEntry,
+    Record,
+    ScoreRecord,
+    Status,
+    StepRecord,
+    TrialRecord,
+)
 from holdfast.storage import RealFileSystem
 
 
@@ -202,3 +212,53 @@ def formats_of(root: Path) -> set[int]:
             found.add(header.format)
             offset += header.size
     return found
+
+
+FORMAT_1 = Path(__file__).parent / "data" / "format-1" / "run"
+_TRIAL_1 = {"type": "trial", "attempt": 1, "status": "valid", "task": "capitals", "model": "small", "calls": 1}
+_STEP_1 = {"type": "step", "attempt": 1, "model": "small"}
+_MUCH, _LITTLE = {"input_tokens": 100, "output_tokens": 10}, {"input_tokens": 7, "output_tokens": 1}
+_OF_FORMAT_1: list[dict] = [
+    # A reply from another run, which cost nothing, and one of this run: only the first says so.
+    {**_STEP_1, "trial": "reuses", "step": "solve/1", "usage": _MUCH, "source": "other", "result": "reply"},
+    {**_STEP_1, "trial": "reuses", "step": "solve/2", "usage": _LITTLE, "cost": 0.5, "result": "reply"},
+    {**_TRIAL_1, "trial": "reuses", "usage": {"input_tokens": 107, "output_tokens": 11}, "cost": 0.5, "calls": 2},
+    # A copy, with what it cost: paid for here.
+    {
+        **_STEP_1,
+        "trial": "copied",
+        "step": "solve/1",
+        "usage": _MUCH,
+        "source": "other",
+        "cost": 2.0,
+        "result": "reply",
+    },
+    {**_TRIAL_1, "trial": "copied", "usage": _MUCH, "source": "other", "cost": 2.0},
+    # Unfinished: an attempt that failed, and a step of the one after it.
+    {**_STEP_1, "trial": "begun", "step": "solve/1", "usage": _MUCH, "source": "other", "result": "reply"},
+    {**_TRIAL_1, "trial": "begun", "status": "failed", "usage": _MUCH},
+    {**_STEP_1, "trial": "begun", "attempt": 2, "step": "solve/1", "usage": _MUCH, "source": "other", "cost": 2.0},
+]
+
+
+def run_of_format_1(root: Path) -> Path:
+    """A run of format 1 with replies of other runs, copies, and prices."""
+    shutil.copytree(FORMAT_1, root)
+
+    def make(reader, number, pins):
+        config = {"models": {"small": {"price": {"input": 1e6, "output": 1e6}}}}
+        contents = SessionContents(
+            name="capitals", config=config, planned=5, plan=[PlanEntry("capitals", "small", 5, ["exact"])]
+        )
+        return session_record(reader.run.hex(), number, pins, contents)
+
+    session = open_session(root, make)
+    for record in _OF_FORMAT_1:
+        key = record["trial"]
+        if record["type"] == "trial" and record["status"] == "valid":
+            commit(session, AnswerRecord(trial=key, attempt=1, text="Paris"))
+            commit(session, ScoreRecord(trial=key, attempt=1, scorer="exact", value=1.0))
+        # As an earlier version wrote it: the records of this one have no cost.
+        session.sink.journal.queue.commit(msgspec.json.encode(record), key)
+    session.close("interrupted", 130)
+    return root

@@ -6,15 +6,24 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from durable import commit, finish_trials, verified
-from holdfast.run import RunReader, SessionContents, WriterOptions, create_run, join_session
+from holdfast.run import (
+    RunReader,
+    SessionContents,
+    WriterOptions,
+    create_run,
+    join_session,
+    open_session,
+    session_record,
+)
 from holdfast.run.core.layout import Layout, spool_root
-from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.core.records import PlanEntry, ScoreRecord, Status, TrialRecord
 from holdfast.run.remote.recover import recover
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.run.remote.uploader import Uploader
@@ -27,14 +36,30 @@ SCRIBE = Path(__file__).parent.parent / "crash" / "scribe.py"
 
 
 @pytest.fixture
-def session(place):
-    """A session of a run in the store, in which trials count only once they are there."""
+def plan():
+    """No plan at all."""
+    return []
+
+
+def in_store(place, begin):
+    """A session of a run in the store, in which trials count only once they are there; `begin` gives it its writer."""
     store, root = ObjectStore(place.url), spool_root(place.url)
     lease = RemoteLease(store)
     uploader = Uploader(UploadSet(store, Layout(root)), interval=0.1)
-    begun = create_run(root, SessionContents(name="r", config={}), writer=WriterOptions(on_sealed=uploader.sealed))
+    begun = begin(root, writer=WriterOptions(on_sealed=uploader.sealed))
     Layout(root).remote.write_text(place.url + "\n")
     begun.attach_store(StoreCopy(lease, uploader, counts_when_uploaded=True))
+    return begun
+
+
+def contents_of(plan):
+    return SessionContents(name="r", config={}, plan=plan, planned=sum(entry.planned for entry in plan))
+
+
+@pytest.fixture
+def session(place, plan):
+    """The first session of a run in the store."""
+    begun = in_store(place, partial(create_run, contents=contents_of(plan)))
     yield begun
     begun.abandon()
 
@@ -43,7 +68,7 @@ def test_a_trial_of_another_writer_counts_when_the_segment_of_that_writer_is_up(
     """Whatever the store has of the holder's own frames; the writer and the holder say the same."""
     joined = join_session(session.layout.root, 1, session.admit_writer())
     sealing = joined._journal.roll
-    monkeypatch.setattr(joined._journal, "roll", lambda _: None)
+    monkeypatch.setattr(joined._journal, "roll", lambda: None)
     counted = []
     events = {"of-0": asyncio.Event(), "of-1": asyncio.Event()}
 
@@ -72,6 +97,65 @@ def test_a_trial_of_another_writer_counts_when_the_segment_of_that_writer_is_up(
     assert session.counts.now().valid == 6
     joined.close()
     assert session.close("complete").valid == 6
+
+
+def trial_end(attempt=1, **scores):
+    return TrialRecord(trial="t1", attempt=attempt, status=Status.VALID, task="t", model="m", scores=scores)
+
+
+def late_score():
+    return ScoreRecord(trial="t1", attempt=1, scorer="added", task="t", model="m", value=1.0)
+
+
+def until_confirmed(session, ident):
+    until(lambda: session.uploader.uploaded_seq(ident.writer) >= ident.seq, "it is in the store")
+
+
+SCORED_TWICE = pytest.mark.parametrize("plan", [[PlanEntry("t", "m", 1, ["exact", "added"])]], ids=["two scorers"])
+
+
+@SCORED_TWICE
+@pytest.mark.parametrize("by", ["holder", "joined"])
+def test_a_trial_that_an_added_scorer_completes_counts_when_that_score_is_up(session, monkeypatch, by):
+    """Its end has been in the store for long; without the score it is not finished there."""
+    until_confirmed(session, commit(session, trial_end(exact=1.0)))
+    assert session.counts.now().remaining_by_reason == {"not scored": 1}
+    scoring = session if by == "holder" else join_session(session.layout.root, 1, session.admit_writer())
+    with monkeypatch.context() as patch:
+        patch.setattr(scoring.sink.journal, "roll", lambda: None)
+        score = commit(scoring, late_score())
+        counts = session.counts.now()
+        assert (counts.valid, counts.remaining_by_reason) == (0, {"not uploaded": 1})
+        assert session.counts.finished_among(lambda _: True) == 0
+    until_confirmed(session, score)
+    assert (session.counts.now().valid, session.counts.finished_among(lambda _: True)) == (1, 1)
+
+
+@SCORED_TWICE
+@pytest.mark.parametrize("is_scored", [True, False])
+def test_a_further_attempt_counts_before_it_is_up_if_the_one_before_has_every_score(
+    place, plan, monkeypatch, is_scored
+):
+    """A result that the store has is not lost to one that it has not; half a result is none."""
+
+    def next_record(reader, number, pins):
+        return session_record(reader.run.hex(), number, pins, contents_of(plan))
+
+    def begin(root, writer):
+        first = create_run(root, contents_of(plan))
+        commit(first, trial_end(exact=1.0))
+        if is_scored:
+            commit(first, late_score())
+        first.close("complete")
+        return open_session(root, next_record, writer=writer)
+
+    session = in_store(place, begin)
+    with contextlib.ExitStack() as undo:
+        undo.callback(session.abandon)
+        monkeypatch.setattr(session.sink.journal, "roll", lambda: None)
+        commit(session, trial_end(2, exact=1.0, added=0.0))
+        assert session.counts.now().valid == (1 if is_scored else 0)
+        assert session.counts.on_record()[0].valid == 1
 
 
 def test_what_a_killed_process_left_is_up_when_the_session_has_ended(session, place, tmp_path):
@@ -116,3 +200,24 @@ def test_the_end_of_a_session_goes_up_after_all_that_it_vouches_for(session, pla
     order = [path.name.split(".")[0][7:] for path in uploads.missing()]
     assert order[:3] == ["0001-000001", "0001-000002", "0001-000003"]
     assert order[-1] == max(name for name in order if name.startswith("0000"))
+
+
+def test_the_end_is_not_satisfied_by_a_round_that_began_before_it(session, place, monkeypatch):
+    """Such a round has left out what was not sealed; nothing of that is missing when the uploads are finished."""
+    joined = join_session(session.layout.root, 1, session.admit_writer())
+    finish_trials(joined, "t1")
+    joined.abandon()
+    uploader, has_begun = session.uploader, threading.Event()
+    upload = uploader._uploads.upload
+
+    def upload_then_wait(*, everything):
+        upload(everything=everything)
+        if not everything:
+            has_begun.set()
+            until(uploader._wake.is_set, "somebody waits for this round")
+
+    monkeypatch.setattr(uploader._uploads, "upload", upload_then_wait)
+    assert has_begun.wait(30)
+    uploader.finish()
+    (left,) = (session.layout.root / "journal").glob("000001-0001-*.open.jsonl.zst")
+    assert f"journal/{left.name}" in place.keys("")

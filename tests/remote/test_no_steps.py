@@ -60,7 +60,8 @@ def half_way(holdfast, place, server, tmp_path):
     eval_file = python_eval(tmp_path, server.base_url, CHAIN, concurrency_limit=1, runner=runner)
     started = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS="1.5")
     server.wait_for(answered=7, in_flight=1)
-    until(lambda: steps_up(holdfast, place) == 7, "seven replies are up")
+    until(lambda: steps_on_record(holdfast, place) == 7, "seven replies are on record")
+    until(place.is_up_to_date, "they are up")
     started.send(signal.SIGKILL)
     started.wait()
     server.behave()
@@ -68,7 +69,8 @@ def half_way(holdfast, place, server, tmp_path):
     return place
 
 
-def steps_up(holdfast, place):
+def steps_on_record(holdfast, place):
+    """In the store, or in the spool: as long as its machine is there, a reader has both."""
     return holdfast("cat", place.url).out.count('"type":"step"') if place.segments() else 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from durable import formats_of, snapshot
+from durable import formats_of, run_of_format_1, snapshot
 from holdfast.journal import FORMAT
 from remote_runs import send_away
 
@@ -59,6 +59,27 @@ def test_without_steps_it_is_a_run_of_this_format(holdfast, stored, tmp_path):
     assert formats_of(tmp_path / "slim") == {FORMAT}
     holdfast("resume", "slim", code=0)
     assert holdfast.json("status", "slim")["state"] == "complete"
+
+
+def test_without_steps_it_costs_what_it_cost(holdfast, place, tmp_path):
+    """Replies of other runs cost nothing and copies what they cost, also once that copy is cleaned."""
+    send_away(place, run_of_format_1(tmp_path / "run"))
+    holdfast("recover", place.url, "--to", "home", code=0)
+    holdfast("recover", place.url, "--to", "slim", "--no-steps", code=0)
+    whole = holdfast.json("report", "home")
+    assert whole["cost"] == 236
+    for clean in (False, True):
+        if clean:
+            assert holdfast.json("clean", "slim", "--steps")["steps"] == 0
+        slim = holdfast.json("report", "slim")
+        for name in ("tasks", "coverage", "usage", "cost"):
+            assert slim[name] == whole[name]
+    assert formats_of(tmp_path / "slim") == {FORMAT}
+    assert [record["trial"] for record in holdfast.records("slim", "step")] == ["reuses", "reuses", "begun", "begun"]
+    rows = {name: holdfast.json("show", name)["trials"] for name in ("home", "slim")}
+    assert [(row["trial"], row["cost"]) for row in rows["slim"]] == [
+        (row["trial"], row["cost"]) for row in rows["home"]
+    ]
 
 
 def test_a_run_of_format_1_in_a_store_is_forked(holdfast, stored):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -12,10 +13,21 @@ import pytest
 from workspaces import begin_session_like, close_with_count, workspace_eval
 
 from cli_calls import program
-from durable import begin_run, begin_session, commit, crashed_run, data_pieces, finish_trials, segment_paths, snapshot
+from durable import (
+    begin_run,
+    begin_session,
+    commit,
+    crashed_run,
+    data_pieces,
+    finish_trials,
+    run_of_format_1,
+    segment_paths,
+    snapshot,
+)
 from holdfast.errors import RunDamaged, StorageFailure, UsageError
 from holdfast.journal import JournalWriter
 from holdfast.journal.segment import parse_name
+from holdfast.models.message import Usage
 from holdfast.run import RunReader, SessionContents, open_session, session_record
 from holdfast.run.clean import clean_steps as clean
 from holdfast.run.clean import rewrite_journal as rewrite
@@ -88,6 +100,42 @@ def test_scores_and_reports_are_the_same_before_and_after(tmp_path, told, text):
     assert (code, verified["by_type"].get("step"), verified["by_type"]["answer"]) == (0, None, 50)
     assert text("resume", root)[0] == 0
     assert told("repair", root)[1]["changes"] == []
+
+
+def test_a_run_of_format_1_costs_what_it_cost(tmp_path, told):
+    """Its ends do not say which replies are from other runs: the steps that say it stay, and all others go."""
+    root = run_of_format_1(tmp_path / "run")
+    _, before = told("report", root)
+    spent = spent_in(root)
+    assert before["cost"] == 8 + 8 + 110 + 110, "nothing for replies of other runs"
+    code, result = told("clean", root, "--steps")
+    assert (code, result["trials"], result["steps"]) == (0, 3, 3)
+    assert told("report", root)[1] == before
+    assert spent_in(root) == spent
+    steps = [record["trial"] for _, record in records_of(root) if record["type"] == "step"]
+    assert steps == ["reuses", "reuses", "begun", "begun"]
+    assert told("clean", root, "--steps")[1]["steps"] == 0
+
+
+def test_a_trial_whose_steps_took_more_than_its_ends_say_keeps_them(tmp_path, told):
+    """An attempt that was cut short, and followed by another, has no end."""
+    root = tmp_path / "run"
+    session = begin_run(root, planned=2)
+    for attempt in (1, 2):
+        commit(session, StepRecord(trial="t1", attempt=attempt, step="s", model="m", usage=Usage(5, 1)))
+    finish = {"status": Status.VALID, "model": "m", "usage": Usage(5, 1)}
+    commit(session, TrialRecord(trial="t1", attempt=2, **finish))
+    commit(session, StepRecord(trial="t2", attempt=1, step="s", model="m", usage=Usage(5, 1)))
+    commit(session, TrialRecord(trial="t2", attempt=1, **finish))
+    session.close("complete")
+    spent = spent_in(root)
+    assert told("clean", root, "--steps")[1]["steps"] == 1
+    assert spent_in(root) == spent
+
+
+def spent_in(root):
+    with contextlib.closing(RunReader(root)) as reader:
+        return reader.fold.spent(), {trial.key: trial.spent for trial in reader.fold.trials()}
 
 
 def test_only_steps_and_calls_of_finished_trials_go(tmp_path, told):

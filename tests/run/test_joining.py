@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -84,6 +85,44 @@ def test_a_number_is_used_once(session, root):
     session.close("complete")
 
 
+class MeetingLock:
+    """A lock whose two users meet when each has given it back."""
+
+    def __init__(self):
+        self._lock, self._both, self._depth = threading.RLock(), threading.Barrier(2), threading.local()
+
+    def __enter__(self):
+        self._lock.acquire()
+        self._depth.now = getattr(self._depth, "now", 0) + 1
+
+    def __exit__(self, *_):
+        self._depth.now -= 1
+        self._lock.release()
+        if not self._depth.now:
+            self._both.wait(30)
+
+
+def test_threads_that_ask_at_once_get_different_numbers(session, monkeypatch):
+    """Also where neither goes on before the other has its number too."""
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(session._writers, "_lock", MeetingLock())
+        numbers = [pool.submit(session.admit_writer) for _ in range(2)]
+        assert sorted(number.result(60) for number in numbers) == [1, 2]
+
+
+@pytest.mark.parametrize("joined_before", [False, True])
+@pytest.mark.parametrize("how", ["close", "abandon"])
+def test_a_session_that_is_over_hands_out_no_number(session, root, how, joined_before):
+    """Neither to those who come late nor to the first; the file stays as the end has left it."""
+    if joined_before:
+        join(session).close()
+    session.close("complete") if how == "close" else session.abandon()
+    with pytest.raises(RunHeld, match=r"Session 1 of the run .* is over"):
+        session.admit_writer()
+    assert not joined_before or (root / WRITERS_NAME).read_bytes() == b""
+    begin_session(root).abandon()
+
+
 @pytest.mark.parametrize("how", ["close", "abandon"])
 def test_a_session_that_is_over_is_not_joined(session, root, how):
     """Neither after its end nor after it was given up."""
@@ -155,6 +194,35 @@ def test_a_session_does_not_end_while_another_still_writes_for_it(session, root,
     share.release()
     with contextlib.closing(RunReader(root)) as reader:
         assert (reader.ends, list(reader.fold.finished())) == ([], ["t1"])
+
+
+def test_what_waits_at_the_holder_is_written_though_another_does_not_stop(root):
+    """It was handed in before the end: it is sealed, and the session is left without an end."""
+    disk = HeldDisk()
+    session = begin_run(root, planned=2, fs=disk)
+    session._writers.end = partial(session._writers.end, 0.1)
+    session.admit_writer()
+    share = JoinedLease(RealFileSystem(), root, 1, 1)
+    disk.hold()
+    with ThreadPoolExecutor(3) as pool:
+        written = pool.submit(commit, session, TrialRecord(trial="t1", attempt=1, status=Status.VALID))
+        disk.wait_for_sync()
+        waiting = pool.submit(commit, session, TrialRecord(trial="t2", attempt=1, status=Status.VALID))
+        queue = session.sink.journal.queue
+        until(lambda: queue._pending, "it waits")
+        ended = pool.submit(session.close, "complete")
+        until(lambda: queue._closed, "the session ends")
+        disk.let_through()
+        written.result(30)
+        waiting.result(30)
+        with pytest.raises(StorageFailure, match=r"A process that writes for session 1 of .* has not stopped"):
+            ended.result(30)
+    share.release()
+    assert not list((root / "journal").glob("*.open.*"))
+    with contextlib.closing(RunReader(root)) as reader:
+        assert (reader.ends, list(reader.fold.finished())) == ([], ["t1", "t2"])
+    begin_session(root).close("complete")
+    assert verified(root).ok
 
 
 def test_a_holder_that_is_gone_is_noticed_by_its_lock_alone(session, root):

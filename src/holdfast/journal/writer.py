@@ -23,6 +23,8 @@ from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
 
 SEGMENT_BYTES = 16 << 20
+_SEALING_SECONDS = 5.0
+"""Longer than a disk takes to seal a segment; whoever waits has other work too."""
 
 
 class FrameCopy(NamedTuple):
@@ -142,10 +144,10 @@ class JournalWriter:
             self._roll_segment()
         self.queue.end_roll()
 
-    def roll(self, seconds: float) -> None:
-        """Has the present segment sealed, if anything is in it, and a new one begun; waits so long at the most."""
+    def roll(self) -> None:
+        """Has the present segment sealed, if anything is in it; waits for that, a few seconds at the most."""
         if (begun := self.queue.request_roll()) is not None:
-            begun.wait(seconds)
+            begun.wait(_SEALING_SECONDS)
 
     def copy(self, frame: FrameCopy) -> None:
         """Writes a doubtful frame of another segment again; only before any record is handed in.

@@ -1,6 +1,7 @@
 """Cleaning a run of the transcripts of its finished trials: their steps and calls, and the blobs that only those cite.
 
-Answers, scores and ends stay, so every report is the same. The journal is written again beside the old one, compared
+Answers, scores and ends stay, and so do the transcripts of those few trials of which only the steps say what they took:
+every report is the same. The journal is written again beside the old one, compared
 with it record by record, and exchanged for it in one step; only then is the old one deleted. A kill at any moment
 leaves the run as it was, or as it will be; what is left over, the next cleaning removes.
 """
@@ -22,6 +23,7 @@ from holdfast.run.core.codec import citation
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.run_id import check_openable, identify_run
 from holdfast.run.fold.reader import RunReader, write_index
+from holdfast.run.fold.states import FINISHED
 from holdfast.run.verify.verify import verify_run
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.directory_exchange import EXCHANGE_UNSUPPORTED, exchange_directories
@@ -59,10 +61,10 @@ _key_decoder = msgspec.json.Decoder(_Key)
 
 
 class _Transcripts:
-    """Which records are the transcript of a finished trial."""
+    """Which records are the transcript of a finished trial that does not need it any more."""
 
     def __init__(self, reader: RunReader) -> None:
-        self._trials = set(reader.fold.finished())
+        self._trials = {trial.key for trial in reader.fold.trials(*FINISHED) if trial.has_spare_transcript}
 
     def __call__(self, line: bytes) -> bool:
         return line.startswith(_MARKS) and self.trial(line) in self._trials

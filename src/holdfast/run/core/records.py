@@ -233,6 +233,11 @@ class ScoreRecord(Record, frozen=True):
     will_retry: bool = False
     """It failed, and another attempt of the slot was to follow at once."""
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether it fills the slot: with a number, or without one for a reason."""
+        return self.error is None and (self.value is not None or self.unscored)
+
 
 class TrialRecord(Record, frozen=True):
     """The end of an attempt at a trial; final or not is said by its status."""

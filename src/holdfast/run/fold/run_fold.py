@@ -107,6 +107,11 @@ class FoldedTrial(NamedTuple):
         return self.row.end is None or self.row.end.steps >= 0
 
     @property
+    def has_spare_transcript(self) -> bool:
+        """Whether it is finished, and everything that counts is known without its steps."""
+        return self.state.is_finished and not self.row.needs_replies(self.standing.group.model)
+
+    @property
     def spent(self) -> Spent:
         """What its attempts took."""
         shares = self.row.total_spent(self.standing.group.model).items()
@@ -187,14 +192,15 @@ class RunFold:
         state, missing = State(status), frozenset[str]()
         has_failed = state is State.FAILED and reason == SCORE
         if state is State.VALID or has_failed:
-            unfilled = [name for name in self._planned_scorers.get(where.task, ()) if name not in filled]
+            unfilled = [name for name in self.planned_scorers.get(where.task, ()) if name not in filled]
             missing = frozenset(unfilled) if state is State.VALID else missing
             if unfilled or has_failed:
                 state, reason = _state_by_slots(unfilled, _names_decoder.decode(failed))
         return Standing(number, where, state, reason, filled, missing, bool(hollow), trials)
 
     @cached_property
-    def _planned_scorers(self) -> dict[str, list[str]]:
+    def planned_scorers(self) -> dict[str, list[str]]:
+        """Who has to score the trials of a task."""
         return {entry.task: entry.scorers for entry in self.plan}
 
     @property
@@ -382,6 +388,14 @@ class RunFold:
         )
         rows = self._query(query, (pack_key(key),))
         return {name: value for name, value, state in rows if value is not None or state == UNSCORED}
+
+    def slot_ids(self, key: str) -> Iterator[RecordId]:
+        """The records that fill the slots of one trial which count."""
+        query = (
+            "SELECT session, writer, seq, place FROM slots JOIN trials USING (key)"  # noqa: S608 - no value
+            f" WHERE key = ? AND {_COUNTING}"
+        )
+        return (RecordId(*row) for row in self._query(query, (pack_key(key),)))
 
     def slots(self) -> Iterator[SlotValue]:
         """Every score that counts, trial by trial."""

@@ -1,7 +1,8 @@
 """One scan of a run without an index: what is finished and what is damaged, from one pass over its segments.
 
 Every frame is checked and expanded once, and only the ends of trials and sessions, and scores, are taken out of it and
-folded as ever; segments may be added from several threads, in any order. Memory does not grow with the run.
+folded as ever; in format 1 also the replies from other runs, which its ends do not name. Segments may be added from
+several threads, in any order. Memory does not grow with the run.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from holdfast.run.core.codec import cited_blob, decode
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import SessionEndRecord, SessionRecord
 from holdfast.run.core.run_id import refuse_newer
-from holdfast.run.fold.entries import AnyEntry, entry_of_line
+from holdfast.run.fold.entries import AnyEntry, StepEntry, entry_of_line
 from holdfast.run.fold.fold_writer import SCHEMA, FoldWriter
 from holdfast.run.fold.run_fold import RunFold
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
 _HEADS = _SESSION, _, _ = b'{"type":"session', b'{"type":"trial"', b'{"type":"score"'
+_HEADS_1 = (*_HEADS, b'{"type":"step"')
 _NO_PLACE = 0
 
 
@@ -72,11 +74,12 @@ class RunScan:
     def _add_frame(self, frame: Frame, scan: SegmentScan) -> None:
         entries: list[AnyEntry | None] = [None] * frame.header.records
         lines: dict[RecordId, bytes] = {}
-        for place, line in scan.picked(frame, _HEADS):
+        for place, line in scan.picked(frame, _HEADS if frame.header.format > 1 else _HEADS_1):
             if line.startswith(_SESSION):
                 lines[frame.record_id(place)] = line
             else:
-                entries[place] = entry_of_line(line)
+                entry = entry_of_line(line)
+                entries[place] = entry if not isinstance(entry, StepEntry) or entry.is_reused else None
         with self._lock:
             self._lines |= lines
             if self._seen.add(frame.origin):
@@ -118,9 +121,10 @@ class RunScan:
     def _query(self, query: str, values: tuple[object, ...] = ()) -> Iterator[tuple[Any, ...]]:
         return iter(self._db.execute(query, values))
 
-    def is_finished(self, key: str) -> bool:
+    def has_spare_transcript(self, key: str) -> bool:
+        """Whether the trial is finished, and everything that counts is known without its steps."""
         trial = self.fold.find(key)
-        return trial is not None and trial.state.is_finished
+        return trial is not None and trial.has_spare_transcript
 
     def losses(self) -> list[str]:
         """Everything that is not as it was written, in words."""

@@ -7,6 +7,8 @@ takes the place of one that is kept.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from holdfast.journal.frame import Origin
@@ -151,6 +153,16 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         solved = spent_by_share(own, self.spent, self.replies)
         return with_slots(solved, own, self.slots, self.judge_replies)
 
+    def needs_replies(self, own: str) -> bool:
+        """Whether some of what it took is known from its replies alone: then deleting them would change the sums.
+
+        In format 1 no end says which of its replies are from other runs.
+        """
+        if not self.replies and not self.judge_replies:
+            return False
+        without = msgspec.structs.replace(self, replies=(), judge_replies=())
+        return _nonzero(self.total_spent(own)) != _nonzero(without.total_spent(own))
+
     def add_answer(self, attempt: int) -> None:
         """An attempt has its answer."""
         if not self.answered:
@@ -223,6 +235,10 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
 
 def _slot_order(slot: SlotSpent) -> tuple[int, str, int]:
     return slot.of
+
+
+def _nonzero(spent: Mapping[ShareKey, SpentFigures]) -> dict[ShareKey, SpentFigures]:
+    return {share: figures for share, figures in spent.items() if any(figures)}
 
 
 def _steps_of(entry: TrialEntry | TrialRecord) -> int:

@@ -1,7 +1,8 @@
 """A run without the transcripts of its finished trials: smaller, and with the same scores and the same report.
 
 It is a new run that starts with the records of the old one: everything of trials that are not finished, so that they
-resume where they were, and of the others all but their steps. A note says where it comes from.
+resume where they were, and of the others all but their steps. Where only the steps say what a trial took, they stay. A
+note says where the run comes from.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import msgspec
+
 from holdfast.errors import HoldfastError, NotARun
 from holdfast.journal import Journal
 from holdfast.run.core.codec import decode, head_of
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import (
+    ARTIFACT,
     AnswerRecord,
     CallRecord,
     NoteRecord,
@@ -28,6 +32,7 @@ from holdfast.run.core.records import (
     TrialRecord,
 )
 from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.fold.entries import StepEntry, TrialEntry, entry_of_line
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.session.create import create_run
@@ -63,15 +68,24 @@ def _kept_records(scan: RunScan) -> Iterator[Record]:
     yield NoteRecord(
         kind=RECOVERY_NOTE, text=f"recovered from run {run} without the steps of finished trials", data={"run": run}
     )
-    is_finished = lru_cache(maxsize=10_000)(scan.is_finished)
+    has_spare_transcript = lru_cache(maxsize=10_000)(scan.has_spare_transcript)
     for _, line in Journal(scan.fs, scan.layout.journal, scan.run).stream([]):
         kind, key = head_of(line)
-        if kind in {"call", "step"} and is_finished(key):
+        if kind in {"call", "step"} and has_spare_transcript(key):
             continue
         record = decode(scan.resolve_blob(line))
         # As they are: it is the same work, and was paid for by this run under its other id.
         if isinstance(record, CallRecord | StepRecord | AnswerRecord | ScoreRecord | TrialRecord | NoteRecord):
-            yield record
+            yield _as_paid(record, line)
+
+
+def _as_paid(record: Record, line: bytes) -> Record:
+    """A record of format 1 that names a source and was paid for all the same, as one of this format says it."""
+    if isinstance(record, StepRecord | TrialRecord) and record.source not in {"", ARTIFACT}:
+        entry = entry_of_line(line)
+        if isinstance(entry, StepEntry | TrialEntry) and entry.cost:
+            return msgspec.structs.replace(record, source="")
+    return record
 
 
 def _input_copies(layout: Layout, session: SessionRecord) -> tuple[dict[str, SourceFile], list[str]]:

@@ -67,10 +67,9 @@ class UploadSet:
         """One of the segments that the store holds with other bytes, if it holds any so."""
         return next(iter(self._conflicts.values()), None)
 
-    @property
-    def only_conflicts_remain(self) -> bool:
-        """Whether everything is uploaded except what only a person can make room for."""
-        return {f"journal/{path.name}" for path in self.missing()} <= self._conflicts.keys()
+    def only_conflicts_remain(self, *, everything: bool) -> bool:
+        """Whether all that `missing` looks for is uploaded, except what only a person can make room for."""
+        return {f"journal/{path.name}" for path in self.missing(everything=everything)} <= self._conflicts.keys()
 
     def missing(self, *, everything: bool = False) -> list[Path]:
         """The sealed segments that are not uploaded; with `everything`, also those that never were sealed."""

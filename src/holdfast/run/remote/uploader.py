@@ -23,7 +23,6 @@ from holdfast.storage.tolerated_failures import ToleratedFailures
 UPLOADS = "objects in the store"
 """Under this name the ledger of a session counts what the store did not take."""
 _LONGEST_UPLOAD_PAUSE = 30.0
-_SEALING_SECONDS = 5.0
 
 
 class Uploader:
@@ -33,7 +32,7 @@ class Uploader:
         self._uploads, self.interval = uploads, interval
         self.failures = ToleratedFailures()
         self._journal: JournalWriter | None = None
-        self._session = 0
+        self._session = self._own = 0
         self._sealed: deque[tuple[SegmentId, int]] = deque()
         self._watermarks = Watermarks()
         self.uploaded_seq, self.when_uploaded = self._watermarks.confirmed, self._watermarks.when_uploaded
@@ -72,7 +71,7 @@ class Uploader:
 
     def start(self, journal: JournalWriter) -> None:
         """Starts to upload what the session writes; `journal` is its writer in this process."""
-        self._journal, self._session = journal, journal.session
+        self._journal, self._session, self._own = journal, journal.session, journal.writer
         self._thread = threading.Thread(target=self._run, name="holdfast-upload", daemon=True)
         self._thread.start()
 
@@ -111,8 +110,9 @@ class Uploader:
     def _round(self) -> bool:
         """Seals what was written, and uploads what is sealed; whether the store took it."""
         try:
-            if self._journal is not None and not self._stop:
-                self._roll(self._journal)
+            # Once: it may be taken away meanwhile.
+            if (journal := self._journal) is not None and not self._stop:
+                self._roll(journal)
             self._uploads.upload(everything=self._is_over)
             self._confirm()
             self._report_round(self.conflict.message if self.conflict is not None else "")
@@ -140,7 +140,7 @@ class Uploader:
     def _roll(self, journal: JournalWriter) -> None:
         self._is_rolling = True
         try:
-            journal.roll(_SEALING_SECONDS)
+            journal.roll()
         finally:
             self._is_rolling = False
 
@@ -157,8 +157,7 @@ class Uploader:
         while self._sealed and self._uploads.is_uploaded(segment_key(self._sealed[0][0], sealed=True)):
             ident, seq = self._sealed.popleft()
             self._watermarks.confirm(ident.writer, seq)
-        own = self._journal.writer if self._journal is not None else 0
-        for writer, seq in self._uploads.uploaded_by_others(self._session, own).items():
+        for writer, seq in self._uploads.uploaded_by_others(self._session, self._own).items():
             self._watermarks.confirm(writer, seq)
         if (after := self._watermarks.by_writer()) != before:
             self._on_confirmed(after)
@@ -170,7 +169,7 @@ class Uploader:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self._wait_for_round(deadline)
-            is_done = self.lag.failing_since is None and self._uploads.only_conflicts_remain
+            is_done = self.lag.failing_since is None and self._uploads.only_conflicts_remain(everything=self._is_over)
             if is_done and (self.conflict is not None or not self._watermarks.is_awaited):
                 return self.conflict is None
         return False

@@ -24,7 +24,6 @@ from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.writers import JoinedLease, WriterTerms
 
 _LOOK_SECONDS = 0.1
-_SEALING_SECONDS = 5.0
 
 
 def join_session(
@@ -82,7 +81,7 @@ class JoinedSession:
         """Takes note of what is in the store, and seals what is to be uploaded."""
         self._watermarks.confirm(self._journal.writer, terms.uploaded.get(self._journal.writer, 0))
         if terms.seal_seconds and time.monotonic() - self._sealed_at >= terms.seal_seconds:
-            self._journal.roll(_SEALING_SECONDS)
+            self._journal.roll()
             self._sealed_at = time.monotonic()
 
     def _leave(self) -> None:

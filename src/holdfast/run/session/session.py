@@ -26,11 +26,10 @@ from holdfast.run.session.session_lease import SessionLease
 from holdfast.run.session.store_copy import SegmentUploader, StoreCopy
 from holdfast.storage import Lease
 from holdfast.storage.leases.remote import HolderProgress
-from holdfast.storage.leases.writers import WriterAdmission, WriterTerms
+from holdfast.storage.leases.writers import WRITERS_NAME, WriterAdmission, WriterTerms
 from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, merge_failures
 
 _NOTHING_LEFT = LeftByWriters([], [])
-_WRITERS = "lease.writers"
 
 
 class RunSession:
@@ -140,6 +139,7 @@ class RunSession:
         """The number under which one more process may write for this session, with `join_session`.
 
         Raises:
+            RunHeld: the session is over.
             StorageFailure: the filesystem of the run has no locks.
         """
         return self._writers.admit()
@@ -149,7 +149,7 @@ class RunSession:
         try:
             self._writers.change(uploaded=confirmed)
         except OSError as error:
-            self.derived.note(_WRITERS, error)
+            self.derived.note(WRITERS_NAME, error)
 
     def _end_writers(self) -> LeftByWriters:
         """Stops the other writers, and gives what they have left.
@@ -157,9 +157,11 @@ class RunSession:
         Raises:
             StorageFailure: one of them has not stopped, or what they left cannot be read.
         """
-        if not self._writers.is_open:
+        # Also where nobody has joined: from now on nobody can.
+        have_stopped = self._have_writers_stopped()
+        if not self._writers.terms.admitted:
             return _NOTHING_LEFT
-        if not self._have_writers_stopped():
+        if not have_stopped:
             raise StorageFailure(
                 f"A process that writes for session {self.number} of {self.lease.place} has not stopped.",
                 hint="What was acknowledged is intact; end that process, then resume.",
@@ -175,7 +177,7 @@ class RunSession:
         try:
             return self._writers.end()
         except OSError as error:
-            raise StorageFailure(f"{self.layout.root / _WRITERS} cannot be used: {error.strerror}.") from error
+            raise StorageFailure(f"{self.layout.root / WRITERS_NAME} cannot be used: {error.strerror}.") from error
 
     # The end.
 
@@ -191,7 +193,8 @@ class RunSession:
     def close(self, how: str, exit_code: int = 0, *, ledger: Mapping[str, Any] | None = None) -> StateCounts | None:
         """Ends the session in an orderly way: writes what waits, the session's end, and seals.
 
-        Gives how the trials stand, or None if the disk cannot say.
+        Gives how the trials stand, or None if the disk cannot say. Where another writer does not stop, what waits is
+        written and sealed all the same, without an end: that would vouch for what is still being written.
 
         Raises:
             StorageFailure: the end could not be recorded; what was acknowledged is intact.
@@ -199,7 +202,7 @@ class RunSession:
         end = SessionEndRecord(number=self.number, how=how, exit_code=exit_code, ledger=dict(ledger or {}))
         counts: StateCounts | None = None
         try:
-            left = self._end_writers()
+            left = self._end_writers_or_seal()
             copies = [doubtful.copy for doubtful in left.doubtful]
             self.sink.journal.close(lambda pins: self._last_line(end, [*pins, *left.pins]), copies)
             if self.uploader is not None:
@@ -210,6 +213,13 @@ class RunSession:
         finally:
             self.abandon()
         return counts
+
+    def _end_writers_or_seal(self) -> LeftByWriters:
+        try:
+            return self._end_writers()
+        except StorageFailure:
+            self.sink.journal.close()
+            raise
 
     def _last_line(self, end: SessionEndRecord, pins: list[SegmentPin]) -> bytes:
         """The session's end, once everything before it is durable: what failed until then is counted in it.

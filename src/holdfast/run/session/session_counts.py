@@ -10,7 +10,7 @@ from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import RecordId, SegmentId, SegmentPin
 from holdfast.journal.index.database import INDEX_ERRORS
 from holdfast.journal.index.index import DoubtfulFrame
-from holdfast.run.core.records import TrialRecord
+from holdfast.run.core.records import ScoreRecord, Status, TrialRecord
 from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
@@ -127,16 +127,24 @@ class SessionCounts:
     def _is_uploaded(self, reader: RunReader, trial: FoldedTrial, uploader: SegmentUploader) -> bool:
         """Whether a result of a finished trial is in the store: the one that counts, or one that it had before."""
         end = trial.end_id
-        if end is None or self._is_confirmed(end, uploader):
+        if end is None or trial.row.session != self._session:
             return True
-        return (
-            trial.row.end is not None
-            and trial.row.end.attempt > 1
-            and any(
-                isinstance(record := reader.read(placed.line), TrialRecord) and record.status.is_kept
-                for placed in reader.lines_of(trial, "trial")
-                if self._is_confirmed(placed.ident, uploader)
-            )
+        if self._is_confirmed(end, uploader):
+            # A scorer that was added has judged it after its end, and maybe in another process.
+            return all(self._is_confirmed(slot, uploader) for slot in reader.fold.slot_ids(trial.key))
+        return trial.row.counted > 1 and self._had_result(reader, trial, uploader)
+
+    def _had_result(self, reader: RunReader, trial: FoldedTrial, uploader: SegmentUploader) -> bool:
+        """Whether an end that is kept is in the store, and with it all scores that the plan asks for."""
+        placed = reader.lines_of(trial, "trial", "score")
+        records = [reader.read(one.line) for one in placed if self._is_confirmed(one.ident, uploader)]
+        scored = {(one.attempt, one.scorer) for one in records if isinstance(one, ScoreRecord) and one.is_filled}
+        planned = reader.fold.planned_scorers.get(trial.standing.group.task, [])
+        return any(
+            one.status is not Status.VALID
+            or all(name in one.scores or (one.attempt, name) in scored for name in planned)
+            for one in records
+            if isinstance(one, TrialRecord) and one.status.is_kept
         )
 
     def _is_confirmed(self, ident: RecordId, uploader: SegmentUploader) -> bool:

@@ -27,7 +27,7 @@ import msgspec
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.holder import LeaseHolder, decode_holder, is_alive, this_process
-from holdfast.storage.leases.writers import end_writers
+from holdfast.storage.leases.writers import LEASE_NAME, end_writers
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
@@ -35,7 +35,6 @@ _ATTEMPTS, _ATTEMPTS_FAR = 100, 20
 _PAUSE_SECONDS = 0.05
 _BEATS_IN_LIFETIME = 6
 LIFETIME_SECONDS = 30.0
-_LEASE = "lease"
 
 
 class Lease(Protocol):
@@ -62,7 +61,7 @@ class _FileLockLease:
             os.pwrite(fd, msgspec.json.encode(this_process()) + b"\n", 0)
         except OSError as error:
             # On a full disk the run is still ours; only its holder's name cannot be read.
-            self.failures.note(_LEASE, error)
+            self.failures.note(LEASE_NAME, error)
 
     def is_held(self) -> bool:
         return self._fd >= 0
@@ -88,7 +87,7 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
         RunHeld: another session executes the run; the message names it.
         StorageFailure: the lease file cannot be opened.
     """
-    path = run / "lease"
+    path = run / LEASE_NAME
     try:
         return _take_from_writers(fs, run, _take_lock(fs, run))
     except OSError as error:
@@ -114,7 +113,7 @@ def _take_from_writers(fs: FileSystem, run: Path, lease: Lease) -> Lease:
 
 
 def _take_lock(fs: FileSystem, run: Path) -> Lease:
-    path = run / "lease"
+    path = run / LEASE_NAME
     holder: LeaseHolder | None = None
     for attempt in range(_ATTEMPTS):
         if (fd := fs.lock(path)) is not None:
@@ -137,7 +136,7 @@ def run_held(run: Path, holder: LeaseHolder | None) -> RunHeld:
 
 def find_holder(fs: FileSystem, run: Path) -> LeaseHolder | None:
     """Who executes the run at this moment, or None; for display only."""
-    path = run / "lease"
+    path = run / LEASE_NAME
     if not path.exists() and not _newest_generation(run):
         return None
     try:
@@ -201,7 +200,7 @@ class _HeartbeatLease:
             os.pwrite(self._fd, self._line + f"{self._beats} {word}\n".encode(), 0)
             newest = _newest_generation(self._run)
         except OSError as error:
-            self.failures.note(_LEASE, error)
+            self.failures.note(LEASE_NAME, error)
             return
         if newest != self._generation:
             self._deadline = -math.inf

@@ -51,33 +51,32 @@ class WriterAdmission:
         self._fs, self._run, self.terms = fs, run, terms
         self._fd = -1
         self._length = 0
+        self._is_over = False
         self._have_stopped = True
         # The uploader's thread changes the terms too, and never writes to a descriptor that has been closed.
         self._lock = threading.RLock()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether any number was handed out, and it is not over."""
-        return self._fd >= 0
 
     def admit(self) -> int:
         """The number for one more writer.
 
         Raises:
+            RunHeld: the session is over.
             StorageFailure: this filesystem has no locks, or the file cannot be written.
         """
         path = self._run / WRITERS_NAME
         try:
             with self._lock:
+                if self._is_over:
+                    raise _session_over(self._run, self.terms.session)
                 if self._fd < 0:
                     self._fd = self._open(path)
                 self.change(admitted=self.terms.admitted + 1)
+                return self.terms.admitted
         except OSError as error:
             raise StorageFailure(
                 f"No other process can write for this session: {path} cannot be used ({error.strerror}).",
                 hint="Several processes can write one run only where its filesystem has locks.",
             ) from error
-        return self.terms.admitted
 
     def _open(self, path: Path) -> int:
         # Only to see that there are locks.
@@ -100,10 +99,10 @@ class WriterAdmission:
                 os.pwrite(self._fd, data, 0)
 
     def end(self, seconds: float = _LEAVE_SECONDS) -> bool:
-        """Lets nobody write any more; whether all have stopped within so many seconds."""
+        """Lets nobody write any more, now or later; whether all have stopped within so many seconds."""
         with self._lock:
-            was_open, fd, self._fd = self.is_open, self._fd, -1
-        if was_open:
+            fd, self._fd, self._is_over = self._fd, -1, True
+        if fd >= 0:
             os.close(fd)
             self._have_stopped = False
             self._have_stopped = end_writers(self._fs, self._run, seconds)
@@ -127,6 +126,13 @@ def end_writers(fs: FileSystem, run: Path, seconds: float = _LEAVE_SECONDS) -> b
         time.sleep(_PAUSE_SECONDS)
     os.close(fd)
     return True
+
+
+def _session_over(run: Path, session: int) -> RunHeld:
+    return RunHeld(
+        f"Session {session} of the run {run} is over, or lets no other process write.",
+        hint="What was acknowledged is intact; see `holdfast status`, then resume.",
+    )
 
 
 class JoinedLease:
@@ -157,24 +163,18 @@ class JoinedLease:
         except OSError as error:
             raise StorageFailure(f"{path} cannot be locked: {error.strerror}.") from error
         if fd is None:
-            raise self._over()
+            raise _session_over(self._run, self._session)
         return fd
 
     def _check_admitted(self, writer: int) -> None:
         # Only with the share: whoever ended the session before this process had it did not wait for this process.
         if (terms := self.look()) is None:
-            raise self._over()
+            raise _session_over(self._run, self._session)
         if not 1 <= writer <= terms.admitted:
             raise UsageError(
                 f"Writer {writer} of session {self._session} was not handed out; 1 to {terms.admitted} were.",
                 hint="The process that holds the run hands out the numbers.",
             )
-
-    def _over(self) -> RunHeld:
-        return RunHeld(
-            f"Session {self._session} of the run {self._run} is over, or lets no other process write.",
-            hint="What was acknowledged is intact; see `holdfast status`, then resume.",
-        )
 
     def look(self) -> WriterTerms | None:
         """The terms as they are now; None, from then on, if the session is over or its holder is gone."""
