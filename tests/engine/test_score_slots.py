@@ -614,3 +614,22 @@ def test_a_judge_never_gets_the_reply_of_another_model_in_whatever_order_they_ar
     assert rig.session().ended.exit_code == 0
     assert seen.value == [("", "VERDICT"), ("j", "j says verdict"), ("", "VERDICT")]
     assert (rig.actors["m"].calls, rig.actors["j"].calls) == (2, 1)
+
+
+@pytest.mark.parametrize("name", ["~2", "a/b", "score~2", "50 %"])
+def test_a_slot_finds_its_replies_whatever_its_scorer_is_called(tmp_path, name):
+    """Also in another branch than the one that asked: a name that looks like a number of a branch is none."""
+    in_branch = State(False)
+
+    async def judge(answer, sample, scope):
+        asking = scope.generate("verdict", model="j")
+        await (asyncio.create_task(asking) if in_branch.value else asking)
+        await asyncio.sleep(10.0)
+        return True
+
+    rig = judge_rig(tmp_path, scorer(name=name)(judge))
+    rig.killed_session(5.0)
+    in_branch.value = True
+    assert rig.session().ended.exit_code == 0
+    assert rig.actors["j"].calls == 1
+    assert reasons(rig) == {}

@@ -142,19 +142,29 @@ def _spell(name: str) -> str:
     """A name as it stands in a path: a slash nests; what could be taken for something else is escaped."""
     if not isinstance(name, str) or not all(name.split("/")):
         raise UsageError(f"{name!r} is not a name of a scope.", hint='A scope has a name, as in trial.scope("draft").')
-    parts = (quote(part, safe=_READABLE.replace(" ", ""), errors="backslashreplace") for part in name.split("/"))
-    return "/".join(f"%7E{part[1:]}" if part.startswith(_NUMBERED) else part for part in parts)
+    return "/".join(map(_spell_part, name.split("/")))
+
+
+def _spell_part(part: str) -> str:
+    """One part of a path; it has no slash, and does not look like a number."""
+    spelled = quote(part, safe=_READABLE.replace(" ", ""), errors="backslashreplace")
+    return f"%7E{spelled[1:]}" if spelled.startswith(_NUMBERED) else spelled
 
 
 def slot_path(scorer: str, slot_attempt: int) -> str:
     """The path of a score slot's scope: another one for every attempt of the slot, which asks anew."""
     part = _SLOTS if slot_attempt == 1 else f"{_SLOTS}{_NUMBERED}{slot_attempt}"
-    return f"{part}/{quote(scorer, safe=_READABLE.replace(' ', ''), errors='backslashreplace')}"
+    return f"{part}/{_spell_part(scorer)}"
 
 
 def slot_in_path(path: str) -> str:
     """The path of the score slot that a scope of one belongs to."""
     return "/".join(path.split("/", 2)[:2])
+
+
+def key_at_slot(key: str, path: str) -> str:
+    """The key of a step of a score slot, as it is in the attempt of the slot at `path`."""
+    return f"/{path}{key.removeprefix(f'/{slot_in_path(scope_in_key(key))}')}" if key else ""
 
 
 def _is_slot_part(part: str) -> bool:

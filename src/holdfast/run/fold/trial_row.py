@@ -162,7 +162,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     def answer_of(self) -> int:
         """The attempt whose answer, and whose scores from then on, belong to the one that counts.
 
-        An attempt after a scorer has failed takes over the answer of the one before it, so it has none of its own.
+        In format 1 an attempt after a scorer had failed took over the answer of the one before it, and has none itself.
         """
         counted = self.counted
         if not counted:
