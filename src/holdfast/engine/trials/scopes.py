@@ -18,7 +18,7 @@ from typing import Any, cast
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from holdfast.errors import UsageError
+from holdfast.engine.trials.scope_user import SCORER, SOLVER, ScopeUser
 
 _NUMBERED = "~"
 _SLOTS = "score"
@@ -70,6 +70,11 @@ class AttemptScopes:
         self.root = Scope(self, path, path)
         self._by_path: dict[str, Scope] = {path: self.root}
 
+    @property
+    def user(self) -> ScopeUser:
+        """Whose code asks here."""
+        return SCORER if self.root.path else SOLVER
+
     def find(self, path: str) -> Scope | None:
         return self._by_path.get(path)
 
@@ -80,7 +85,7 @@ class AttemptScopes:
 
     def named(self, parent: Scope, name: str) -> Scope:
         """The scope of this name; the same one whenever it is asked for."""
-        spelled = _spell(name)
+        spelled = self._spell(name)
         if not parent.path and _is_slot_part(spelled.partition("/")[0]):
             # Where the slots lie no solver gets by a name of its own.
             spelled = f"%{ord(spelled[0]):X}{spelled[1:]}"
@@ -88,6 +93,12 @@ class AttemptScopes:
         if path not in self._by_path:
             self._by_path[path] = Scope(self, path, path)
         return self._by_path[path]
+
+    def _spell(self, name: str) -> str:
+        """A name as it stands in a path: a slash nests; what could be taken for something else is escaped."""
+        if not isinstance(name, str) or not all(name.split("/")):
+            raise self.user.no_name(name)
+        return "/".join(map(_spell_part, name.split("/")))
 
 
 class _Masked:
@@ -107,10 +118,7 @@ def holding(scope: Scope) -> Iterator[None]:
     """
     task = asyncio.current_task()
     if scope.holder is not None and scope.holder is not task:
-        raise UsageError(
-            f"The scope {scope.path!r} is in use by another branch of the solver.",
-            hint='Give every branch a name of its own, as in trial.scope(f"branch {number}").',
-        )
+        raise scope.scopes.user.in_use(scope.path)
     scope.holder, scope.depth = task, scope.depth + 1
     token = CURRENT_SCOPE.set(scope)
     try:
@@ -136,13 +144,6 @@ class Masking:
 
 def _joined(path: str, part: str) -> str:
     return f"{path}/{part}" if path else part
-
-
-def _spell(name: str) -> str:
-    """A name as it stands in a path: a slash nests; what could be taken for something else is escaped."""
-    if not isinstance(name, str) or not all(name.split("/")):
-        raise UsageError(f"{name!r} is not a name of a scope.", hint='A scope has a name, as in trial.scope("draft").')
-    return "/".join(map(_spell_part, name.split("/")))
 
 
 def _spell_part(part: str) -> str:
