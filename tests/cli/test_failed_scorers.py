@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 
@@ -215,3 +216,45 @@ def test_limits_27_a_judge_that_is_down_leaves_its_slot_to_be_asked_alone(holdfa
     server.behave()
     holdfast("resume", "r", code=0)
     assert server.worked_on() == {"a": 1, "one": 1, "two": 1, "three": 1}
+
+
+SECOND_OPINION = """
+from holdfast import Message, Sample, Task, exact, generate, scorer, task
+
+@scorer
+async def judge(answer, sample, scope):
+    return (await scope.generate([Message("user", f"judge {sample.input}")], model="j")).text.startswith("JUDGE")
+
+@scorer
+async def careless(answer, sample, scope):
+    try:
+        await scope.generate([Message("user", f"care {sample.input}")], model="j")
+    except Exception:
+        return False
+    return True
+
+@task
+def t():
+    scorers = [exact(), judge, careless]
+    return Task(samples=[Sample(name, target=name.upper()) for name in "abc"], solver=generate(), scorers=scorers)
+"""
+
+
+def test_a_judge_that_cannot_be_opened_uses_up_no_attempts(holdfast, server, tmp_path):
+    """Without its key it is disabled, which is said once; a resume with the key asks the judges alone."""
+    served = {"provider": "openai", "model": "counting", "base_url": server.base_url}
+    models = {"m": served, "j": {**served, "api_key_env": "JUDGE_KEY"}}
+    eval_file = python_eval(tmp_path, server.base_url, SECOND_OPINION, models=models, max_retries=0)
+    data = json.loads(eval_file.read_text())
+    data["tasks"]["t"]["models"] = ["m"]
+    eval_file.write_text(json.dumps(data))
+    ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
+    assert "3 remaining: 3 model disabled (score: judge).\n" in ended.out and "Resume with" in ended.out
+    assert ended.err.count("j: disabled for this session.") == 1 and "JUDGE_KEY" in ended.err
+    assert {one["scorer"] for one in holdfast.records("r", "score")} == {"exact"}
+    holdfast("resume", "r", code=1)
+    assert server.worked_on() == {"a": 1, "b": 1, "c": 1}
+    holdfast("resume", "r", code=0, JUDGE_KEY="k")
+    assert server.worked_on() == {f"{what}{name}": 1 for what in ("", "judge ", "care ") for name in "abc"}
+    assert {value for end in holdfast.records("r", "trial") for value in end.get("scores", {}).values()} == {1.0}
+    assert holdfast.json("verify", "r", "--deep", code=0)["ok"]

@@ -13,7 +13,7 @@ import pytest
 from engine.rig import Actor, Rig, said
 from engine.test_durable_steps import KILL, Stopper, killed_and_resumed, simple_task
 from engine.virtual import seeded
-from holdfast import Message, Sample, Task, evaluate, exact
+from holdfast import Message, Sample, Task, evaluate, exact, generate, scorer
 from holdfast.engine.trials.scopes import family_of, scope_in_key
 from holdfast.errors import UsageError
 from holdfast.run.core.records import StepRecord
@@ -425,6 +425,46 @@ def test_steps_4c_and_9_where_no_scope_is_found_the_call_is_refused(tmp_path, wa
     (row,) = run.trials()
     assert row.state == "failed" and sentence in row.error.message
     assert list(run.steps()) == []
+
+
+async def in_a_scope_of_another_branch(scope):
+    held = scope.scope("part")
+    with held:
+        return await asyncio.create_task(held.generate(SAME))
+
+
+async def without_a_name(scope):
+    return scope.scope("")
+
+
+async def as_a_step_without_a_function(scope):
+    return await scope.step("s", 3)
+
+
+@pytest.mark.parametrize(
+    ("way", "sentences"),
+    [
+        (in_an_executor, ["scope.generate was called", "branch of the scorer", 'scope.scope("NAME").generate']),
+        (in_a_thread_with_the_scope, ["another event loop than the scorer's", 'scope.scope("NAME")']),
+        (in_a_step, ["scope.generate was called inside a function that scope.step runs", "in the scorer itself"]),
+        (in_a_scope_of_another_branch, ["another branch of the scorer", "as in scope.scope("]),
+        (without_a_name, ["is not a name of a scope", "as in scope.scope("]),
+        (as_a_step_without_a_function, ["needs a name and a function", "As in scope.step("]),
+    ],
+)
+def test_a_scorer_is_told_of_its_scope_and_of_no_solver(tmp_path, way, sentences):
+    """The same refusals, in the words of the function that is to be mended."""
+
+    async def judge(answer, sample, scope):
+        await way(scope)
+        return True
+
+    task = Task(name="t", samples=[Sample("q", target="q")], solver=generate(), scorers=scorer(judge))
+    run = evaluate(task, models=["scripted/echo"], run=tmp_path / "r", max_retries=0, show_progress=False)
+    (row,) = run.trials()
+    assert all(sentence in row.error.message for sentence in sentences), row.error.message
+    assert "trial" not in row.error.message and "solver" not in row.error.message
+    assert len(list(run.steps())) == 1
 
 
 def test_a_named_scope_works_from_a_thread(tmp_path):

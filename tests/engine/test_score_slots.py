@@ -13,6 +13,7 @@ from engine.test_limits import Gauge
 from folds import check_fold
 from holdfast import Blocked, Score, Task, Usage, exact, scorer
 from holdfast.engine.events import StepRecorded
+from holdfast.errors import UsageError
 from holdfast.models.errors import Unavailable
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import AnswerRecord, CallRecord, ScoreRecord, Status, StepRecord, UsageShare
@@ -614,3 +615,50 @@ def test_a_judge_never_gets_the_reply_of_another_model_in_whatever_order_they_ar
     assert rig.session().ended.exit_code == 0
     assert seen.value == [("", "VERDICT"), ("j", "j says verdict"), ("", "VERDICT")]
     assert (rig.actors["m"].calls, rig.actors["j"].calls) == (2, 1)
+
+
+@pytest.mark.parametrize("name", ["~2", "a/b", "score~2", "50 %"])
+def test_a_slot_finds_its_replies_whatever_its_scorer_is_called(tmp_path, name):
+    """Also in another branch than the one that asked: a name that looks like a number of a branch is none."""
+    in_branch = State(False)
+
+    async def judge(answer, sample, scope):
+        asking = scope.generate("verdict", model="j")
+        await (asyncio.create_task(asking) if in_branch.value else asking)
+        await asyncio.sleep(10.0)
+        return True
+
+    rig = judge_rig(tmp_path, scorer(name=name)(judge))
+    rig.killed_session(5.0)
+    in_branch.value = True
+    assert rig.session().ended.exit_code == 0
+    assert rig.actors["j"].calls == 1
+    assert reasons(rig) == {}
+
+
+@pytest.mark.parametrize("model", ["", "j"])
+def test_what_a_scorer_leaves_behind_asks_nobody_once_the_slot_is_over(tmp_path, model):
+    """Neither the model under test nor one that it names then for the first time; the refusal names the scorer."""
+    errors, left = [], []
+
+    async def late(scope):
+        await asyncio.sleep(5.0)
+        try:
+            await scope.generate("late", model=model)
+        except UsageError as error:
+            errors.append(str(error))
+
+    async def judge(answer, sample, scope):
+        left.append(asyncio.ensure_future(late(scope)))
+        return True
+
+    async def patient(answer, sample):
+        await asyncio.sleep(20.0)
+        return True
+
+    rig = judge_rig(tmp_path, scorer(judge), scorer(patient))
+    assert rig.session().ended.exit_code == 0
+    assert (rig.actors["m"].calls, rig.actors["j"].calls) == (1, 0)
+    assert errors == [
+        "generate was called after the scorer had returned. Await everything that a scorer starts before it returns."
+    ]

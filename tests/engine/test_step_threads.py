@@ -11,7 +11,9 @@ import weakref
 
 import pytest
 
-from engine.rig import Rig, State, simple_task
+from engine.rig import Actor, Rig, State, simple_task
+from holdfast import TrialLimits
+from holdfast.engine import execution
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.trials.step_threads import MOST_THREADS, StepThreads
 from holdfast.run.core.records import StepRecord
@@ -141,6 +143,63 @@ def test_a_function_that_never_comes_back_gives_its_place_to_others():
     finally:
         release.set()
     until_no_thread_is_left()
+
+
+def test_a_thread_ends_whose_result_the_loop_took_and_never_looked_at():
+    """The loop is closed between the two: nobody puts the thread back, and it waits for no other job."""
+    loop, release, taken = asyncio.new_event_loop(), threading.Event(), threading.Event()
+    put = loop.call_soon_threadsafe
+    loop.call_soon_threadsafe = lambda *args, **options: (put(*args, **options), taken.set())[0]
+
+    async def give_up(threads: StepThreads) -> None:
+        step = asyncio.create_task(threads.call(release.wait, PATIENCE_SECONDS))
+        await asyncio.sleep(0)
+        step.cancel()
+        await asyncio.wait([step])
+
+    until_no_thread_is_left()
+    threads = StepThreads(1)
+    loop.run_until_complete(give_up(threads))
+    release.set()
+    assert taken.wait(PATIENCE_SECONDS)
+    threads.close()
+    loop.close()
+    until_no_thread_is_left()
+
+
+def test_a_step_that_comes_after_the_end_leaves_no_thread_behind():
+    """What waited for a place until the session was closed still has its function called."""
+
+    async def scenario() -> object:
+        threads = StepThreads(1)
+        threads.close()
+        return (await threads.call(lambda: "late")).value
+
+    assert asyncio.run(scenario()) == "late"
+    until_no_thread_is_left()
+
+
+@pytest.mark.parametrize(("does_work", "status"), [(False, "valid"), (True, "limited")])
+def test_time_does_not_run_while_all_of_a_trial_waits_for_a_thread(tmp_path, monkeypatch, does_work, status):
+    """A call that another branch of the trial has in flight meanwhile takes its time, as ever."""
+    monkeypatch.setattr(execution, "StepThreads", lambda: StepThreads(1))
+
+    async def hold(trial):
+        # The function has returned, and so has its thread; the place is held until what it returned is done.
+        await trial.step("hold", lambda: asyncio.sleep(100.0, "held"))
+        return "Q0"
+
+    async def wait(trial):
+        await asyncio.sleep(1.0)
+        asking = [trial.generate("slow")] if does_work else []
+        await asyncio.gather(trial.step("look", str, "x"), *asking)
+        return "Q0"
+
+    tasks = [simple_task(1, hold, name="first"), simple_task(1, wait, name="second", limits=TrialLimits(time=10.0))]
+    rig = Rig(tmp_path / "r", tasks, {"m": Actor(seconds=50.0)})
+    session = rig.session()
+    assert {end.task: end.status.value for end in rig.ends()} == {"first": "valid", "second": status}
+    assert session.seconds == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), SystemExit(3)], ids=repr)

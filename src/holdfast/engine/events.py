@@ -112,7 +112,7 @@ class CallRetried(Event, frozen=True):
 
 
 class ModelDisabled(Event, frozen=True):
-    """A model refused the key, say, and is asked nothing more in this session."""
+    """A model refused the key, say, or cannot be opened, and is asked nothing more in this session."""
 
     model: str
     reason: str

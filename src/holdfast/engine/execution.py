@@ -28,7 +28,7 @@ from holdfast.engine.events import (
 )
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.model_calls.caller import CallCounts, Caller
-from holdfast.engine.model_calls.open_model import OpenModel, open_model, open_models
+from holdfast.engine.model_calls.open_model import OpenModel, open_models, open_or_disable
 from holdfast.engine.model_calls.served_model import expected_names
 from holdfast.engine.observers import GuardedObserver
 from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
@@ -198,18 +198,20 @@ class Execution:
         return TrialRunner(environment, self._models, TrialHistory(self._session.reader))
 
     def _find_model(self, name: str) -> OpenModel:
-        """A model that a scorer asks; one that no trial asks is opened now.
+        """A model that a scorer asks; one that no trial asks is opened now, and is disabled if that fails.
 
         Raises:
             UsageError: the eval has no such model.
-            ConfigurationError: it cannot be opened.
         """
         if name not in self._models:
             if name not in self._prepared.spec.models:
                 known = self._prepared.spec.models
                 raise UsageError(f"The eval has no model {name!r}.", hint=did_you_mean(name, known))
             expected = expected_names(self._session.reader, self._prepared.spec).get(name, "")
-            self._models[name] = open_model(name, self._prepared, self._clock, self._limits, expected)
+            opened = open_or_disable(name, self._prepared, self._clock, self._limits, expected)
+            self._models[name] = opened
+            if opened.refusal:
+                self._disable(opened)
         return self._models[name]
 
     def _remaining_trials(self) -> list[TrialSequence]:

@@ -45,7 +45,7 @@ class CallCounts:
 
 
 class ModelClosed(Rejected):
-    """The model refused the key or does not exist, and is disabled for this session."""
+    """The model refused the key, does not exist or could not be opened, and is disabled for this session."""
 
     kind = "closed"
 

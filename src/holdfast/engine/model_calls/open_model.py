@@ -10,7 +10,9 @@ from holdfast.engine.model_calls.token_estimate import TokenEstimate
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits, Limit
-from holdfast.models.message import Usage
+from holdfast.errors import ConfigurationError
+from holdfast.models.errors import Rejected
+from holdfast.models.message import Reply, Request, Usage
 from holdfast.models.provider import Provider
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import ModelSpec
@@ -73,9 +75,42 @@ def open_models(prepared: PreparedEval, reader: RunReader, clock: Clock, limits:
 def open_model(
     name: str, prepared: PreparedEval, clock: Clock, limits: EvalLimits, expected_name: str = ""
 ) -> OpenModel:
-    """One model of the eval."""
+    """One model of the eval.
+
+    Raises:
+        ConfigurationError: its provider cannot be opened.
+    """
+    return _with_provider(name, prepared.provider(name), prepared, clock, limits, expected_name)
+
+
+def open_or_disable(
+    name: str, prepared: PreparedEval, clock: Clock, limits: EvalLimits, expected_name: str = ""
+) -> OpenModel:
+    """The same; a model whose provider cannot be opened is one that is disabled for this session."""
+    try:
+        return open_model(name, prepared, clock, limits, expected_name)
+    except ConfigurationError as error:
+        disabled = _with_provider(name, _NoProvider(), prepared, clock, limits)
+        disabled.refusal = str(error)
+        return disabled
+
+
+def _with_provider(
+    name: str, provider: Provider, prepared: PreparedEval, clock: Clock, limits: EvalLimits, expected_name: str = ""
+) -> OpenModel:
     spec, estimate = prepared.spec.models[name], TokenEstimate()
     rate_limiter, limit = RateLimiter(None, clock, estimate), limits.add_model(name, None)
-    opened = OpenModel(name, spec, prepared.provider(name), rate_limiter, limit, estimate, expected_name)
+    opened = OpenModel(name, spec, provider, rate_limiter, limit, estimate, expected_name)
     opened.apply(spec)
     return opened
+
+
+class _NoProvider:
+    """The provider of a model that is disabled from the start."""
+
+    async def send(self, request: Request) -> Reply:  # noqa: ARG002 - as every provider
+        """Nobody gets here: what a disabled model is asked is refused before."""
+        raise Rejected("The provider could not be opened.")
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""

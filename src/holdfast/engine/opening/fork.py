@@ -24,8 +24,9 @@ from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.trial_keys import KeySet
-from holdfast.engine.trials.history import AttemptState, TrialHistory
-from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, Status
+from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
+from holdfast.engine.trials.scopes import key_at_slot, slot_path
+from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, Status, StepRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec
@@ -94,27 +95,36 @@ class _KeptTrials:
         if why := self._difference(planned):
             self._count_remaining(planned, why)
             return
-        state = self._history.counting_attempt(planned.key)
-        # The first record of a trial says which it is.
-        about: Coordinates | None = _coordinates(planned)
-        for step in state.steps or self._history.steps_behind(planned.key, state):
-            yield msgspec.structs.replace(step, source=self._source, about=about)
-            about = None
-        if state.answer is not None:
-            yield msgspec.structs.replace(state.answer, about=about)
+        state = self._history.kept_attempt(planned.key)
         kept = self._kept_scores(planned)
+        yield from self._transcript(planned, state, kept)
+        here: dict[str, Any] = {"source": self._source, "attempt": state.attempt}
         if state.end is not None and self._is_whole(planned, state, kept):
             self._taken += 1
-            yield from (msgspec.structs.replace(score, source=self._source) for score in state.scores.values())
-            yield msgspec.structs.replace(state.end, source=self._source)
+            yield from (msgspec.structs.replace(score, **here) for score in state.scores.values())
+            yield msgspec.structs.replace(state.end, **here)
             return
         # A score of a trial that is to end here again has its place in that end.
-        placeless: dict[str, Any] = {"source": self._source, "task": "", "model": "", "axes": {}}
+        placeless = here | {"task": "", "model": "", "axes": {}}
         yield from (msgspec.structs.replace(state.scores[name], **placeless) for name in kept if name in state.scores)
         if state.answer is None:
             self._count_remaining(planned, "unfinished in the run")
         else:
             self._rescored += 1
+
+    def _transcript(self, planned: PlannedTrial, state: AttemptState, kept: set[str]) -> Iterator[Record]:
+        """The steps of the solver, its answer, and the steps of the score slots that are kept."""
+        # The first record of a trial says which it is.
+        about: Coordinates | None = _coordinates(planned)
+        for step in state.steps:
+            yield msgspec.structs.replace(step, source=self._source, attempt=state.attempt, about=about)
+            about = None
+        if state.answer is None:
+            return
+        yield msgspec.structs.replace(state.answer, attempt=state.attempt, about=about)
+        for scorer in sorted(kept):
+            for step in _slot_steps(state, scorer):
+                yield msgspec.structs.replace(step, source=self._source, attempt=state.attempt)
 
     def _is_whole(self, planned: PlannedTrial, state: AttemptState, kept: set[str]) -> bool:
         """Whether a trial that has ended has exactly the scores that it is to have."""
@@ -157,6 +167,23 @@ class _KeptTrials:
     def summary(self, root: Path) -> ForkSummary:
         planned = self._new.prepared.planned
         return ForkSummary(str(root), planned, self._taken, self._rescored, dict(self._why), self._estimate.cost)
+
+
+def _slot_steps(state: AttemptState, scorer: str) -> list[StepRecord]:
+    """The steps of the attempt that filled a slot, or that was to continue.
+
+    The failed attempts of a slot are not kept: one that was to continue is the first in the new run.
+    """
+    if (score := state.scores.get(scorer)) is not None:
+        return state.slot_steps.get(slot_path(scorer, score.slot_attempt), [])
+    attempt = state.slots.get(scorer, NEW_SLOT).attempt
+    return [_at_slot(step, slot_path(scorer, 1)) for step in state.slot_steps.get(slot_path(scorer, attempt), [])]
+
+
+def _at_slot(step: StepRecord, path: str) -> StepRecord:
+    """The step as one of the score slot's attempt at `path`; what it refers to is of the same attempt."""
+    moved = {name: key_at_slot(getattr(step, name), path) for name in ("step", "parent", "lender")}
+    return msgspec.structs.replace(step, **moved)
 
 
 def _coordinates(planned: PlannedTrial) -> Coordinates:

@@ -74,65 +74,42 @@ class TrialHistory:
         """Where the next attempt at this trial begins; with `slots_again`, failed slots are attempted anew."""
         if bytes.fromhex(key) not in self.started or (trial := self._reader.fold.find(key)) is None:
             return AttemptState()
-        records = self._records_of(trial)
-        # An answer, once reached, serves every later attempt; of several, that of the newest session.
-        answer = max(reversed(_only(AnswerRecord, records)), key=lambda record: record.attempt, default=None)
-        attempt = max(trial.row.attempt, 1)
-        scored = _filled(records, answer.attempt, attempt) if answer else {}
-        ends = _only(TrialRecord, records)
-        has_failed = any(end.status is Status.FAILED and end.attempt == attempt for end in ends)
-        if has_failed and (answer is None or answer.attempt != attempt):
-            return AttemptState(attempt + 1, _first_of_series(ends, attempt + 1), [], answer, scored)
+        records, attempt = self._records_of(trial), max(trial.row.attempt, 1)
         begun = _begun(records, attempt, again=slots_again)
-        return replace(begun, first=_first_of_series(ends, attempt), answer=answer, scores=scored)
+        if begun.answer is None and Status.FAILED in _statuses(records, attempt):
+            return _anew(records, attempt + 1)
+        return begun
 
     def attempt_again(self, key: str) -> AttemptState:
         """Another attempt at a trial that is finished: from the beginning, or as far as one that was cut short came."""
         if (trial := self._reader.fold.find(key)) is None:
             return AttemptState()
         records, attempt = self._records_of(trial), trial.row.attempt
-        ends = _only(TrialRecord, records)
-        if any(end.status is not Status.UNFINISHED and end.attempt == attempt for end in ends):
-            return AttemptState(attempt + 1, _first_of_series(ends, attempt + 1))
-        answers = [answer for answer in _only(AnswerRecord, records) if answer.attempt == attempt]
-        scores = _filled(records, attempt, attempt) if answers else {}
-        first, answer = _first_of_series(ends, attempt), answers[-1] if answers else None
-        return replace(_begun(records, attempt), first=first, answer=answer, scores=scores)
-
-    def counting_attempt(self, key: str) -> AttemptState:
-        """Everything of the attempt that counts: the one whose end is kept, or else the newest."""
-        trial = self._reader.fold.find(key)
-        if trial is None or not trial.row.counted:
-            return self.next_attempt(key)
-        records, counted = self._records_of(trial), trial.row.counted
-        kept = self._answer_and_scores(trial, records)
-        steps = [step for step in _solver_steps(records) if step.attempt == counted]
-        return AttemptState(counted, counted, steps, kept.answer, kept.scores, self._counting_end(trial))
-
-    def steps_behind(self, key: str, state: AttemptState) -> list[StepRecord]:
-        """The steps of the attempt that the answer comes from, where a later one has taken the answer over."""
-        trial = self._reader.fold.find(key)
-        if trial is None or state.answer is None:
-            return []
-        steps = _solver_steps(self._records_of(trial))
-        return [step for step in steps if step.attempt == state.answer.attempt]
+        if _statuses(records, attempt) - {Status.UNFINISHED}:
+            return _anew(records, attempt + 1)
+        return _begun(records, attempt)
 
     def answer_and_scores(self, key: str, *, slots_again: bool = False) -> AttemptState:
         """The attempt whose end counts, with its answer and its scores; with `slots_again`, as `next_attempt`."""
         trial = self._reader.fold.find(key)
         if trial is None:
             return AttemptState()
-        records = self._records_of(trial)
-        kept = self._answer_and_scores(trial, records)
         # What the solver has asked is in the end that counts.
-        begun = _begun(records, kept.attempt, again=slots_again)
-        return replace(kept, in_flight=begun.in_flight, slots=begun.slots, slot_steps=begun.slot_steps)
+        return replace(_begun(self._records_of(trial), trial.row.counted or 1, again=slots_again), steps=[])
 
-    def _answer_and_scores(self, trial: FoldedTrial, records: list[AnyRecord]) -> AttemptState:
-        first, counted = trial.row.answer_of or 1, trial.row.counted or 1
-        answers = [record for record in _only(AnswerRecord, records) if record.attempt == first]
-        scores = _filled(records, first, counted)
-        return AttemptState(counted, counted, [], answers[-1] if answers else None, scores)
+    def kept_attempt(self, key: str) -> AttemptState:
+        """What a fork keeps of a trial: the attempt whose end counts, or else the newest.
+
+        In format 1 an attempt after a scorer had failed took over the answer of the one before it. Both are one here,
+        with the number of the one that gave the answer; the records keep their own.
+        """
+        trial = self._reader.fold.find(key)
+        if trial is None or not (trial.row.counted or trial.row.answered):
+            return self.next_attempt(key)
+        records, row = self._records_of(trial), trial.row
+        begun = _begun(records, row.answer_of)
+        scores = _filled(records, row.answer_of, row.counted or row.attempt)
+        return replace(begun, scores=scores, end=self._counting_end(trial) if row.counted else None)
 
     def _counting_end(self, trial: FoldedTrial) -> TrialRecord | None:
         for placed in self._reader.lines_of(trial, "trial"):
@@ -145,28 +122,40 @@ class TrialHistory:
         return [record for record in found if record is not None]
 
 
-def _first_of_series(ends: list[TrialRecord], attempt: int) -> int:
+def _statuses(records: list[AnyRecord], attempt: int) -> set[Status]:
+    """How an attempt has ended so far; it may have been continued since."""
+    return {end.status for end in _only(TrialRecord, records) if end.attempt == attempt}
+
+
+def _anew(records: list[AnyRecord], attempt: int) -> AttemptState:
+    """An attempt that begins with nothing."""
+    return AttemptState(attempt, _first_of_series(records, attempt))
+
+
+def _first_of_series(records: list[AnyRecord], attempt: int) -> int:
     """The attempt that followed the last one after which the trial was left as it was."""
+    ends = _only(TrialRecord, records)
     over = (end.attempt for end in ends if end.status is not Status.UNFINISHED and not end.will_retry)
     return max((number for number in over if number < attempt), default=0) + 1
 
 
 def _begun(records: list[AnyRecord], attempt: int, *, again: bool = False) -> AttemptState:
-    """An attempt as far as it came: its steps, the calls that were in flight, and its slots."""
+    """An attempt as far as it came: its steps, the calls that were in flight, its answer, and its slots."""
     steps = [step for step in _only(StepRecord, records) if step.attempt == attempt]
     sent = {call.step for call in _only(CallRecord, records) if call.attempt == attempt}
-    state = AttemptState(attempt, attempt, in_flight=frozenset(sent.difference(step.step for step in steps)))
+    state = _anew(records, attempt)
+    state.in_flight = frozenset(sent.difference(step.step for step in steps))
     for step in steps:
         if step.role is ModelRole.JUDGE:
             state.slot_steps.setdefault(slot_in_path(scope_in_key(step.step)), []).append(step)
         else:
             state.steps.append(step)
+    # Of several, that of the newest session.
+    state.answer = next((one for one in reversed(_only(AnswerRecord, records)) if one.attempt == attempt), None)
+    if state.answer is not None:
+        state.scores = _filled(records, attempt, attempt)
     state.slots.update(_failed_slots([one for one in _only(ScoreRecord, records) if one.attempt == attempt], again))
     return state
-
-
-def _solver_steps(records: list[AnyRecord]) -> list[StepRecord]:
-    return [step for step in _only(StepRecord, records) if step.role is not ModelRole.JUDGE]
 
 
 def _filled(records: list[AnyRecord], first: int, last: int) -> dict[str, ScoreRecord]:

@@ -67,13 +67,6 @@ class SlotPlace(NamedTuple):
     """The name of its calls in their keys: one for each model, so that none takes over the reply of another."""
 
 
-def _inside_step(what: str) -> UsageError:
-    return UsageError(
-        f"trial.{what} was called inside a function that trial.step runs.",
-        hint="Call it in the solver itself, before the step or after it.",
-    )
-
-
 class RunningTrial:
     """What a solver holds of the attempt it is carrying out: calls, steps, and what they have used.
 
@@ -172,7 +165,7 @@ class RunningTrial:
             ConfigurationError: a generation parameter is unknown or out of range.
             UsageError: the trial is over.
         """
-        self._check_running("generate")
+        self.check_running("generate")
         scope, conversation = self._current_scope("generate"), CURRENT_CONVERSATION.get()
         continues = bool(conversation.messages) and isinstance(prompt, (str, Message))
         messages = as_messages(prompt, None if continues else self._system)
@@ -207,7 +200,7 @@ class RunningTrial:
         """The named scope itself."""
         current = CURRENT_SCOPE.get()
         if current is MASKED:
-            raise _inside_step("scope")
+            raise self._steps.scopes.user.inside_step("scope")
         parent = current if isinstance(current, Scope) and current.scopes is self._steps.scopes else self.root_scope
         return self._steps.scopes.named(parent, name)
 
@@ -217,19 +210,13 @@ class RunningTrial:
         return self._steps.scopes.root
 
     def _current_scope(self, what: str) -> Scope:
-        scope = CURRENT_SCOPE.get()
+        scope, scopes = CURRENT_SCOPE.get(), self._steps.scopes
         if scope is MASKED:
-            raise _inside_step(what)
-        if not isinstance(scope, Scope) or scope.scopes is not self._steps.scopes:
-            raise UsageError(
-                f"trial.{what} was called where the branch of the solver is not known, as in another thread.",
-                hint=f'Name the branch: trial.scope("NAME").{what}(…).',
-            )
+            raise scopes.user.inside_step(what)
+        if not isinstance(scope, Scope) or scope.scopes is not scopes:
+            raise scopes.user.unknown_branch(what)
         if asyncio.get_running_loop() is not self._loop:
-            raise UsageError(
-                f"trial.{what} was called in another event loop than the solver's.",
-                hint=f'From a thread: asyncio.run_coroutine_threadsafe(trial.scope("NAME").{what}(…), loop).',
-            )
+            raise scopes.user.other_loop(what)
         return scope
 
     def _borrowed(self, lender: StepRecord, key: str, request: Request, conversation: Conversation) -> StepRecord:
@@ -245,12 +232,10 @@ class RunningTrial:
         asked = recorded_request(request, added)
         return msgspec.structs.replace(step, parent=parent, request=asked, about=self.about())
 
-    def _check_running(self, what: str) -> None:
+    def check_running(self, what: str) -> None:
+        """Raises UsageError once the trial, or the slot, is over, and LimitReached once a limit is."""
         if self._is_over:
-            raise UsageError(
-                f"{what} was called after the solver had returned.",
-                hint="Await everything that a solver starts before it returns.",
-            )
+            raise self._steps.scopes.user.already_over(what)
         self._check_limits()
 
     def _generation(self, overrides: dict[str, Any]) -> Generation:
@@ -476,9 +461,9 @@ class RunningTrial:
         Raises:
             UsageError: an argument or the result cannot be recorded, or the trial is over.
         """
-        self._check_running("step")
+        self.check_running("step")
         if not isinstance(name, str) or not callable(function):
-            raise UsageError("A step needs a name and a function.", hint='As in trial.step("run tests", run_tests, x).')
+            raise self._steps.scopes.user.wrong_step()
         scope, asked = self._current_scope("step"), as_recorded(name, "arguments", list(args))
         key = scope.key(f"step/{name}", arguments_fingerprint(asked))
         recorded = self._steps.replay(scope, key)

@@ -14,7 +14,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
@@ -24,6 +24,65 @@ _NUMBERED = "~"
 _SLOTS = "score"
 _READABLE = " !\"#$&'()*+,:;<=>?@[]^`{|}"
 """What a name may hold unchanged; a slash nests, and the rest is escaped."""
+
+
+class ScopeUser(NamedTuple):
+    """Whose code asks in scopes, and what it is told where it cannot: a solver holds a `trial`, a scorer a `scope`."""
+
+    code: str
+    handle: str
+    """What that code holds: it calls `handle.generate`."""
+
+    def no_name(self, name: object) -> UsageError:
+        """What was given as the name of a scope is not one."""
+        return UsageError(
+            f"{name!r} is not a name of a scope.", hint=f'A scope has a name, as in {self.handle}.scope("draft").'
+        )
+
+    def in_use(self, path: str) -> UsageError:
+        """Another branch works in that scope."""
+        return UsageError(
+            f"The scope {path!r} is in use by another branch of the {self.code}.",
+            hint=f'Give every branch a name of its own, as in {self.handle}.scope(f"branch {{number}}").',
+        )
+
+    def inside_step(self, what: str) -> UsageError:
+        """It was called where a replay leaves everything out."""
+        return UsageError(
+            f"{self.handle}.{what} was called inside a function that {self.handle}.step runs.",
+            hint=f"Call it in the {self.code} itself, before the step or after it.",
+        )
+
+    def unknown_branch(self, what: str) -> UsageError:
+        """It was called outside every scope."""
+        called = f"{self.handle}.{what} was called where the branch of the {self.code} is not known"
+        return UsageError(
+            f"{called}, as in another thread.", hint=f'Name the branch: {self.handle}.scope("NAME").{what}(…).'
+        )
+
+    def other_loop(self, what: str) -> UsageError:
+        """It was called in a loop where nothing of the session runs."""
+        return UsageError(
+            f"{self.handle}.{what} was called in another event loop than the {self.code}'s.",
+            hint=f'From a thread: asyncio.run_coroutine_threadsafe({self.handle}.scope("NAME").{what}(…), loop).',
+        )
+
+    def already_over(self, what: str) -> UsageError:
+        """It was called when nothing more could be recorded."""
+        return UsageError(
+            f"{what} was called after the {self.code} had returned.",
+            hint=f"Await everything that a {self.code} starts before it returns.",
+        )
+
+    def wrong_step(self) -> UsageError:
+        """A step was asked for without its name or its function."""
+        return UsageError(
+            "A step needs a name and a function.", hint=f'As in {self.handle}.step("run tests", run_tests, x).'
+        )
+
+
+SOLVER = ScopeUser("solver", "trial")
+SCORER = ScopeUser("scorer", "scope")
 
 
 class Scope:
@@ -70,6 +129,11 @@ class AttemptScopes:
         self.root = Scope(self, path, path)
         self._by_path: dict[str, Scope] = {path: self.root}
 
+    @property
+    def user(self) -> ScopeUser:
+        """Whose code asks here."""
+        return SCORER if self.root.path else SOLVER
+
     def find(self, path: str) -> Scope | None:
         return self._by_path.get(path)
 
@@ -80,7 +144,7 @@ class AttemptScopes:
 
     def named(self, parent: Scope, name: str) -> Scope:
         """The scope of this name; the same one whenever it is asked for."""
-        spelled = _spell(name)
+        spelled = self._spell(name)
         if not parent.path and _is_slot_part(spelled.partition("/")[0]):
             # Where the slots lie no solver gets by a name of its own.
             spelled = f"%{ord(spelled[0]):X}{spelled[1:]}"
@@ -88,6 +152,12 @@ class AttemptScopes:
         if path not in self._by_path:
             self._by_path[path] = Scope(self, path, path)
         return self._by_path[path]
+
+    def _spell(self, name: str) -> str:
+        """A name as it stands in a path: a slash nests; what could be taken for something else is escaped."""
+        if not isinstance(name, str) or not all(name.split("/")):
+            raise self.user.no_name(name)
+        return "/".join(map(_spell_part, name.split("/")))
 
 
 class _Masked:
@@ -107,10 +177,7 @@ def holding(scope: Scope) -> Iterator[None]:
     """
     task = asyncio.current_task()
     if scope.holder is not None and scope.holder is not task:
-        raise UsageError(
-            f"The scope {scope.path!r} is in use by another branch of the solver.",
-            hint='Give every branch a name of its own, as in trial.scope(f"branch {number}").',
-        )
+        raise scope.scopes.user.in_use(scope.path)
     scope.holder, scope.depth = task, scope.depth + 1
     token = CURRENT_SCOPE.set(scope)
     try:
@@ -138,23 +205,26 @@ def _joined(path: str, part: str) -> str:
     return f"{path}/{part}" if path else part
 
 
-def _spell(name: str) -> str:
-    """A name as it stands in a path: a slash nests; what could be taken for something else is escaped."""
-    if not isinstance(name, str) or not all(name.split("/")):
-        raise UsageError(f"{name!r} is not a name of a scope.", hint='A scope has a name, as in trial.scope("draft").')
-    parts = (quote(part, safe=_READABLE.replace(" ", ""), errors="backslashreplace") for part in name.split("/"))
-    return "/".join(f"%7E{part[1:]}" if part.startswith(_NUMBERED) else part for part in parts)
+def _spell_part(part: str) -> str:
+    """One part of a path; it has no slash, and does not look like a number."""
+    spelled = quote(part, safe=_READABLE.replace(" ", ""), errors="backslashreplace")
+    return f"%7E{spelled[1:]}" if spelled.startswith(_NUMBERED) else spelled
 
 
 def slot_path(scorer: str, slot_attempt: int) -> str:
     """The path of a score slot's scope: another one for every attempt of the slot, which asks anew."""
     part = _SLOTS if slot_attempt == 1 else f"{_SLOTS}{_NUMBERED}{slot_attempt}"
-    return f"{part}/{quote(scorer, safe=_READABLE.replace(' ', ''), errors='backslashreplace')}"
+    return f"{part}/{_spell_part(scorer)}"
 
 
 def slot_in_path(path: str) -> str:
     """The path of the score slot that a scope of one belongs to."""
     return "/".join(path.split("/", 2)[:2])
+
+
+def key_at_slot(key: str, path: str) -> str:
+    """The key of a step of a score slot, as it is in the attempt of the slot at `path`."""
+    return f"/{path}{key.removeprefix(f'/{slot_in_path(scope_in_key(key))}')}" if key else ""
 
 
 def _is_slot_part(part: str) -> bool:

@@ -72,6 +72,7 @@ class SlotScope:
         """
         if not model:
             return await self._own.generate(prompt, **generation)
+        self._own.check_running("generate")
         asking, token = self._asking(model), CURRENT_CONVERSATION.set(EMPTY_CONVERSATION)
         try:
             return await asking.generate(prompt, **generation)

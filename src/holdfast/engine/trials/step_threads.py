@@ -49,6 +49,7 @@ class StepThreads:
     def __init__(self, most: int = MOST_THREADS) -> None:
         self._most, self._places = most, asyncio.Semaphore(most)
         self._idle: list[_StepThread] = []
+        self._busy: set[_StepThread] = set()
         self._is_closed = False
 
     @contextlib.asynccontextmanager
@@ -75,28 +76,34 @@ class StepThreads:
 
         def work() -> None:
             outcome = context.run(guard_in_thread, function, *args)
-            try:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
                 loop.call_soon_threadsafe(deliver, outcome)
-            except RuntimeError:  # the loop has ended, and nobody waits
-                thread.end()
 
         thread.do(work)
+        if self._is_closed:
+            thread.end()
         return await done
 
     def _take_thread(self) -> _StepThread:
         thread = self._idle.pop() if self._idle else _StepThread()
         thread.name = _BUSY
+        self._busy.add(thread)
         return thread
 
     def _put_back(self, thread: _StepThread) -> None:
-        if self._is_closed or len(self._idle) >= self._most:
+        self._busy.discard(thread)
+        if self._is_closed:
+            return
+        if len(self._idle) >= self._most:
             thread.end()
             return
         thread.name = _IDLE
         self._idle.append(thread)
 
     def close(self) -> None:
-        """Ends the threads that have nothing to do; the others end with what they are doing."""
+        """Ends all threads, each with what it is doing: the loop may end before it hears of that."""
         self._is_closed = True
-        while self._idle:
-            self._idle.pop().end()
+        for thread in (*self._idle, *self._busy):
+            thread.end()
+        self._idle.clear()
+        self._busy.clear()

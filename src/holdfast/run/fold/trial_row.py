@@ -174,7 +174,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     def answer_of(self) -> int:
         """The attempt whose answer, and whose scores from then on, belong to the one that counts.
 
-        In format 1 an attempt after a scorer had failed took over the answer of the one before it.
+        In format 1 an attempt after a scorer had failed took over the answer of the one before it, and has none itself.
         """
         counted = self.counted
         if not counted:
