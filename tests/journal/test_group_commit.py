@@ -13,8 +13,7 @@ import pytest
 from held_disk import PATIENCE_SECONDS, RUN, HeldDisk, frames_in, lines_in
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal import Journal, JournalWriter
-from holdfast.journal.segment import SegmentId, parse_name
-from holdfast.journal.writer import FrameCopy
+from holdfast.journal.segment import FrameCopy, SegmentId, parse_name
 from holdfast.storage import RealFileSystem, crashpoints
 from holdfast.testing import FaultyFileSystem, InjectedFault
 

@@ -104,6 +104,14 @@ def encode_payload(lines: Sequence[bytes], compressor: zstandard.ZstdCompressor)
     return compressor.compress(raw), len(raw)
 
 
+class FrameCopy(NamedTuple):
+    """A frame of another segment that is to be written again, and whose records they are."""
+
+    header: Header
+    payload: bytes
+    keys: list[str]
+
+
 class SegmentWriter:
     """One open segment. Every method returns only after its bytes are synced."""
 

@@ -13,26 +13,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.commit_queue import QUEUE_BYTES, CommitQueue, QueuedRecord
-from holdfast.journal.frame import FORMAT, Header, Origin
-from holdfast.journal.segment import SegmentId, SegmentPin, SegmentWriter, parse_name
+from holdfast.journal.frame import FORMAT, Origin
+from holdfast.journal.segment import FrameCopy, SegmentId, SegmentPin, SegmentWriter, parse_name
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import FileSystem
 
 SEGMENT_BYTES = 16 << 20
 _SEALING_SECONDS = 5.0
 """Longer than a disk takes to seal a segment; whoever waits has other work too."""
-
-
-class FrameCopy(NamedTuple):
-    """A frame of another segment that is to be written again, and whose records they are."""
-
-    header: Header
-    payload: bytes
-    keys: list[str]
 
 
 class JournalWriter:

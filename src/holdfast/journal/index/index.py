@@ -24,9 +24,8 @@ from holdfast.journal.index.database import (
     state_from_row,
 )
 from holdfast.journal.reader import Journal, SegmentFile
-from holdfast.journal.segment import SegmentId, SegmentPin
+from holdfast.journal.segment import FrameCopy, SegmentId, SegmentPin
 from holdfast.journal.segment_state import SegmentState, cross_check
-from holdfast.journal.writer import FrameCopy
 
 
 class DoubtfulFrame(NamedTuple):
