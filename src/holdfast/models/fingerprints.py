@@ -1,7 +1,7 @@
 """The fingerprint of a request: it depends on the content only, so it is the same in every session.
 
 It is the digest of the request in JSON. The messages come first there, so a hash over those of a conversation can be
-kept while it goes on, and a turn costs its own messages and not those before it.
+kept while it continues, and a turn costs its own messages and not those before it.
 """
 
 from __future__ import annotations

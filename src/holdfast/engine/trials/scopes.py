@@ -27,7 +27,7 @@ _READABLE = " !\"#$&'()*+,:;<=>?@[]^`{|}"
 
 
 class ScopeUser(NamedTuple):
-    """Whose code asks in scopes, and what it is told where it cannot: a solver holds a `trial`, a scorer a `scope`."""
+    """Whose code asks in scopes, and the errors it gets: a solver holds a `trial`, a scorer a `scope`."""
 
     code: str
     handle: str

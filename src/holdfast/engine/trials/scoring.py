@@ -197,7 +197,7 @@ class Scoring:
         return record
 
     def _leave(self, slot: _OpenSlot, outcome: Outcome) -> None:
-        """The same attempt of the slot goes on in another session; its calls end once the trial's end is durable."""
+        """The same attempt of the slot continues in another session; its calls end once the trial's end is durable."""
         self.unfinished[slot.of.name] = outcome.failure()
         if slot.scope is not None:
             slot.scope.finish()

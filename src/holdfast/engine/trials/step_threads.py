@@ -22,7 +22,7 @@ _BUSY, _IDLE = "holdfast-step", "holdfast-step-idle"
 
 
 class _StepThread(threading.Thread):
-    """Does one job after the other, until it is told to end."""
+    """Does one job after the other until it is asked to end."""
 
     def __init__(self) -> None:
         super().__init__(name=_BUSY, daemon=True)

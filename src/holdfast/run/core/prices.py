@@ -34,7 +34,7 @@ class Cost(NamedTuple):
 
 
 class Prices:
-    """The prices in a run's configuration, by model; one that cannot be read is none."""
+    """The prices in a run's configuration, by model; an invalid one counts as no price."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         models = config.get("models")

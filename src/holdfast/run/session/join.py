@@ -1,7 +1,7 @@
 """Writing for a session that another process holds: one more writer, with segments of its own.
 
 What this process acknowledges is as durable as what the holder does. It may write as long as the holder does: a thread
-looks a few times a second whether the session goes on (`storage/leases/writers.py`), and stops the writer if not.
+looks a few times a second whether the session still runs (`storage/leases/writers.py`), and stops the writer if not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def join_session(
 
 
 class JoinedSession:
-    """This process's part in a session: a sink, for as long as the session goes on."""
+    """This process's part in a session: a sink, for as long as the session runs."""
 
     def __init__(self, lease: JoinedLease, journal: JournalWriter, blobs: BlobStore, place: str) -> None:
         self._lease, self._journal, self.number = lease, journal, journal.session

@@ -43,7 +43,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Raised whenever the same arguments judge differently than before."""
 
     checks_types_only: ClassVar[bool] = False
-    """Whether `check` comes to the same for all samples whose fields are of the same types."""
+    """Whether `check` gives one result for all samples whose fields have the same types."""
 
     longest_text: ClassVar[int | None] = LONGEST_TEXT
     """How much of an answer's end it looks at; None where its time does not depend on more than the length."""
