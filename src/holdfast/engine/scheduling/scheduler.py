@@ -39,20 +39,14 @@ class Scheduler(Generic[TrialT]):
         self.slots = SlotPool(self._wake.set)
         self._queues: deque[TrialQueue[TrialT]] = deque()
         self.tasks: set[asyncio.Task[None]] = set()
-        self._stopped = self._has_dropped = False
+        self._stopped = False
         self._error: BaseException | None = None
 
     def add(self, queue: TrialQueue[TrialT]) -> None:
         self._queues.append(queue)
 
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether every queue was read to its end."""
-        return not self._queues and not self._has_dropped
-
     def drop_model(self, model: str) -> None:
         """Starts no more trials of a model."""
-        self._has_dropped = True
         self._queues = deque(queue for queue in self._queues if queue.model != model)
         self._wake.set()
 
