@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from holdfast.event_type import Event
 from holdfast.models.message import Message, Reply, Request, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure
-from holdfast.sampling.candidate import CandidateRecord
+from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.host import Choice
 from holdfast.sampling.place import Place
 from holdfast.sampling.requirements.requirement import Requirement
@@ -97,7 +98,7 @@ class MemoryHost:
         self._models, self.seed = models, seed
         self.model = models.first
         self._activity = TrialActivity(lambda _activity: None)
-        self.monotonic, self.wall = models.clock.monotonic, models.clock.wall
+        self.monotonic, self.wall = time.monotonic, time.time
         self.is_observed: Callable[[type[Event]], bool] = models.events.is_observed
         self.emit: Callable[[Event], None] = models.events.emit
 
@@ -130,7 +131,7 @@ class MemoryHost:
         found = outcome.result()
         return await found if inspect.isawaitable(found) else found
 
-    def put(self, place: Place, candidate: CandidateRecord, *, is_final: bool) -> None:
+    def put(self, candidate: Candidate, *, is_final: bool) -> None:
         """It is in the result."""
 
     async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:
