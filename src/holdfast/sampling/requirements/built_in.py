@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, TypedDict
 
@@ -118,13 +119,17 @@ class BuiltInRequirement(Requirement, frozen=True, kw_only=True, forbid_unknown_
                     f"{place}: the requirement {cls.kind} takes no argument {argument!r}; it takes {listing(valid)}.",
                     hint=did_you_mean(str(argument), valid),
                 )
-        required = [field.name for field in msgspec.structs.fields(cls) if field.required]
-        missing = next((name for name in required if name not in arguments), None)
+        missing = next((name for name in _required_names(cls) if name not in arguments), None)
         if missing is not None:
             raise ConfigurationError(
                 f"{place}: the requirement {cls.kind} needs the argument {missing!r}.",
                 hint=f"Write {{{cls.kind}: {{{missing}: ...}}}}.",
             )
+
+
+@functools.cache
+def _required_names(kind: type[BuiltInRequirement]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.required)
 
 
 def quoted(text: str, limit: int = QUOTED_CHARACTERS) -> str:
