@@ -163,6 +163,9 @@ def test_the_requirements_of_a_strategy_and_of_a_call_have_ids_of_their_own():
     """Rows 17 and 23: both apply."""
     strategy = Rejection(requirements=[regex("a"), regex("b")])
     assert ids_of(in_order((*strategy.requirements, regex("c")))) == ["regex", "regex-2", "regex-3"]
+    called = as_requirements([regex("c"), regex("d")])
+    assert ids_of(in_order((*strategy.requirements, *called))) == ["regex", "regex-2", "regex-3", "regex-4"]
+    assert ids_of(strategy.requirements) == ids_of(called) == ["regex", "regex-2"]
 
 
 def test_a_hook_adds_or_replaces():

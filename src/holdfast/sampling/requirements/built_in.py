@@ -76,7 +76,6 @@ class BuiltInRequirement(Requirement, frozen=True, kw_only=True, forbid_unknown_
         """Refuses wrong arguments, and keeps what checks need in `__dict__`."""
 
     def derived_id(self) -> str:
-        """Its id where none is given."""
         return self.kind
 
     def derived_description(self) -> str:
@@ -87,7 +86,6 @@ class BuiltInRequirement(Requirement, frozen=True, kw_only=True, forbid_unknown_
         renamed = super().with_id(given)
         # A copy of a struct has its fields only.
         renamed.__dict__.update(self.__dict__)
-        renamed.__dict__["derived"] -= {"id"}
         return renamed
 
     def identity(self) -> dict[str, Any]:

@@ -60,6 +60,10 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
         """Whether nobody gave it its id: then it is numbered where another one has the same."""
         return False
 
+    def derived_id(self) -> str:
+        """Its id, before numbers, where nobody gave it one."""
+        return self.id
+
     def check(self, draft: Draft) -> Verdict:
         """The verdict, at once."""
         raise NotImplementedError
@@ -87,7 +91,12 @@ def in_order(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
     Raises:
         ValueError: two of them were given the same id.
     """
-    return tuple(sorted(_with_unique_ids(list(requirements)), key=lambda requirement: requirement.calls > 0))
+    given = tuple(requirements)
+    if len({requirement.id for requirement in given}) < len(given):
+        given = _with_unique_ids(given)
+    if any(requirement.calls for requirement in given):
+        return tuple(sorted(given, key=lambda requirement: requirement.calls > 0))
+    return given
 
 
 def with_changes(present: Sequence[Requirement], wanted: Iterable[Requirement]) -> tuple[Requirement, ...]:
@@ -103,21 +112,21 @@ def with_changes(present: Sequence[Requirement], wanted: Iterable[Requirement]) 
     return in_order((*kept, *(one for one in added if one.has_derived_id or one.id not in ids)))
 
 
-def _with_unique_ids(requirements: list[Requirement]) -> list[Requirement]:
+def _with_unique_ids(requirements: Sequence[Requirement]) -> tuple[Requirement, ...]:
     taken: set[str] = set()
     for requirement in requirements:
-        if requirement.id in taken and not requirement.has_derived_id:
+        if requirement.has_derived_id:
+            continue
+        if requirement.id in taken:
             raise ValueError(f"Two requirements have the id {requirement.id!r}: give each an id of its own.")
-        if not requirement.has_derived_id:
-            taken.add(requirement.id)
-    return [
-        _numbered(requirement, taken) if requirement.has_derived_id else requirement for requirement in requirements
-    ]
+        taken.add(requirement.id)
+    return tuple([_numbered(one, taken) if one.has_derived_id else one for one in requirements])
 
 
 def _numbered(requirement: Requirement, taken: set[str]) -> Requirement:
-    """The requirement under the first id that is still free."""
-    names = itertools.chain([requirement.id], (f"{requirement.id}-{number}" for number in itertools.count(2)))
-    free = next(name for name in names if name not in taken)
+    """The requirement under its id if that is free, or else under the first number that is."""
+    name = requirement.derived_id()
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    free = next(one for one in itertools.chain([requirement.id, name], numbered) if one not in taken)
     taken.add(free)
     return requirement if free == requirement.id else requirement.with_id(free)
