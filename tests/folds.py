@@ -90,11 +90,11 @@ def by_definition(reader: RunReader) -> Told:
     coordinates = {key: _pair(found) for key, found in by_key.items()}
     written = Counter(str(record.__struct_config__.tag) for _, record in records if record is not None)
     counts = _counts(trials, coordinates, plan, planned)
-    spent, samplings = _spent(records, coordinates, plan), _samplings(by_key, trials)
+    spent, samplings = _spent(records, coordinates, plan), _samplings(by_key, trials, coordinates, plan)
     return Told(trials, counts, _groups(trials, coordinates, plan), spent, samplings, dict(written))
 
 
-def _samplings(by_key: dict, trials: dict) -> dict:
+def _samplings(by_key: dict, trials: dict, coordinates: dict, plan: list[PlanEntry]) -> dict:
     """Those of the ends that count, added up by task and model."""
     found: dict = {}
     for key, told in trials.items():
@@ -102,7 +102,7 @@ def _samplings(by_key: dict, trials: dict) -> dict:
         if end is None or end.status not in KEPT:
             continue
         for one in end.samplings:
-            figures = found.setdefault((end.task, end.model), Counter())
+            figures = found.setdefault(_place_of(key, coordinates, plan), Counter())
             figures.update({"samplings": 1, "turns": one.turns, "calls": one.calls, ("strategies", one.strategy): 1})
             figures.update({("candidates", status): count for status, count in one.candidates.items()})
             figures.update({"successes": 1, ("successes_by_turn", one.turn): 1} if one.success else {})
