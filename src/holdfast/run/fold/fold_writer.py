@@ -70,7 +70,8 @@ CREATE TABLE landmarks (kind TEXT, session INTEGER, writer INTEGER, seq INTEGER,
 answer it has, `moment` orders trials as they were written, `places` are where their records lie: for every frame the
 number of its segment and its offset. `cached` marks a score that only the end of a trial gives, `state` is one of a
 slot. `scorers` have filled their slots, `failed` have used up the attempts of theirs. `figures` are `SpentFigures`,
-whole numbers of any size. `sampled` adds up `SamplingFigures`. `written` counts records by session, and of steps and ends those that are replies and kept.
+whole numbers of any size. `sampled` adds up `SamplingFigures`. `written` counts records by session, and of steps and
+ends those that are replies and kept.
 """
 TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "sampled", "written", "landmarks")
 REPLY, KEPT = "reply", "kept"

@@ -312,7 +312,7 @@ class RunFold:
         query = "SELECT group_, kind, name, figure FROM sampled WHERE figure ORDER BY kind, name, group_"
         for group, *figure in self._query(query):
             pair = self._pair(self.groups.get(group, _NO_GROUP))
-            found.setdefault(pair, SamplingSums()).add([tuple(figure)])  # type: ignore[list-item]
+            found.setdefault(pair, SamplingSums()).add([tuple(figure)])
         return found
 
     @cached_property
