@@ -54,14 +54,14 @@ def verdicts(*ids: str, kind: VerdictKind = FAILED, **fields) -> tuple[Verdict, 
 
 def reply(key: str, lane: int, turn: int, text: str, *, scope: str = "sampling~1", **fields) -> StepRecord:
     """A candidate's reply."""
-    path, fields = f"{scope}/lane-{lane}/turn-{turn}", {"name": "generate", "model": "m", **fields}
+    path = f"{scope}/lane-{lane}/turn-{turn}"
+    fields = {"name": "generate", "model": "m", "usage": Usage(10, 5), **fields}
     return StepRecord(
         trial=key,
         attempt=1,
         step=f"/{path} {fields['name']}:ab#1",
         request={"messages": [{"role": "user", "content": "Where?"}]},
         result={"text": text},
-        usage=Usage(10, 5),
         about=Coordinates("t", "m", f"s-{key}", 1, {}),
         **fields,
     )
@@ -142,7 +142,7 @@ def two_by_two(session: RunSession, key: str, **texts: str) -> None:
         candidate(key, 1, 0, invalid, *verdicts("spelling"), *verdicts("tidy", kind=PASSED)),
         candidate(key, 2, 0, CandidateStatus.ERROR, error=Failure("Unavailable", "overloaded", "Traceback …")),
         reply(key, 1, 1, text["won"]),
-        reply(key, 1, 1, '{"met": true}', name="generate@judge", role=ModelRole.JUDGE),
+        reply(key, 1, 1, '{"met": true}', name="generate@judge", role=ModelRole.JUDGE, usage=None),
         candidate(key, 1, 1, valid, *verdicts("spelling", kind=PASSED), score=0.5),
         candidate(key, 0, 1, cancelled),
         choice(key, made),

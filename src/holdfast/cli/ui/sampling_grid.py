@@ -20,7 +20,7 @@ from holdfast.sampling.requirements.verdict import VerdictKind
 
 _INDENT, _GAP = "  ", "  "
 _NARROWEST, _WIDEST = 16, 40
-_TEXT_LINES, _ID_LINES = 2, 2
+_TEXT_LINES, _ID_LINES, _REASON_LINES = 2, 2, 8
 _SHOWN_REASON = 300
 _SHOWN_VOTES = 8
 _FLAT = {"Mn", "Me", "Cf"}
@@ -41,16 +41,22 @@ def sampling_lines(sampling: ShownSampling, columns: int) -> list[str]:
     width = min(room // lanes - len(_GAP), _WIDEST) if lanes else 0
     body = _grid(sampling, lanes, label, width) if width >= _NARROWEST else _list(sampling, columns)
     below = [*_choice_lines(sampling.choice), *_error_lines(sampling.candidates)]
-    return [_heading(sampling, lanes), *body, *(_INDENT + line for line in below)]
+    return [_heading(sampling, lanes), *body, *(line for text in below for line in _paragraph(text, columns))]
+
+
+def _paragraph(text: str, columns: int) -> list[str]:
+    """A line, continued further in if it is too long."""
+    first, *others = _wrapped(text, max(columns - 2 * len(_INDENT), _NARROWEST), _REASON_LINES)
+    return [_INDENT + first, *(2 * _INDENT + line for line in others)]
 
 
 def _heading(sampling: ShownSampling, lanes: int) -> str:
     turns = max((one.turn for one in sampling.candidates), default=-1) + 1
-    strategy = f" ({_one_line(sampling.strategy)})" if sampling.strategy else ""
+    strategy = f"{_one_line(sampling.strategy)}, " if sampling.strategy else ""
     where = _one_line(sampling.scope.rpartition("/")[0])
     scope = f" in {where}" if where else ""
     size = f"{quantity(lanes, 'lane')}, {quantity(turns, 'turn')}"
-    return f"── sampling {sampling.number}{strategy}{scope} (attempt {sampling.attempt}): {size}"
+    return f"── sampling {sampling.number}{scope} ({strategy}attempt {sampling.attempt}): {size}"
 
 
 # The grid.
@@ -58,7 +64,7 @@ def _heading(sampling: ShownSampling, lanes: int) -> str:
 
 def _grid(sampling: ShownSampling, lanes: int, label: int, width: int) -> Iterator[str]:
     cells = {(one.turn, one.lane): one for one in sampling.candidates}
-    titles = [_padded(f"lane {lane}", width) for lane in range(lanes)]
+    titles = [f"lane {lane}".ljust(width) for lane in range(lanes)]
     yield f"{_INDENT}{' ' * label}{_GAP}{_GAP.join(titles)}".rstrip()
     for turn in sorted({turn for turn, _ in cells}):
         row = [_cell(cells.get((turn, lane)), width) for lane in range(lanes)]
@@ -79,10 +85,9 @@ def _cell(candidate: ShownCandidate | None, width: int) -> list[str]:
 
 
 def _styled_part(cell: list[str], place: int, width: int, candidate: ShownCandidate | None) -> str:
-    padded = _padded(cell[place] if place < len(cell) else "", width)
-    if place or candidate is None:
-        return padded
-    return _coloured(padded, candidate)
+    text = cell[place] if place < len(cell) else ""
+    styled = _coloured(text, candidate) if place == 0 and candidate is not None else text
+    return styled + " " * (width - _columns_of(text))
 
 
 def _coloured(text: str, candidate: ShownCandidate) -> str:
@@ -181,10 +186,6 @@ def _cut(text: str, width: int) -> str:
     while text and _columns_of(text) > width - 1:
         text = text[:-1]
     return f"{text.rstrip()}…"
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - _columns_of(text))
 
 
 def _columns_of(text: str) -> int:
