@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-import shutil
+import sys
 from itertools import islice
 from typing import Any
 
@@ -16,7 +17,7 @@ from holdfast.cli.ui.json_output import as_json_value, print_json
 from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
 from holdfast.cli.ui.message_text import first_characters, message_text
 from holdfast.cli.ui.sampling_grid import sampling_lines
-from holdfast.cli.ui.terminal_text import printable, quantity
+from holdfast.cli.ui.terminal_text import printable, quantity, terminal_columns
 from holdfast.errors import UsageError
 from holdfast.run.core.records import AnswerRecord, Failure, ScoreRecord, StepRecord, TrialRecord
 from holdfast.run.fold.reader import LargeRecord
@@ -121,7 +122,9 @@ def _print_records(run: Run, key: str, samplings: list[ShownSampling]) -> None:
 
 
 def _print_sampling(sampling: ShownSampling) -> None:
-    for line in sampling_lines(sampling, shutil.get_terminal_size().columns):
+    chosen = os.environ.get("COLUMNS", "")
+    columns = int(chosen) if chosen.isdecimal() and int(chosen) else terminal_columns(sys.stdout)
+    for line in sampling_lines(sampling, columns):
         click.echo(line)
 
 
