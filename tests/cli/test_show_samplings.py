@@ -233,6 +233,15 @@ def test_results_of_another_version_are_passed_over(tmp_path, told):
     assert "not checked" in told("show", tmp_path / "run", "k1")
 
 
+def test_what_remains_of_a_sampling_whose_steps_were_deleted(sampled, told):
+    """The end of the trial says how it went; the report is the same as before."""
+    before = told("report", sampled)
+    told("clean", sampled, "--steps")
+    out = told("show", sampled, "k1")
+    assert "sampling (repair): success, chosen: lane 0, turn 1; its candidates are no longer on record" in out
+    assert "── sampling" not in out and told("report", sampled) == before
+
+
 def test_colours_only_on_a_terminal(sampled, tmp_path):
     """A pipe gets plain text, a terminal the status in colour."""
     plain = program("show", sampled, "k1")

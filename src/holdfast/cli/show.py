@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,7 @@ from holdfast.cli.ui.message_text import first_characters, message_text
 from holdfast.cli.ui.sampling_grid import sampling_lines
 from holdfast.cli.ui.terminal_text import printable, quantity, terminal_columns
 from holdfast.errors import UsageError
-from holdfast.run.core.records import AnswerRecord, Failure, ScoreRecord, StepRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, Failure, SamplingSummary, ScoreRecord, StepRecord, TrialRecord
 from holdfast.run.fold.reader import LargeRecord
 from holdfast.sampling.on_record import CANDIDATE, CHOICE, RecordedSamplings, ShownSampling, StepPlace, sampling_place
 
@@ -115,10 +116,21 @@ def _print_records(run: Run, key: str, samplings: list[ShownSampling]) -> None:
         name = record.name if isinstance(record, StepRecord) else ""
         if place is None or name not in {CANDIDATE, CHOICE}:
             _print_record(record, place)
+            if isinstance(record, TrialRecord) and not samplings:
+                _print_summaries(record.samplings)
         elif name == CHOICE and (sampling := waiting.pop((place.attempt, place.scope), None)) is not None:
             _print_sampling(sampling)
     for sampling in waiting.values():
         _print_sampling(sampling)
+
+
+def _print_summaries(summaries: Iterable[SamplingSummary]) -> None:
+    """What is known of samplings whose steps were deleted or lost."""
+    for one in summaries:
+        chosen = f"lane {one.lane}, turn {one.turn}" if one.lane >= 0 else "none"
+        outcome = "success" if one.success else "failure"
+        text = f"sampling ({one.strategy}): {outcome}, chosen: {chosen}; its candidates are no longer on record"
+        click.echo(printable(text))
 
 
 def _print_sampling(sampling: ShownSampling) -> None:
