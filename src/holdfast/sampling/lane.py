@@ -1,0 +1,60 @@
+"""A lane: candidates one after another, each after what became of the last."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from dataclasses import dataclass, field
+
+from holdfast.sampling.candidate import Candidate
+
+
+class LaneStage(enum.Enum):
+    """What a lane is doing, so that an error can be told apart by where it came from."""
+
+    REPAIRING = "repair"
+    ASKING = "model"
+    CHECKING = "requirement"
+    TELLING = "hook"
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One lane of a sampling."""
+
+    number: int
+    candidates: list[Candidate] = field(default_factory=list)
+    """Those that were checked, one a turn."""
+    depth: int = 0
+    """The turn that is in progress, or comes next."""
+    has_valid: bool = False
+    """Whether the last of them is valid."""
+    current: Candidate | None = None
+    """The one that is being drawn or checked."""
+    stage: LaneStage = LaneStage.ASKING
+    task: asyncio.Task[None] | None = None
+    is_given_up: bool = False
+    """Whether its task was cancelled, because it was not needed any more."""
+    error: BaseException | None = None
+    """What it has ended with, if it was an error."""
+
+    def give_up(self) -> None:
+        """Cancels what it is doing."""
+        self.is_given_up = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def ended_with(self) -> BaseException | None:
+        """The error that its task has ended with; None if it returned or was given up."""
+        if self.task is None:
+            return None
+        if not self.task.cancelled():
+            return self.task.exception()
+        return None if self.is_given_up else RuntimeError("The code of a lane has cancelled its own task.")
+
+    def add(self, candidate: Candidate) -> None:
+        """Its current candidate was checked."""
+        self.current = None
+        self.candidates.append(candidate)
+        self.depth += 1
+        self.has_valid = candidate.is_valid
