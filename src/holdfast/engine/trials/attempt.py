@@ -8,10 +8,19 @@ from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
+from holdfast.engine.trials.sampling_tally import summaries
 from holdfast.engine.trials.scopes import CURRENT_SCOPE
 from holdfast.engine.trials.scoring import Scoring, TaskScorers
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.run.core.records import AnswerRecord, Failure, NoteRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import (
+    AnswerRecord,
+    Failure,
+    NoteRecord,
+    SamplingSummary,
+    Status,
+    StepRecord,
+    TrialRecord,
+)
 from holdfast.run.fold.states import failed_slot
 from holdfast.tasks.answer import Answer, as_answer
 
@@ -129,6 +138,10 @@ class Attempt:
             text = f"{replies} steps on record were not asked for again: the solver asked for something else."
             self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
+    def _samplings(self, unused: list[StepRecord]) -> tuple[SamplingSummary, ...]:
+        """How its samplings went; by the record, where an earlier session has solved it."""
+        return self._trial.samplings if self._state.answer is None else summaries(unused)
+
     def _end_record(
         self,
         status: Status,
@@ -162,5 +175,5 @@ class Attempt:
             limit=limit,
             stage=stage,
             error=error,
-            samplings=trial.samplings,
+            samplings=self._samplings(unused),
         )

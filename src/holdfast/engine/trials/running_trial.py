@@ -21,6 +21,7 @@ from holdfast.engine.trials.durable_calls import AskedModel, DurableCalls
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.named_scope import NamedScope
 from holdfast.engine.trials.sampling_host import TrialSampling
+from holdfast.engine.trials.sampling_tally import by_number
 from holdfast.engine.trials.scopes import CURRENT_SCOPE, MASKED, Masking, Scope
 from holdfast.engine.trials.steps import Steps, arguments_fingerprint, as_recorded, typed_result
 from holdfast.engine.trials.trial_account import NO_LIMITS, TrialAccount
@@ -78,8 +79,8 @@ class RunningTrial:
         is_named = slot is not None
         self._recorder = TrialRecorder(environment, planned, state.attempt, self.activity, is_named=is_named)
         self._calls = DurableCalls(environment, self._recorder, self.account, self._steps, grant)
-        self.samplings: tuple[SamplingSummary, ...] = ()
-        """How its samplings went, in the order in which they ended."""
+        self._samplings: dict[str, SamplingSummary] = {}
+        """By the path of their scope, how samplings went."""
         self._is_over = False
         CURRENT_CONVERSATION.set(EMPTY_CONVERSATION)
 
@@ -112,6 +113,12 @@ class RunningTrial:
     def activities(self) -> list[TrialActivity]:
         """What the trial is doing, and each of its score slots."""
         return [self.activity, *self.slot_activities]
+
+    @property
+    def samplings(self) -> tuple[SamplingSummary, ...]:
+        """How its samplings went, in an order that no timing decides."""
+        found = self._samplings
+        return tuple([found[path] for path in sorted(found, key=by_number)]) if found else ()
 
     # The end.
 
@@ -177,7 +184,7 @@ class RunningTrial:
             with Masking():
                 result = await run_sampling(host, strategy, messages, requirements, generation, context)
         finally:
-            self.samplings += (host.end(),)
+            self._samplings[host.path] = host.end()
         if result.chosen is not None:
             CURRENT_CONVERSATION.set(host.conversation_at(result.chosen.place))
         return result

@@ -26,15 +26,14 @@ from holdfast.engine.trials.trial_recorder import TrialRecorder
 from holdfast.engine.trials.user_code import run_user_code
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.event_type import Event
-from holdfast.models.errors import ModelError, PassingError
+from holdfast.models.errors import PassingError
 from holdfast.models.message import Message, Reply, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure, SamplingSummary, StepRecord
-from holdfast.sampling.candidate import CandidateRecord, CandidateStatus
+from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
 from holdfast.sampling.host import Choice
 from holdfast.sampling.place import Place, derive_seed
 
-_FINAL = frozenset({CandidateStatus.VALID, CandidateStatus.INVALID})
 _CANCELLED = Failure("cancelled", "given up")
 _NOT_FINAL = Failure("not final", "It is drawn again.")
 
@@ -71,11 +70,13 @@ class TrialSampling:
         # Samplings in different scopes have the same numbers; their draws must not be the same.
         self.seed = derive_seed(trial.seed, scope.path) if scope.path else trial.seed
         self.is_deterministic = environment.deterministic
-        self.recorded: list[CandidateRecord] = []
+        self.recorded: Sequence[CandidateRecord] = ()
         self.choice: Choice | None = None
         self._said: dict[tuple[int, int], Conversation] = {}
         """By lane and turn, the conversation that a candidate ends."""
         self._last: dict[int, Conversation] = {}
+        """By lane, the last of them."""
+        self._models: dict[tuple[str, ModelRole], AskedModel] = {}
 
     def begin(self, strategy: str, messages: tuple[Message, ...], generation: Mapping[str, Any]) -> None:
         """Finds what is on record of it: only if the same was asked for."""
@@ -93,7 +94,12 @@ class TrialSampling:
         candidate = msgspec.convert(step.result, CandidateRecord)
         self._tally.note(candidate)
         if step.error is None:
-            self.recorded.append(candidate)
+            self.recorded = (*self.recorded, candidate)
+
+    @property
+    def path(self) -> str:
+        """The path of its scope."""
+        return self._scope.path
 
     def end(self) -> SamplingSummary:
         """How it went; nothing more is asked for it."""
@@ -133,14 +139,15 @@ class TrialSampling:
         return reply
 
     def _asking(self, model: str, role: ModelRole) -> AskedModel:
-        """The model as it is asked here: in a score slot, everybody is asked as a judge."""
-        own, is_judge = self._asked, role is ModelRole.JUDGE
-        if not model and not is_judge:
-            return own._replace(note=self._tally.add)
-        name = model or self.model
+        """A model as it is asked here: in a score slot, everybody is asked as a judge."""
+        if (known := self._models.get((model, role))) is not None:
+            return known
+        own, name, is_judge = self._asked, model or self.model, role is ModelRole.JUDGE
         call_name = own.call_name if name == self.model and not is_judge else f"generate@{name}"
-        asked_as = own.role if own.role is ModelRole.JUDGE else role
-        return AskedModel(self._environment.find_model(name), asked_as, call_name, self._tally.add)
+        asked_as = ModelRole.JUDGE if is_judge else own.role
+        opened = own.model if name == self.model else self._environment.find_model(name)
+        found = self._models[model, role] = AskedModel(opened, asked_as, call_name, self._tally.add)
+        return found
 
     def _continued(self, lane: int, messages: tuple[Message, ...]) -> Conversation:
         """The conversation that a request continues: that of its lane, if it does, or that of the solver."""
@@ -156,25 +163,25 @@ class TrialSampling:
 
     # Records.
 
-    def put(self, place: Place, candidate: CandidateRecord, *, is_final: bool) -> None:
+    def put(self, candidate: Candidate, *, is_final: bool) -> None:
         """Hands in the record of a candidate; one that is not final is drawn again when the sampling is resumed.
 
         What the end of the session has cancelled is not on record at all: it is asked again.
         """
-        is_cancelled = candidate.status is CandidateStatus.CANCELLED
+        record, is_cancelled = candidate.record(), candidate.status is CandidateStatus.CANCELLED
         if is_cancelled and self._environment.admission.is_closed:
             return
-        if candidate.usage is None and (usage := self._tally.reply_usage(place.lane, place.turn)) is not None:
+        if record.usage is None and (usage := self._tally.reply_usage(record.lane, record.turn)) is not None:
             # Its reply became durable while its lane was cancelled.
-            candidate = msgspec.structs.replace(candidate, usage=usage)
-        self._tally.note(candidate)
-        error = None
-        if not is_final or candidate.status not in _FINAL:
-            error = _CANCELLED if is_cancelled else candidate.error or _NOT_FINAL
-        scope = self._scope.below(turn_path(place.lane, place.turn))
-        # Of a candidate that does not count, whoever waits for the journal gets the error.
-        with contextlib.suppress(StorageFailure) if error is not None else contextlib.nullcontext():
-            self._environment.sink.put(self._step(scope, CANDIDATE, candidate, error))
+            record = msgspec.structs.replace(record, usage=usage)
+        self._tally.note(record)
+        scope = self._scope.below(turn_path(record.lane, record.turn))
+        if is_final:
+            self._environment.sink.put(self._step(scope, CANDIDATE, record))
+            return
+        error = _CANCELLED if is_cancelled else record.error or _NOT_FINAL
+        with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
+            self._environment.sink.put(self._step(scope, CANDIDATE, record, error))
 
     async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:
         """Makes the choice durable, unless the infrastructure has kept a lane from what it was to contribute.
@@ -185,8 +192,9 @@ class TrialSampling:
         account, path = self._trial.account, self._scope.path
         if choice.success:
             account.forgive(path, but=f"{path}/lane-{choice.lane}")
-        elif (error := next((error for error in errors if _is_passing(error)), None)) is not None:
-            account.note_unanswered(f"/{path} {CHOICE}:#1", error)
+        for error in errors if not choice.success else ():
+            if isinstance(error, PassingError | ModelClosed):
+                account.note_unanswered(f"/{path} {CHOICE}:#1", error)
         if account.has_unanswered(path):
             return
         with self._recorder.activity.in_flight():
@@ -245,7 +253,3 @@ class TrialSampling:
 
     def wall(self) -> float:
         return self._environment.clock.wall()
-
-
-def _is_passing(error: BaseException) -> bool:
-    return isinstance(error, PassingError | ModelClosed) and isinstance(error, ModelError)

@@ -267,7 +267,9 @@ class Scoring:
         return {"usage": slot.scope.usage, "shares": slot.scope.shares}
 
     async def _hand_in(self, slot: _OpenSlot, record: ScoreRecord) -> None:
-        """Hands in the outcome of a slot's attempt; where nothing else of the trial may follow it, until it is durable."""
+        """Hands in the outcome of a slot's attempt; where nobody waits for a later record of the trial, until it is
+        durable.
+        """
         if self._place or slot.of.is_awaited:
             await self._keep(slot, record)
         else:
