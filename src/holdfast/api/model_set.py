@@ -23,6 +23,7 @@ from holdfast.engine.scheduling.concurrency_limits import EvalLimits
 from holdfast.engine.scheduling.holds import Holds
 from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.engine.trials.error_boundary import guard
+from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import open_provider
 from holdfast.models.errors import ModelError
@@ -68,6 +69,8 @@ class ModelSet:
             self.events,
             lambda _model: None,
         )
+        self.threads = StepThreads()
+        """Where plain functions of requirements run."""
         self._opened: list[Provider] = []
         self._models = {name: self._open(name, given, limits) for name, given in models.items()}
 
@@ -82,6 +85,7 @@ class ModelSet:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.threads.close()
         for provider in self._opened:
             await guard(provider.close())
 

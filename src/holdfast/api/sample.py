@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import time
@@ -14,7 +13,7 @@ import msgspec
 from holdfast.api.model_set import ModelGiven, ModelSet
 from holdfast.engine.events import Observer
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.trials.error_boundary import Outcome, guard_in_thread
+from holdfast.engine.trials.error_boundary import Outcome
 from holdfast.event_type import Event
 from holdfast.models.message import Message, Reply, Request, Usage
 from holdfast.models.role import ModelRole
@@ -126,9 +125,9 @@ class MemoryHost:
         """Calls code of the user's: a plain function in a thread, and what can be awaited is awaited."""
         if inspect.iscoroutinefunction(function):
             return await function(*args)
-        # As a value: not everything that can be raised gets through a future.
-        outcome: Outcome = await asyncio.to_thread(guard_in_thread, function, *args)
-        found = outcome.result()
+        threads = self._models.threads
+        async with threads.place(self._activity):
+            found: Any = (await threads.call(function, *args)).result()
         return await found if inspect.isawaitable(found) else found
 
     def put(self, candidate: Candidate, *, is_final: bool) -> None:

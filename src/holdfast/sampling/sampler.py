@@ -84,6 +84,7 @@ class Sampler:
         self._lanes = [Lane(number) for number in range(lanes)]
         self._ended: asyncio.Queue[Lane] = asyncio.Queue()
         self._fatal: BaseException | None = None
+        self._is_over = False
         self._messages: tuple[Message, ...] = ()
         self._generation: dict[str, Any] = {}
         self._context: Any = None
@@ -152,9 +153,11 @@ class Sampler:
     async def _stop(self, lanes: Sequence[Lane]) -> None:
         """Ends the lanes that are still running, and waits for them, whatever comes meanwhile."""
         cancelled: asyncio.CancelledError | None = None
+        self._is_over = True
         while left := [lane for lane in lanes if lane.task is not None and not lane.task.done()]:
             for lane in left:
-                lane.give_up()
+                if not lane.is_given_up:  # once: what it does to end is not cancelled
+                    lane.give_up()
             try:
                 await asyncio.wait([lane.task for lane in left if lane.task is not None])
             except asyncio.CancelledError as error:
@@ -170,7 +173,7 @@ class Sampler:
 
     def _goes_on(self, lane: Lane) -> bool:
         """Whether a lane has a next turn that somebody wants."""
-        if lane.depth >= self._loops or self._tally.reached or self._fatal is not None:
+        if self._is_over or lane.depth >= self._loops or self._tally.reached or self._fatal is not None:
             return False
         if lane.has_valid and not self._selection.goes_on_after_valid:
             return False
