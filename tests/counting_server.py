@@ -46,7 +46,7 @@ class Space:
 
         Nobody passes before `together` requests have been in flight at once.
         """
-        while self.most_in_flight < self.behaviour.get("together", 0):
+        while self.most_in_flight < self.behaviour.get("together", 0):  # noqa: ASYNC110 - many may wait, for any number
             await asyncio.sleep(0.005)
         if self.passing > 0:
             self.passing -= 1

@@ -10,6 +10,7 @@ import pytest
 
 from counting_server import drawn_by
 from evals import python_eval
+from program import until
 
 TASK = """
 import asyncio
@@ -102,8 +103,9 @@ def test_sampling_3_a_second_signal_gives_the_lanes_up_and_a_resume_asks_again(h
     eval_file = sampling_eval(tmp_path, server)
     process = holdfast.start("run", eval_file, "--run-dir", "r")
     server.wait_for(in_flight=LANES)
-    for _ in range(2):
-        process.send(signal.SIGINT)
+    process.send(signal.SIGINT)
+    until(lambda: "to stop immediately" in process.told(), "the first signal was taken")
+    process.send(signal.SIGINT)
     assert process.wait().code == 130
     assert server.wait_until_idle()["aborted"] == LANES
     assert candidates(holdfast.records("r")) == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TimeLimit
 from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.trials.asking.sampling_tally import summaries
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
-from holdfast.engine.trials.sampling_tally import summaries
 from holdfast.engine.trials.scopes import CURRENT_SCOPE
 from holdfast.engine.trials.scoring import Scoring, TaskScorers
 from holdfast.engine.trials.trial_environment import TrialEnvironment

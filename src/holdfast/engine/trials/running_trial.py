@@ -16,18 +16,18 @@ from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.planning.trial_keys import trial_seed
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.trials.asking.durable_calls import AskedModel, DurableCalls
+from holdfast.engine.trials.asking.sampling_host import TrialSampling
+from holdfast.engine.trials.asking.sampling_tally import by_number
+from holdfast.engine.trials.asking.trial_account import NO_LIMITS, TrialAccount
+from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
+from holdfast.engine.trials.asking.user_code import run_user_code
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION, Conversation
-from holdfast.engine.trials.durable_calls import AskedModel, DurableCalls
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.named_scope import NamedScope
-from holdfast.engine.trials.sampling_host import TrialSampling
-from holdfast.engine.trials.sampling_tally import by_number
 from holdfast.engine.trials.scopes import CURRENT_SCOPE, MASKED, Masking, Scope
 from holdfast.engine.trials.steps import Steps, arguments_fingerprint, as_recorded, typed_result
-from holdfast.engine.trials.trial_account import NO_LIMITS, TrialAccount
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.engine.trials.trial_recorder import TrialRecorder
-from holdfast.engine.trials.user_code import run_user_code
 from holdfast.models.message import Message, Reply
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Coordinates, SamplingSummary, StepRecord
@@ -52,6 +52,25 @@ class RunningTrial:
 
     A score slot has one as well.
     """
+
+    __slots__ = (
+        "_asked",
+        "_calls",
+        "_environment",
+        "_is_over",
+        "_loop",
+        "_planned",
+        "_recorder",
+        "_samplings",
+        "_steps",
+        "_system",
+        "account",
+        "activity",
+        "attempt",
+        "key",
+        "sample",
+        "slot_activities",
+    )
 
     def __init__(
         self,

@@ -8,8 +8,8 @@ from typing import Any
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.trials.asking.durable_calls import AskedModel
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION
-from holdfast.engine.trials.durable_calls import AskedModel
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.named_scope import NamedScope
 from holdfast.engine.trials.running_trial import RunningTrial, SlotPlace

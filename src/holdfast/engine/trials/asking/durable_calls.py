@@ -13,6 +13,8 @@ from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.scheduling.call_tally import Flight
 from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.trials.asking.trial_account import TrialAccount
+from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
 from holdfast.engine.trials.conversation import Conversation
 from holdfast.engine.trials.error_boundary import Outcome
 from holdfast.engine.trials.scopes import Masking, Scope
@@ -25,9 +27,7 @@ from holdfast.engine.trials.steps import (
     replay_reply,
     request_fingerprint,
 )
-from holdfast.engine.trials.trial_account import TrialAccount
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.engine.trials.trial_recorder import TrialRecorder
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable

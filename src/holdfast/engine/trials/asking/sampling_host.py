@@ -14,16 +14,16 @@ from typing import Any, Protocol
 import msgspec
 
 from holdfast.engine.model_calls.caller import ModelClosed
+from holdfast.engine.trials.asking.durable_calls import AskedModel, DurableCalls
+from holdfast.engine.trials.asking.sampling_tally import CANDIDATE, CHOICE, STRATEGY, SamplingTally, turn_path
+from holdfast.engine.trials.asking.trial_account import TrialAccount
+from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
+from holdfast.engine.trials.asking.user_code import run_user_code
 from holdfast.engine.trials.conversation import EMPTY_CONVERSATION, Conversation
-from holdfast.engine.trials.durable_calls import AskedModel, DurableCalls
 from holdfast.engine.trials.error_boundary import LimitReached, Outcome
-from holdfast.engine.trials.sampling_tally import CANDIDATE, CHOICE, STRATEGY, SamplingTally, turn_path
 from holdfast.engine.trials.scopes import Scope
 from holdfast.engine.trials.steps import Steps, arguments_fingerprint, fingerprint_in_key
-from holdfast.engine.trials.trial_account import TrialAccount
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.engine.trials.trial_recorder import TrialRecorder
-from holdfast.engine.trials.user_code import run_user_code
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.event_type import Event
 from holdfast.models.errors import PassingError

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from holdfast.engine.trials.asking.trial_account import as_shares
 from holdfast.engine.trials.scopes import sampling_in_path, scope_in_key
-from holdfast.engine.trials.trial_account import as_shares
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import SamplingSummary, ShareKey, StepRecord
