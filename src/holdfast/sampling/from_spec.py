@@ -2,20 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ConfigurationError
 from holdfast.sampling.budget import SamplingBudget
-from holdfast.sampling.requirements.from_spec import build_requirement, with_unique_ids
+from holdfast.sampling.requirements.requirement import Requirement
 from holdfast.sampling.strategies.best_of_n import BestOfN
 from holdfast.sampling.strategies.escalate import Escalate
 from holdfast.sampling.strategies.repair import MultiTurn, Rejection, Repair
 from holdfast.sampling.strategies.strategy import Strategy
 from holdfast.sampling.strategies.vote import Vote
 from holdfast.spec import SamplingSpec, plain_data
+from holdfast.spec.schema.sampling import NamedCheck
 
-_STRATEGIES: dict[str, Callable[..., Strategy]] = {
+_STRATEGIES: dict[str, type[Strategy]] = {
     kind.name: kind for kind in (Rejection, Repair, MultiTurn, Vote, BestOfN, Escalate)
 }
+
+
+def build_strategy(spec: SamplingSpec, place: str, directory: Path = Path()) -> Strategy:
+    """The strategy that a `sampling` describes, which stands at `place`; files in it start at `directory`.
+
+    Raises:
+        ConfigurationError: a requirement does not exist, or something is wrong with it; the message begins with where.
+    """
+    checks = {at: build_check(given, f"{place}.{at}", directory) for at, given in spec.checks()}
+    own = _own_options(spec, checks.pop("scorer", None))
+    try:
+        return _STRATEGIES[spec.strategy](
+            loop_budget=spec.loop_budget,
+            concurrency_budget=spec.concurrency_budget,
+            selection=spec.selection or "first",
+            requirements=list(checks.values()),
+            budget=SamplingBudget(**plain_data(spec.budget)),
+            short_circuit=spec.short_circuit,
+            **own,
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"{place}: {error}") from None
+
+
+def _own_options(spec: SamplingSpec, scorer: Requirement | None) -> dict[str, Any]:
+    """What a strategy takes beside the options of all."""
+    if spec.strategy == "vote":
+        return {"by": spec.vote or "majority", "extract": spec.extract}
+    if spec.strategy == "best_of_n":
+        return {"scorer": scorer}
+    return {"to": spec.escalate_to or []} if spec.strategy == "escalate" else {}
+
+
+def build_check(given: NamedCheck, place: str, directory: Path) -> Requirement:
+    """One requirement; a function's file starts at `directory`.
+
+    Raises:
+        ConfigurationError: it does not exist, or something is wrong with it.
+    """
+    from holdfast.sampling.requirements.registry import build_requirement
+
+    return build_requirement(_located(given, directory), place)
+
+
+def _located(given: NamedCheck, directory: Path) -> NamedCheck:
+    """A requirement whose `file.py:name` can be found from anywhere."""
+    if not isinstance(given, dict) or "function" not in given:
+        return given
+    arguments = given["function"]
+    if isinstance(arguments, dict):
+        return {"function": {name: _located_text(value, directory) for name, value in arguments.items()}}
+    return {"function": _located_text(arguments, directory)}
+
+
+def _located_text(value: Any, directory: Path) -> Any:
+    home, colon, name = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    return f"{(directory / home).absolute()}:{name}" if colon and home.endswith(".py") else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from holdfast.tasks.trial_interface import Trial
 
 class SampledGenerate(Generate, frozen=True, kw_only=True):
     """Asks as `generate` does, and answers with the candidate that the strategy chooses."""
+
+    is_sampled: ClassVar[bool] = True
 
     strategy: Strategy
     requirements: tuple[Requirement, ...] = ()
@@ -72,7 +74,8 @@ def sampled(
     if not isinstance(solver, Generate) or isinstance(solver, SampledGenerate):
         name = getattr(solver, "__name__", type(solver).__name__)
         raise ConfigurationError(
-            f"{name} cannot be sampled.", hint="Give generate(...); in a solver of your own: trial.generate(strategy=…)."
+            f"{name} cannot be sampled.",
+            hint="Give generate(...); in a solver of your own: trial.generate(strategy=…).",
         )
     strategy = strategy or Rejection()
     _check_ids(strategy, requirements)

@@ -98,8 +98,8 @@ def _selection_problems(at: str, sampling: SamplingSpec, *, deterministic: bool)
         yield f"{at}.selection is {describe_value(given)}; {strategy} has no use for it"
     elif deterministic and given != "deterministic":
         yield (
-            f"deterministic is true and {at}.selection is {describe_value(given)}, which may depend on timing; leave"
-            " one of them out"
+            f"deterministic is true, which makes every selection deterministic, and {at}.selection is"
+            f" {describe_value(given)}; leave one of them out"
         )
 
 

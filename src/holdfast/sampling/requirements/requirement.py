@@ -48,6 +48,11 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     check_only: bool = False
     """Whether the model is never told of it, nor why it was not met."""
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models that it asks."""
+        return ()
+
     def check(self, draft: Draft) -> Verdict:
         """The verdict, at once."""
         raise NotImplementedError
