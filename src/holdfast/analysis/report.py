@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.analysis.determinism import Determinism, determinism_of
 from holdfast.analysis.metrics import Metric, ScoreTotals
 from holdfast.analysis.spending import group_spending, no_spending, run_spending
 from holdfast.models.message import Usage
@@ -47,6 +48,8 @@ class Report(msgspec.Struct, frozen=True):
     cost: float | None
     notes: list[str]
     """Why the cost is not known, although there are prices."""
+    determinism: Determinism | None
+    """What could not be guaranteed, where the eval is deterministic."""
     timing: dict[str, Any]
     lineage: list[dict[str, Any]]
 
@@ -88,6 +91,7 @@ def make_report(reader: RunReader) -> Report:
         usage=spending.usage,
         cost=spending.cost,
         notes=[spending.warning] if spending.warning else [],
+        determinism=determinism_of(fold.session),
         timing={"trial_seconds": round(spending.seconds, 3)},
         lineage=_lineage_entries(reader),
     )

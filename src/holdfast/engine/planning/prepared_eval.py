@@ -52,6 +52,11 @@ class PreparedEval:
             self.providers[name] = open_provider(self.spec.models[name])
         return self.providers[name]
 
+    def takes_seed(self) -> dict[str, bool]:
+        """By model, whether its provider takes a seed, as far as providers are open and say so."""
+        said = {name: getattr(provider, "takes_seed", None) for name, provider in self.providers.items()}
+        return {name: takes for name, takes in said.items() if isinstance(takes, bool)}
+
 
 def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | None = None) -> PreparedEval:
     """Builds every task of a resolved eval and plans its trials; `given` are tasks that already exist in this process.

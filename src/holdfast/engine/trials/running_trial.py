@@ -171,6 +171,9 @@ class RunningTrial:
         messages = as_messages(prompt, None if continues else self._system)
         if continues:
             messages = (*conversation.messages, *messages)
+        if self._environment.deterministic:
+            # What the call gives comes last. It is counted either way: its number is its place in the solver.
+            generation = {"seed": scope.call_seed(self.seed), **generation}
         request = Request(messages, self._generation(generation))
         hash_ = conversation.hash_with(messages)
         key = scope.key(self._call_name, request_fingerprint(request, hash_))
