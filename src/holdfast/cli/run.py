@@ -134,7 +134,8 @@ def _sampling_lines(item: CostBound) -> Iterator[str]:
     if shape is None:
         return
     drawn = f"{quantity(shape.lanes, 'lane')} x {quantity(shape.turns, 'turn')}"
-    yield f"{shape.strategy}: {drawn}, up to {quantity(shape.calls, 'call')} a trial, judges included"
+    judged = ", judges included" if shape.calls > shape.lanes * shape.turns else ""
+    yield f"{shape.strategy}: {drawn}, up to {quantity(shape.calls, 'call')} a trial{judged}"
     if shape.lanes > 1:
         yield f"lanes multiply requests: {shape.lanes} calls are made, and paid for, where one could do"
     if len(item.by_model) > 1:
