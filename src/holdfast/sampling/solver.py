@@ -46,6 +46,10 @@ class SampledGenerate(Generate, frozen=True, kw_only=True):
         judges = [model for check in (*self.checks, *_scorers(self.strategy)) for model in check.models]
         return tuple(dict.fromkeys((*self.strategy.models, *judges)))
 
+    @property
+    def has_cost_cap(self) -> bool:
+        return self.strategy.budget.cost is not None
+
     def draw_identity(self) -> dict[str, Any]:
         """What the choice of the answer depends on."""
         own = {

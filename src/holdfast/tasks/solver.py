@@ -48,6 +48,11 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         """The names of the models that it asks beside the one under test: none, unless a subclass does."""
         return ()
 
+    @property
+    def has_cost_cap(self) -> bool:
+        """Whether the price of a model decides how many replies a subclass asks for."""
+        return False
+
     def draw_identity(self) -> dict[str, Any] | None:
         """What decides which reply is the answer, where a subclass asks for several."""
         return None

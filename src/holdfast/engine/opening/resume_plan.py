@@ -28,13 +28,13 @@ from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refused_difference, resume_refused
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
-from holdfast.sampling.solver import SampledGenerate
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals
 from holdfast.spec.edited_values import edited_values
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.tasks import Rows, Task, source_files
+from holdfast.tasks.solver import Generate
 from holdfast.tasks.task_code import code_of
 
 
@@ -50,7 +50,7 @@ def raw_digest(path: Path) -> str:
 def _is_cost_limited(task: Task) -> bool:
     """Whether a price decides how a trial of the task ends."""
     in_trial = task.limits is not None and task.limits.cost is not None
-    return in_trial or (isinstance(task.solver, SampledGenerate) and task.solver.strategy.budget.cost is not None)
+    return in_trial or (isinstance(task.solver, Generate) and task.solver.has_cost_cap)
 
 
 class ResumePlan:

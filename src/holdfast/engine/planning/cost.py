@@ -11,24 +11,45 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
 from holdfast.engine.planning.prepared_eval import PreparedEval
-from holdfast.engine.planning.sampling_cost import ModelBound, SamplingCost, SamplingShape, call_cost
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import ShareKey
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.spent import Spent
-from holdfast.sampling.solver import SampledGenerate
 from holdfast.spec import EvalSpec, ModelSpec, plain_data
 from holdfast.tasks.solver import Generate
+
+if TYPE_CHECKING:
+    from holdfast.sampling.solver import SampledGenerate
 
 _CHARACTERS_OF_A_TOKEN = 3.0
 _SAMPLED = 200
 """How many samples of a task are looked at for the length of its prompts."""
+
+
+class SamplingShape(msgspec.Struct, frozen=True):
+    """How many candidates a trial may draw."""
+
+    strategy: str
+    lanes: int
+    """At once. They multiply requests: each of them is paid for."""
+    turns: int
+    """In a lane, one after the other."""
+    calls: int
+    """Of models, for one trial at the most; judges included."""
+
+
+class ModelBound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one model may be asked for, at the most and taken by itself."""
+
+    calls: int
+    cost: float | None = None
 
 
 class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,14 +84,20 @@ def _cost_bound(task: PlannedTask, name: str, models: Mapping[str, ModelSpec]) -
     if not isinstance(solver, Generate):
         return CostBound(task.name, name, trials)
     most = trials * (task.max_retries + 1)
-    if isinstance(solver, SampledGenerate):
-        return _sampling_bound(task, name, most, SamplingCost(solver, name, models, _prompt_tokens(task, solver)))
+    if solver.is_sampled:
+        return _sampling_bound(task, cast("SampledGenerate", solver), name, models, most)
     longest = solver.generation.get("max_tokens", models[name].generation.max_tokens)
     cost = call_cost(models[name], _prompt_tokens(task, solver), longest)
     return CostBound(task.name, name, trials, trials, most, None if cost is None else most * cost)
 
 
-def _sampling_bound(task: PlannedTask, name: str, most: int, each: SamplingCost) -> CostBound:
+def _sampling_bound(
+    task: PlannedTask, solver: SampledGenerate, name: str, models: Mapping[str, ModelSpec], most: int
+) -> CostBound:
+    # Most evals have none.
+    from holdfast.engine.planning.sampling_cost import SamplingCost  # noqa: PLC0415
+
+    each = SamplingCost(solver, name, models, _prompt_tokens(task, solver))
     trials, cost = task.planned_by_model, each.cost()
     return CostBound(
         task.name,
@@ -83,6 +110,13 @@ def _sampling_bound(task: PlannedTask, name: str, most: int, each: SamplingCost)
         cost is not None and each.is_lower_bound,
         each.by_model(most),
     )
+
+
+def call_cost(model: ModelSpec, prompt_tokens: float, longest: float | None) -> float | None:
+    """What one call costs whose reply is as long as it may be; None without a price or a bound of the reply."""
+    if model.price is None or longest is None:
+        return None
+    return (prompt_tokens * model.price.input + float(longest) * model.price.output) / 1e6
 
 
 def _prompt_tokens(task: PlannedTask, solver: Generate) -> float:

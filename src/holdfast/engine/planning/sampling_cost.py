@@ -10,31 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-import msgspec
-
+from holdfast.engine.planning.cost import ModelBound, SamplingShape, call_cost
 from holdfast.sampling.requirements.requirement import Requirement
 from holdfast.sampling.solver import SampledGenerate
 from holdfast.sampling.strategies.strategy import Strategy, most_calls
 from holdfast.spec import ModelSpec
-
-
-class SamplingShape(msgspec.Struct, frozen=True):
-    """How many candidates a trial may draw."""
-
-    strategy: str
-    lanes: int
-    """At once. They multiply requests: each of them is paid for."""
-    turns: int
-    """In a lane, one after the other."""
-    calls: int
-    """Of models, for one trial at the most; judges included."""
-
-
-class ModelBound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one model may be asked for, at the most and taken by itself."""
-
-    calls: int
-    cost: float | None = None
 
 
 class SamplingCost:
@@ -126,10 +106,3 @@ class SamplingCost:
     def _capped(self, calls: int) -> int:
         cap = self._strategy.budget.calls
         return calls if cap is None else min(calls, cap)
-
-
-def call_cost(model: ModelSpec, prompt_tokens: float, longest: float | None) -> float | None:
-    """What one call costs whose reply is as long as it may be; None without a price or a bound of the reply."""
-    if model.price is None or longest is None:
-        return None
-    return (prompt_tokens * model.price.input + float(longest) * model.price.output) / 1e6
