@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+JUDGED = "It must be lucky."
+"""The criterion of a judge; a request that has it gets a verdict."""
+
 
 class SeededServer:
     """What the server was asked. A request without a seed gets a reply that is never drawn again."""
@@ -34,7 +37,10 @@ class SeededServer:
             self._unseeded += "seed" not in body
             drawn_from = f"{body.get('seed', f'none {self._unseeded}')} {json.dumps(body['messages'])}"
         time.sleep(0.012 if position % 3 == 1 else 0.0)
-        return f"draw {random.Random(drawn_from).randrange(10**9)}"
+        drawn = random.Random(drawn_from).randrange(10**9)
+        if JUDGED in json.dumps(body["messages"]):
+            return json.dumps({"explanation": f"draw {drawn}", "met": drawn % 2 == 0})
+        return f"draw {drawn}"
 
 
 @contextlib.contextmanager

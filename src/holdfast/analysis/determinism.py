@@ -29,7 +29,7 @@ def determinism_of(session: SessionRecord | None) -> Determinism | None:
     if session is None or session.config.get("deterministic") is not True:
         return None
     limits = [*_seed_limits(session), *_temperature_limits(session), *_solver_limits(session)]
-    return Determinism(session.config.get("seed", 0), limits)
+    return Determinism(session.config.get("seed", 0), [*limits, *_sampling_limits(session)])
 
 
 def _models(session: SessionRecord) -> Mapping[str, Mapping[str, Any]]:
@@ -65,3 +65,22 @@ def _solver_limits(session: SessionRecord) -> Iterator[str]:
     for task, code in session.code.items():
         if not code.solver.startswith("generate "):
             yield f"the task {task}: its solver is code of its own, of which only the calls of models are seeded"
+
+
+def _sampling_limits(session: SessionRecord) -> Iterator[str]:
+    tasks: Mapping[str, Mapping[str, Any]] = session.config.get("tasks", {})
+    for task, code in session.code.items():
+        sampling = tasks.get(task, {}).get("sampling")
+        if sampling is None and "sampling" not in code.settings:
+            continue
+        # Of one that is set up in Python, only that it is there is on record.
+        known: Mapping[str, Any] = sampling or {"concurrency_budget": 2}
+        caps, lanes = known.get("budget") or {}, known.get("concurrency_budget", 1)
+        if "time" in caps or (caps and lanes > 1):
+            yield f"the task {task}: the budget of its samplings ({', '.join(caps)}) may be reached sooner or later"
+        if lanes > 1 and not _draws_all(known):
+            yield f"the task {task}: lanes that are given up stop sooner or later, so what they took may differ"
+
+
+def _draws_all(sampling: Mapping[str, Any]) -> bool:
+    return sampling.get("strategy") == "best_of_n" or sampling.get("vote") == "similarity"
