@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.errors import ConfigurationError
 from holdfast.sampling.budget import SamplingBudget
+from holdfast.sampling.requirements.registry import build_requirement
 from holdfast.sampling.requirements.requirement import Requirement
 from holdfast.sampling.strategies.best_of_n import BestOfN
 from holdfast.sampling.strategies.escalate import Escalate
@@ -14,7 +15,6 @@ from holdfast.sampling.strategies.repair import MultiTurn, Rejection, Repair
 from holdfast.sampling.strategies.strategy import Strategy
 from holdfast.sampling.strategies.vote import Vote
 from holdfast.spec import SamplingSpec, plain_data
-from holdfast.spec.schema.sampling import NamedCheck
 
 _STRATEGIES: dict[str, type[Strategy]] = {
     kind.name: kind for kind in (Rejection, Repair, MultiTurn, Vote, BestOfN, Escalate)
@@ -27,7 +27,7 @@ def build_strategy(spec: SamplingSpec, place: str, directory: Path = Path()) -> 
     Raises:
         ConfigurationError: a requirement does not exist, or something is wrong with it; the message begins with where.
     """
-    checks = {at: build_check(given, f"{place}.{at}", directory) for at, given in spec.checks()}
+    checks = {at: build_requirement(given, f"{place}.{at}", base_dir=directory) for at, given in spec.checks()}
     own = _own_options(spec, checks.pop("scorer", None))
     try:
         return _STRATEGIES[spec.strategy](
@@ -50,29 +50,3 @@ def _own_options(spec: SamplingSpec, scorer: Requirement | None) -> dict[str, An
     if spec.strategy == "best_of_n":
         return {"scorer": scorer}
     return {"to": spec.escalate_to or []} if spec.strategy == "escalate" else {}
-
-
-def build_check(given: NamedCheck, place: str, directory: Path) -> Requirement:
-    """One requirement; a function's file starts at `directory`.
-
-    Raises:
-        ConfigurationError: it does not exist, or something is wrong with it.
-    """
-    from holdfast.sampling.requirements.registry import build_requirement
-
-    return build_requirement(_located(given, directory), place)
-
-
-def _located(given: NamedCheck, directory: Path) -> NamedCheck:
-    """A requirement whose `file.py:name` can be found from anywhere."""
-    if not isinstance(given, dict) or "function" not in given:
-        return given
-    arguments = given["function"]
-    if isinstance(arguments, dict):
-        return {"function": {name: _located_text(value, directory) for name, value in arguments.items()}}
-    return {"function": _located_text(arguments, directory)}
-
-
-def _located_text(value: Any, directory: Path) -> Any:
-    home, colon, name = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    return f"{(directory / home).absolute()}:{name}" if colon and home.endswith(".py") else value

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.sampling.requirements.registry import Given, as_requirements
 from holdfast.sampling.requirements.requirement import Requirement, in_order
 from holdfast.sampling.strategies.repair import Rejection
 from holdfast.sampling.strategies.strategy import Strategy
@@ -64,7 +65,7 @@ def sampled(
     solver: Generate,
     *,
     strategy: Strategy | None = None,
-    requirements: Sequence[Requirement] = (),
+    requirements: Sequence[Given] = (),
     spec: SamplingSpec | None = None,
 ) -> SampledGenerate:
     """A solver that asks what `solver` asks, several times if need be, and answers with the chosen candidate.
@@ -73,7 +74,7 @@ def sampled(
     strategy's own. The strategy's `concurrency_budget` multiplies requests. `spec` is what the strategy was made from.
 
     Raises:
-        ConfigurationError: the solver is not `generate(...)`, or two requirements have the same id.
+        ConfigurationError: the solver is not `generate(...)`, one of the requirements is none, or two have the same id.
     """
     if not isinstance(solver, Generate) or isinstance(solver, SampledGenerate):
         name = getattr(solver, "__name__", type(solver).__name__)
@@ -82,22 +83,24 @@ def sampled(
             hint="Give generate(...); in a solver of your own: trial.generate(strategy=…).",
         )
     strategy = strategy or Rejection()
-    _check_ids(strategy, requirements)
+    checks = _checks(strategy, requirements)
     parts = (*strategy.requirements, *_scorers(strategy), *strategy.hooks)
     return SampledGenerate(
         **msgspec.structs.asdict(solver),
         strategy=strategy,
-        requirements=tuple(requirements),
+        requirements=checks,
         spec=spec,
         parts=parts,
     )
 
 
-def _check_ids(strategy: Strategy, requirements: Sequence[Requirement]) -> None:
+def _checks(strategy: Strategy, requirements: Sequence[Given]) -> tuple[Requirement, ...]:
     try:
-        in_order((*strategy.requirements, *requirements))
+        checks = as_requirements(requirements)
+        in_order((*strategy.requirements, *checks))
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
+    return checks
 
 
 def _scorers(strategy: Strategy) -> tuple[Requirement, ...]:
