@@ -96,7 +96,7 @@ def test_resume_12_deterministic_is_refused_with_the_selection_that_it_brings(sa
     """An eval that becomes deterministic asks with seeds."""
     sampled.data["deterministic"] = True
     said = sampled.refused()
-    assert "  deterministic (identity): false → true" in said
+    assert "  deterministic (identity): unset → true" in said
     assert "tasks.t.sampling.selection (identity): first → deterministic" in said
 
 

@@ -139,8 +139,10 @@ def test_limits_28_a_judge_of_one_task_is_under_test_in_no_other():
 def test_an_eval_of_judges_alone_is_asked_which_model_is_under_test():
     """Where every model judges or takes over, nothing is guessed."""
     models = {"strict": MODELS["strict"]}
-    message = refusal({"strategy": "repair", "requirements": [JUDGE]}, models=models)
-    assert "tasks.ask.models is missing, and every model is a judge or one to escalate to" in message
+    tasks = {**MINIMAL["tasks"], "other": {"dataset": "rows"}}
+    message = refusal({"strategy": "repair", "requirements": [JUDGE]}, models=models, tasks=tasks)
+    for task in tasks:
+        assert f"tasks.{task}.models is missing, and every model is a judge or one to escalate to" in message
 
 
 @pytest.mark.parametrize(
@@ -210,6 +212,14 @@ def test_another_selection_than_deterministic_is_refused_beside_it(selection):
     message = refusal({"strategy": "repair", "selection": selection}, deterministic=True)
     assert "deterministic is true" in message
     assert f'tasks.ask.sampling.selection is "{selection}"; leave one of them out' in message
+
+
+def test_false_is_as_if_deterministic_were_left_out():
+    """Also null."""
+    plain = resolved({"strategy": "repair"})
+    assert resolved({"strategy": "repair"}, deterministic=False) == plain
+    assert resolved({"strategy": "repair"}, deterministic=None) == plain
+    assert "deterministic" not in plain_data(plain, explicit=True)
 
 
 def test_deterministic_is_the_selection_of_all_samplings():

@@ -34,6 +34,7 @@ def resolve(spec: EvalSpec, source: str = "the eval") -> EvalSpec:
     refuse(source, list(_problems(spec)))
     return msgspec.structs.replace(
         spec,
+        deterministic=spec.deterministic or None,
         models=models,
         datasets={name: _dataset(dataset, spec) for name, dataset in spec.datasets.items()},
         tasks={name: _task(task, spec) for name, task in spec.tasks.items()},
@@ -53,7 +54,7 @@ def _task(task: TaskSpec, spec: EvalSpec) -> TaskSpec:
         sample_ids=sorted(set(task.sample_ids)) if task.sample_ids else None,
         choices=task.choices or None,
         scorers=[short_form(scorer) for scorer in task.scorers],
-        sampling=resolve_sampling(task.sampling, deterministic=spec.deterministic),
+        sampling=resolve_sampling(task.sampling, deterministic=spec.deterministic is True),
         runner=_task_runner(task.runner, spec.runner),
     )
 
@@ -115,6 +116,8 @@ def _declarative_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterato
 def _model_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
     names = task.models
     if names is None:
+        if spec.models and not models_under_test(spec):
+            yield f"{place}.models is missing, and every model is a judge or one to escalate to; name those under test"
         return
     if not names:
         yield f"{place}.models is an empty list; name a model, or leave the key out to ask every model"

@@ -66,13 +66,11 @@ def sampling_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[st
         return
     at = f"{place}.sampling"
     yield from _field_problems(at, sampling)
-    yield from _selection_problems(at, sampling, deterministic=spec.deterministic)
+    yield from _selection_problems(at, sampling, deterministic=spec.deterministic is True)
     for where, given in sampling.checks():
         if isinstance(given, dict) and len(given) != 1:
             yield f"{at}.{where} must have exactly one name with its arguments; it has {len(given)}"
     yield from _model_problems(at, sampling, spec)
-    if task.models is None and not models_under_test(spec):
-        yield f"{place}.models is missing, and every model is a judge or one to escalate to; name the models under test"
 
 
 def _field_problems(at: str, sampling: SamplingSpec) -> Iterator[str]:
