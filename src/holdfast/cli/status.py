@@ -119,8 +119,8 @@ def _session_lines(session: SessionStatus) -> list[str]:
     ]
 
 
-def _sampling_lines(samplings: SamplingCounts) -> list[str]:
-    if not samplings.count:
+def _sampling_lines(samplings: SamplingCounts | None) -> list[str]:
+    if samplings is None:
         return []
     capped = f", {samplings.capped} stopped by a cap" if samplings.capped else ""
     return [f"  samplings: {samplings.successes} of {samplings.count} succeeded{capped}"]
