@@ -268,7 +268,8 @@ def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
             if known is None or known[0].session < ident.session:
                 ends[key] = (ident, record)
         elif isinstance(record, StepRecord) and record.usage is not None and not record.lender:
-            taken = (judges if record.role == "judge" else solvers).setdefault(key, {})
+            is_slot = record.role == "judge" and record.step.startswith(("/score/", "/score~"))
+            taken = (judges if is_slot else solvers).setdefault(key, {})
             _add(taken, {(record.model or own, bool(record.source)): record.usage})
         elif isinstance(record, ScoreRecord) and record.usage is not None:
             known = ended_slots.get((*key, record.scorer, record.slot_attempt))

@@ -11,8 +11,8 @@ import holdfast.sampling
 from docs.raised_errors import Source, documented
 
 SOURCE = Source.read(Path(holdfast.__file__).parent)
-FROM_OUTSIDE = {"ModelError", "Blocked"}
-"""Raised by whatever answers, so that no line of ours says so."""
+FROM_OUTSIDE = {"ModelError", "Blocked", "UsageError"}
+"""Raised by whatever answers, or by the host, so that no line of ours on the way says so."""
 PUBLIC = ("sampling", "api.sample", "api.model_set")
 
 

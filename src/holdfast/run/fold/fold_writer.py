@@ -20,7 +20,6 @@ import msgspec
 from holdfast.journal import RecordPlace
 from holdfast.journal.frame import Origin
 from holdfast.journal.reader import SeenFrames
-from holdfast.models.role import ModelRole
 from holdfast.run.core.codec import head_of
 from holdfast.run.core.records import (
     KEPT_STATUSES,
@@ -353,7 +352,7 @@ class FoldWriter:
             self._locate(trial, entry.about)
 
     def _add_outcome(self, row: TrialRow, entry: StepEntry, frame: Origin) -> None:
-        is_judge = entry.role is ModelRole.JUDGE
+        is_judge = entry.is_of_slot
         if entry.error is None and entry.attempt == row.attempt and not is_judge:
             row.steps += 1
         if entry.model and not entry.source:
