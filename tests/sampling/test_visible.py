@@ -9,6 +9,7 @@ import signal
 import pytest
 
 from evals import http_eval, python_eval
+from holdfast.sampling.strategies.repair import _ONCE_MORE, _UNMET
 
 TASK = """
 import re
@@ -119,3 +120,35 @@ def test_sampling_31_an_eval_file_is_enough(holdfast, server, tmp_path):
     assert "sampling (repair): 3 of 3 succeeded" in holdfast("report", "r", code=0).out
     assert "samplings: 3 of 3 succeeded" in holdfast("status", "r", code=0).out
     assert "failed: again" in holdfast("show", "r", "s1", code=0).out
+
+
+LANES = """
+from holdfast import Sample, Task, exact, task
+from holdfast.sampling import Repair, current_place, function
+
+def said_again(text):
+    return True if "ONCE MORE" in text else f"lane {current_place().lane}"
+
+async def solve(trial):
+    strategy = Repair(loop_budget=2, concurrency_budget=2, selection="best", requirements=[function(said_again)])
+    return await trial.generate(trial.sample.input, strategy=strategy)
+
+@task
+def t():
+    return Task(samples=[Sample(f"q{n}", target="", id=f"s{n}") for n in range(3)], solver=solve, scorers=exact())
+"""
+
+
+def test_sampling_6_a_session_warns_once_of_lanes_that_fail_beside_a_success(holdfast, server, tmp_path):
+    """One line for the task, however many trials; `show` has the error of each."""
+    refused = [f"q{n}\n\n{_UNMET}\n* lane 0\n{_ONCE_MORE}" for n in range(3)]
+    server.behave(refuse_only=refused, refuse_status=400, refuse_times=99, said="not this lane")
+    eval_file = python_eval(tmp_path, server.base_url, LANES)
+    ended = holdfast("run", eval_file, "--run-dir", "r", code=0)
+    assert ended.err.count("a sampling succeeded although a lane of it failed with an error") == 1
+    found = report_of(holdfast)["tasks"]["t"]["m"]["sampling"]
+    assert (found["successes"], found["candidates"]) == (3, {"error": 3, "invalid": 6, "valid": 3})
+    for number in range(3):
+        out = holdfast("show", "r", f"s{number}", code=0).out
+        assert "chosen: lane 1, turn 1" in out and "lane 0, turn 1: rejected: " in out
+        assert "not this lane" in out
