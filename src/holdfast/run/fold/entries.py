@@ -15,6 +15,7 @@ from holdfast.run.core.records import (
     CallRecord,
     Coordinates,
     Failure,
+    SamplingSummary,
     ScoreRecord,
     Status,
     StepRecord,
@@ -110,6 +111,7 @@ class TrialEntry(Entry, frozen=True, gc=False, tag="trial"):
     source: str = ""
     error: Failure | None = None
     will_retry: bool = False
+    samplings: tuple[SamplingSummary, ...] = ()
     cost: float = 0.0
     """In format 1 only."""
 
