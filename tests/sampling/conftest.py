@@ -1,11 +1,13 @@
-"""Tests of samplings start the program, and may ask a server that draws by seeds."""
+"""Tests of samplings start the program, and ask servers that count, or that draw by seeds."""
+
+from __future__ import annotations
 
 import pytest
 
-from program_fixtures import holdfast, server, server_process, zygote
+from program_fixtures import holdfast, observed, server, server_process, zygote
 from seeded_server import seeded_server
 
-__all__ = ["drawing", "holdfast", "server", "server_process", "zygote"]
+__all__ = ["drawing", "holdfast", "observed", "server", "server_process", "zygote"]
 
 
 @pytest.fixture

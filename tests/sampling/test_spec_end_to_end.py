@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from typing import Any
 
@@ -13,10 +12,6 @@ from evals import write_dataset, write_eval
 from holdfast.engine.planning.trial_keys import trial_key, trial_seed
 from holdfast.sampling.place import derive_seed
 from seeded_server import JUDGED
-
-needs_host = pytest.mark.skipif(
-    importlib.util.find_spec("holdfast.engine.trials.sampling_host") is None, reason="trials cannot sample yet"
-)
 
 CHECKS = '''
 def ends_even(text):
@@ -52,7 +47,6 @@ STRATEGIES = {
 }
 
 
-@needs_host
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_sampling_31_every_strategy_runs_from_a_file(holdfast, drawing, tmp_path, strategy):
     """No more calls than the dry run says; every trial is finished; the run is sound."""
@@ -72,7 +66,6 @@ def comparable(report: dict[str, Any]) -> str:
     return json.dumps({name: part for name, part in report.items() if name not in {"timing", "lineage"}})
 
 
-@needs_host
 @pytest.mark.parametrize("strategy", ["repair", "vote", "best_of_n"])
 def test_two_runs_of_a_deterministic_sampling_have_the_same_report(holdfast, drawing, tmp_path, strategy):
     """Whatever the concurrency and the latency of lanes: the same seeds, the same choices, the same scores."""
@@ -98,7 +91,6 @@ def test_two_runs_of_a_deterministic_sampling_have_the_same_report(holdfast, dra
         assert told == ["the task t: lanes that are given up stop sooner or later, so what they took may differ"]
 
 
-@needs_host
 def test_sampling_25_candidates_and_judges_have_seeds_of_their_own(holdfast, drawing, tmp_path):
     """A candidate's by its lane and turn, a judge's by the scope of the turn; all of them derived from the trial's."""
     sampling = {"strategy": "best_of_n", "loop_budget": 2, "concurrency_budget": 2, "scorer": JUDGE}
@@ -139,7 +131,6 @@ def test_sampling_31_a_wrong_requirement_is_named_before_anything_is_written(
     assert after == before
 
 
-@needs_host
 def test_resume_12_the_code_of_a_requirement_is_compared(holdfast, drawing, tmp_path):
     """A function that decides otherwise is another sampling; a comment in it, or another place, is not."""
     sampling = {"strategy": "repair", "loop_budget": 2, "requirements": [{"function": "checks.py:ends_even"}]}
@@ -158,7 +149,6 @@ def forked(holdfast, tmp_path, data: dict[str, Any], name: str) -> int:
     return holdfast.json("fork", "r", "--config", write_eval(tmp_path, data), "--run-dir", name)["taken"]
 
 
-@needs_host
 def test_resume_21_a_fork_keeps_what_a_change_of_the_sampling_does_not_touch(holdfast, drawing, tmp_path):
     """The plain task; and nothing once every call has another seed. A change of the judge touches what it judged."""
     sampling = {"strategy": "rejection", "loop_budget": 2, "requirements": [JUDGE]}
@@ -174,7 +164,6 @@ def test_resume_21_a_fork_keeps_what_a_change_of_the_sampling_does_not_touch(hol
     assert forked(holdfast, tmp_path, data, "judged") == 6
 
 
-@needs_host
 def test_a_python_task_may_draw_by_itself(holdfast, drawing, tmp_path):
     """`sampled` in a task file is what `sampling` is in an eval file, and is compared as well."""
     source = """
