@@ -11,7 +11,7 @@ from schema_values import document_with, example, leaves, may_be_absent
 
 from holdfast.errors import ConfigurationError
 from holdfast.run.drift.gate import Decision, Snapshot, decide
-from holdfast.spec import Drift, EvalSpec, Place, resolve, typed_eval
+from holdfast.spec import Drift, EvalSpec, FieldPlace, resolve, typed_eval
 from holdfast.spec.compare import DriftVerdict
 from holdfast.spec.schema.introspect import members, unwrapped
 
@@ -30,7 +30,7 @@ OTHER_VALUES: dict[str, tuple[Any, Any]] = {
 """Two values for a field whose values must fit what stands elsewhere in the eval."""
 
 
-def document(place: Place, value: Any) -> dict[str, Any]:
+def document(place: FieldPlace, value: Any) -> dict[str, Any]:
     """An eval that resolves, with the value at the place; there is a second model and a second dataset."""
     made = copy.deepcopy(document_with(place, value))
     made["models"]["second"] = {"provider": "scripted", "model": "echo"}
@@ -43,11 +43,11 @@ def document(place: Place, value: Any) -> dict[str, Any]:
     return made
 
 
-def resolved(place: Place, value: Any) -> EvalSpec:
+def resolved(place: FieldPlace, value: Any) -> EvalSpec:
     return resolve(typed_eval(document(place, value)))
 
 
-def two_values(place: Place) -> tuple[Any, Any]:
+def two_values(place: FieldPlace) -> tuple[Any, Any]:
     """Two values that may stand at the place, of which the second is more where that means anything."""
     if place.path in OTHER_VALUES:
         return OTHER_VALUES[place.path]
@@ -61,7 +61,7 @@ def two_values(place: Place) -> tuple[Any, Any]:
     raise AssertionError(f"no second value for {place.path}; add one to OTHER_VALUES")
 
 
-def others(place: Place, value: Any) -> list[Any]:
+def others(place: FieldPlace, value: Any) -> list[Any]:
     kind = unwrapped(members(place.field.type)[0])
     if typing.get_origin(kind) is Literal:
         return [choice for choice in typing.get_args(kind) if choice != value]
@@ -74,18 +74,18 @@ def others(place: Place, value: Any) -> list[Any]:
     return [f"{value} more"] if isinstance(value, str) else [value + 1, value / 2]
 
 
-def judged(place: Place, saved: Any, offered: Any) -> tuple[Decision, EvalSpec, EvalSpec]:
+def judged(place: FieldPlace, saved: Any, offered: Any) -> tuple[Decision, EvalSpec, EvalSpec]:
     before, after = resolved(place, saved), resolved(place, offered)
     return decide(Snapshot(before), Snapshot(after)), before, after
 
 
-def named(place: Place) -> str:
+def named(place: FieldPlace) -> str:
     """The field's name, or that of the list it stands in, which is compared as a whole."""
     before, brackets, _ = place.path.partition("[]")
     return before.rpartition(".")[2] if brackets else place.field.name
 
 
-def check(place: Place, saved: Any, offered: Any) -> None:
+def check(place: FieldPlace, saved: Any, offered: Any) -> None:
     """Whether a change from one value to the other is judged by the class of the field."""
     decision, before, after = judged(place, saved, offered)
     if place.drift is Drift.UNMATCHED:

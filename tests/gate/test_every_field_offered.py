@@ -9,7 +9,7 @@ import shutil
 import pytest
 from schema_values import complete_sampling, example, leaves, steps_to
 
-from holdfast.spec import Drift, Place, schema_fields
+from holdfast.spec import Drift, FieldPlace, schema_fields
 
 FIXED = {Drift.IDENTITY, Drift.RECORDED, Drift.SCORING}
 NAMES = {"small": "m", "rows": "rows", "ask": "t"}
@@ -39,7 +39,7 @@ def t(n: int = 1):
 OFFERED = [place for place in leaves() if place.drift not in {Drift.THROUGHPUT, Drift.ADDITIVE}]
 
 
-def put(world, place: Place) -> None:
+def put(world, place: FieldPlace) -> None:
     """Puts a value that was not there before at a place of the eval, with what else its block needs."""
     value = VALUES.get(place.path, example(place.field))
     data, steps = world.data, [NAMES.get(str(step), step) for step in steps_to(place)]

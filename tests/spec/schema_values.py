@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from hypothesis import strategies
 
-from holdfast.spec import Block, EvalSpec, Field, Place, schema_places
+from holdfast.spec import Block, EvalSpec, Field, FieldPlace, schema_places
 from holdfast.spec.loading.literal_keys import literal_keys
 from holdfast.spec.schema.introspect import blocks_in, is_block, is_optional, members, schema_fields, unwrapped
 
@@ -33,15 +33,15 @@ STRATEGIES = {"vote": "vote", "extract": "vote", "scorer": "best_of_n", "escalat
 """By field of `sampling`, the strategy that has a use for it."""
 
 
-def all_places() -> list[Place]:
+def all_places() -> list[FieldPlace]:
     return list(schema_places(EvalSpec))
 
 
-def leaves() -> list[Place]:
+def leaves() -> list[FieldPlace]:
     return [place for place in all_places() if place.is_leaf]
 
 
-def steps_to(place: Place) -> list[str | int]:
+def steps_to(place: FieldPlace) -> list[str | int]:
     """The keys and positions that lead to a place, in the minimal eval's names."""
     steps: list[str | int] = []
     for part in place.path.replace("[]", ".[]").split("."):
@@ -52,7 +52,7 @@ def steps_to(place: Place) -> list[str | int]:
     return steps
 
 
-def document_with(place: Place, value: Any) -> dict[str, Any]:
+def document_with(place: FieldPlace, value: Any) -> dict[str, Any]:
     """A loadable eval, as plain data, in which the value stands at the place."""
     document: dict[str, Any] = {name: {key: dict(entry) for key, entry in MINIMAL[name].items()} for name in MINIMAL}
     steps = steps_to(place)
@@ -95,7 +95,7 @@ def other_example(field: Field) -> Any:
     return f"{value} more" if isinstance(value, str) else value + 1
 
 
-def may_be_absent(place: Place) -> bool:
+def may_be_absent(place: FieldPlace) -> bool:
     return not place.field.required and place.field.name not in place.block.exactly_one
 
 

@@ -7,7 +7,7 @@ import pytest
 from schema_values import MINIMAL, all_places, document_with, example, leaves
 
 from holdfast.errors import ConfigurationError
-from holdfast.spec import EvalSpec, Place, parse_eval, schema_fields, typed_eval
+from holdfast.spec import EvalSpec, FieldPlace, parse_eval, schema_fields, typed_eval
 from holdfast.spec.schema.introspect import block_within, members, unwrapped
 
 
@@ -17,7 +17,7 @@ def refusal(document) -> str:
     return str(caught.value)
 
 
-def spoken_path(place: Place) -> str:
+def spoken_path(place: FieldPlace) -> str:
     """The place as an error names it for the minimal eval."""
     named = place.path.replace("[]", "[0]")
     for block, name in (("models", "small"), ("datasets", "rows"), ("tasks", "ask")):
@@ -25,11 +25,11 @@ def spoken_path(place: Place) -> str:
     return named
 
 
-def numbers() -> list[Place]:
+def numbers() -> list[FieldPlace]:
     return [place for place in leaves() if unwrapped(members(place.field.type)[0]) in (int, float)]
 
 
-def holders() -> list[Place]:
+def holders() -> list[FieldPlace]:
     return [place for place in all_places() if not place.is_leaf]
 
 

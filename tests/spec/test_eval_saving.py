@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from schema_values import document_with, example, leaves, may_be_absent, other_example, spec_strategy
 
-from holdfast.spec import EvalSpec, Place, canonical_bytes, eval_text, parse_eval, resolve, typed_eval
+from holdfast.spec import EvalSpec, FieldPlace, canonical_bytes, eval_text, parse_eval, resolve, typed_eval
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
@@ -31,7 +31,7 @@ def test_the_canonical_bytes_hold_the_whole_eval(spec):
 
 
 @pytest.mark.parametrize("place", leaves(), ids=lambda place: place.path)
-def test_every_field_counts_in_every_place(place: Place):
+def test_every_field_counts_in_every_place(place: FieldPlace):
     """A value given in any place is kept, changes the eval, and survives saving."""
     field = place.field
     spec = typed_eval(document_with(place, example(field)))

@@ -19,7 +19,7 @@ from holdfast.models.message import Message, Reply, Request, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import Candidate, CandidateRecord
-from holdfast.sampling.host import Choice
+from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.place import Place
 from holdfast.sampling.requirements.registry import Given
 from holdfast.sampling.result import SamplingResult
@@ -90,7 +90,7 @@ class MemoryHost:
 
     trial, number, is_deterministic = "", 1, False
     recorded: Sequence[CandidateRecord] = ()
-    choice: Choice | None = None
+    choice: SamplingChoice | None = None
 
     def __init__(self, models: ModelSet, seed: int) -> None:
         """To be made in the asyncio task that the sampling runs in."""
@@ -137,7 +137,7 @@ class MemoryHost:
     def put(self, candidate: Candidate, *, is_final: bool) -> None:
         """It is in the result."""
 
-    async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:
+    async def keep(self, choice: SamplingChoice, errors: Sequence[BaseException]) -> None:
         """It is in the result."""
 
     def finish(self) -> None:

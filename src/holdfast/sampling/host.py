@@ -19,7 +19,7 @@ from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.place import Place
 
 
-class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
+class SamplingChoice(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which candidate a sampling has chosen, and why it ended; its last record."""
 
     success: bool
@@ -48,7 +48,7 @@ class SamplingHost(Protocol):
     """The name of the model that is asked where none is named."""
     is_deterministic: bool
     """Whether the choice may depend on no timing, whatever the strategy says."""
-    choice: Choice | None
+    choice: SamplingChoice | None
     """The choice on record, if the sampling had ended."""
 
     @property
@@ -79,7 +79,7 @@ class SamplingHost(Protocol):
     def put(self, candidate: Candidate, *, is_final: bool) -> None:
         """Hands in the record of a candidate; one that is not final is drawn again when the sampling is resumed."""
 
-    async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:
+    async def keep(self, choice: SamplingChoice, errors: Sequence[BaseException]) -> None:
         """Makes the choice durable. `errors` are those that lanes have ended with."""
 
     def finish(self) -> None:

@@ -12,7 +12,7 @@ from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure, StepRecord
 from holdfast.sampling.candidate import CandidateRecord, CandidateStatus
-from holdfast.sampling.host import Choice
+from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.requirements.verdict import Verdict
 
 _PATH = re.compile(r"/((?:[^ ]*/)?sampling~(\d{1,9}))(?:/lane-(\d{1,9})/turn-(\d{1,9}))? ")
@@ -76,7 +76,7 @@ class ShownSampling(msgspec.Struct, frozen=True):
     """None where no record says it."""
     candidates: list[ShownCandidate]
     """By turn, then by lane."""
-    choice: Choice | None
+    choice: SamplingChoice | None
 
 
 def sampling_place(step: StepRecord) -> StepPlace | None:
@@ -95,7 +95,7 @@ class RecordedSamplings:
     def __init__(self) -> None:
         self._records: dict[StepPlace, CandidateRecord] = {}
         self._texts: dict[StepPlace, str] = {}
-        self._choices: dict[StepPlace, Choice] = {}
+        self._choices: dict[StepPlace, SamplingChoice] = {}
         self._strategies: dict[StepPlace, str] = {}
 
     def add(self, record: object) -> None:
@@ -105,7 +105,7 @@ class RecordedSamplings:
 
     def _add_step(self, place: StepPlace, step: StepRecord) -> None:
         if step.name in {CANDIDATE, CHOICE}:
-            known, type_ = (self._choices, Choice) if step.name == CHOICE else (self._records, CandidateRecord)
+            known, type_ = (self._choices, SamplingChoice) if step.name == CHOICE else (self._records, CandidateRecord)
             if (result := _converted(step.result, type_)) is not None:
                 known[place] = result
             if isinstance(step.request, dict) and isinstance(name := step.request.get(_STRATEGY), str):
@@ -126,7 +126,7 @@ class RecordedSamplings:
         candidates = [self._candidate(place, choice) for place in drawn]
         return ShownSampling(of.attempt, of.scope, of.number, self._strategies.get(of), candidates, choice)
 
-    def _candidate(self, place: StepPlace, choice: Choice | None) -> ShownCandidate:
+    def _candidate(self, place: StepPlace, choice: SamplingChoice | None) -> ShownCandidate:
         record, text = self._records.get(place), self._texts.get(place)
         lane, turn = place.lane, place.turn
         is_chosen = choice is not None and (choice.lane, choice.turn) == (lane, turn)

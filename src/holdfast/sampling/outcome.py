@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Sequence
 
 from holdfast.sampling.candidate import Candidate, CandidateStatus
-from holdfast.sampling.host import Choice
+from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.lane import Lane
 from holdfast.sampling.result import SamplingResult
-from holdfast.sampling.selection import Chosen, Selection, position
+from holdfast.sampling.selection import Chosen, SelectionRule, position
 from holdfast.sampling.strategies.strategy import Strategy
 
 _UNTOLD = 200
@@ -17,7 +17,7 @@ _UNTOLD = 200
 
 
 def conclude(
-    strategy: Strategy, selection: Selection, lanes: Sequence[Lane], candidates: Sequence[Candidate], capped: str
+    strategy: Strategy, selection: SelectionRule, lanes: Sequence[Lane], candidates: Sequence[Candidate], capped: str
 ) -> SamplingResult:
     """The result, or the error that every lane has ended with.
 
@@ -40,7 +40,7 @@ def conclude(
     )
 
 
-def as_recorded(choice: Choice, candidates: Sequence[Candidate]) -> SamplingResult | None:
+def result_on_record(choice: SamplingChoice, candidates: Sequence[Candidate]) -> SamplingResult | None:
     """The result that is on record; None if the chosen candidate is not on record any more."""
     ordered = sorted(candidates, key=position)
     chosen = next((one for one in ordered if position(one) == (choice.turn, choice.lane)), None)

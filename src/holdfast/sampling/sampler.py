@@ -19,9 +19,9 @@ from holdfast.models.role import ModelRole
 from holdfast.sampling.budget import BudgetTally
 from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
 from holdfast.sampling.events import CandidateEnded, LaneRepaired
-from holdfast.sampling.host import Choice, SamplingHost
+from holdfast.sampling.host import SamplingChoice, SamplingHost
 from holdfast.sampling.lane import Lane, LaneStage
-from holdfast.sampling.outcome import add_note, as_recorded, conclude, with_result
+from holdfast.sampling.outcome import add_note, conclude, result_on_record, with_result
 from holdfast.sampling.place import CURRENT_PLACE, Place, derive_seed
 from holdfast.sampling.requirements.checks import Checks
 from holdfast.sampling.requirements.registry import Given, as_requirement
@@ -107,7 +107,7 @@ class Sampler:
         finally:
             CURRENT_PLACE.reset(token)
         choice = self._host.choice
-        recorded = None if choice is None else as_recorded(choice, self.candidates)
+        recorded = None if choice is None else result_on_record(choice, self.candidates)
         if recorded is not None:
             recorded.calls = self._tally.calls
             return recorded
@@ -365,9 +365,9 @@ def _checked_messages(request: object, strategy: Strategy) -> tuple[Message, ...
     return tuple(request)
 
 
-def _choice_of(result: SamplingResult) -> Choice:
+def _choice_of(result: SamplingResult) -> SamplingChoice:
     chosen = result.chosen
-    return Choice(
+    return SamplingChoice(
         success=result.success,
         stop_reason=result.stop_reason,
         reason=result.reason,

@@ -31,7 +31,7 @@ class Chosen(NamedTuple):
     votes: dict[str, int] | None = None
 
 
-class Selection:
+class SelectionRule:
     """The state of a choice while candidates arrive. This one takes the first valid one."""
 
     goes_on_after_valid = False
@@ -59,7 +59,7 @@ class Selection:
         return Chosen(self.valid[0], "the first valid candidate to arrive")
 
 
-class Deterministic(Selection):
+class Deterministic(SelectionRule):
     """Takes the lowest turn, then the lowest lane."""
 
     def wants(self, lane: int, turn: int) -> bool:
@@ -71,7 +71,7 @@ class Deterministic(Selection):
         return Chosen(min(self.valid, key=position), "the valid candidate with the lowest turn, then the lowest lane")
 
 
-class Best(Selection):
+class Best(SelectionRule):
     """Lets all lanes run, and takes the highest score."""
 
     def wants(self, lane: int, turn: int) -> bool:  # noqa: ARG002 - every lane runs
@@ -112,8 +112,8 @@ def best_failed(candidates: Sequence[Candidate], *, deepest: bool = False) -> in
     return max(range(len(candidates)), key=rank)
 
 
-SELECTIONS: dict[SelectionMode, type[Selection]] = {
-    SelectionMode.FIRST: Selection,
+SELECTIONS: dict[SelectionMode, type[SelectionRule]] = {
+    SelectionMode.FIRST: SelectionRule,
     SelectionMode.DETERMINISTIC: Deterministic,
     SelectionMode.BEST: Best,
 }

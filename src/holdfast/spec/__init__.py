@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holdfast.spec.schema.dataset import DatasetSpec, Filter, Operation, Repeat, Shuffle, Slice
     from holdfast.spec.schema.drift import Block, Drift
     from holdfast.spec.schema.eval import EvalSpec
-    from holdfast.spec.schema.introspect import Field, Place, schema_fields, schema_places
+    from holdfast.spec.schema.introspect import Field, FieldPlace, schema_fields, schema_places
     from holdfast.spec.schema.model import Generation, ModelSpec, Price, RateLimit, Timeouts
     from holdfast.spec.schema.runner import RunnerSpec, StageLimits, TaskRunner
     from holdfast.spec.schema.sampling import SamplingSpec
@@ -24,11 +24,11 @@ __all__ = [
     "Drift",
     "EvalSpec",
     "Field",
+    "FieldPlace",
     "Filter",
     "Generation",
     "ModelSpec",
     "Operation",
-    "Place",
     "Price",
     "RateLimit",
     "Repeat",
@@ -64,7 +64,7 @@ _HOMES = {
     "holdfast.spec.schema.dataset": ("DatasetSpec", "Filter", "Operation", "Repeat", "Shuffle", "Slice"),
     "holdfast.spec.schema.drift": ("Block", "Drift"),
     "holdfast.spec.schema.eval": ("EvalSpec",),
-    "holdfast.spec.schema.introspect": ("Field", "Place", "schema_fields", "schema_places"),
+    "holdfast.spec.schema.introspect": ("Field", "FieldPlace", "schema_fields", "schema_places"),
     "holdfast.spec.schema.model": ("Generation", "ModelSpec", "Price", "RateLimit", "Timeouts"),
     "holdfast.spec.schema.runner": ("RunnerSpec", "StageLimits", "TaskRunner"),
     "holdfast.spec.schema.sampling": ("SamplingSpec",),

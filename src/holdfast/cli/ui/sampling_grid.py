@@ -14,7 +14,7 @@ import click
 from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import CandidateStatus
-from holdfast.sampling.host import Choice
+from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.on_record import ShownCandidate, ShownSampling
 from holdfast.sampling.requirements.verdict import VerdictKind
 
@@ -120,7 +120,7 @@ def _unmet_text(candidate: ShownCandidate) -> str:
 # What stands below.
 
 
-def _choice_lines(choice: Choice | None) -> list[str]:
+def _choice_lines(choice: SamplingChoice | None) -> list[str]:
     if choice is None:
         return ["no choice is on record"]
     chosen = f"lane {choice.lane}, turn {choice.turn}" if choice.lane >= 0 else "none"

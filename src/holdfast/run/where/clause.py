@@ -20,7 +20,7 @@ class Names(NamedTuple):
     scorers: frozenset[str] = frozenset()
 
 
-class Candidate(Protocol):
+class Selectable(Protocol):
     """What an expression asks about a trial; every answer may be computed when it is asked for."""
 
     def field(self, name: str) -> str | float | int | None:
@@ -36,7 +36,7 @@ class Candidate(Protocol):
         ...
 
 
-TrialTest = Callable[[Candidate], bool]
+TrialTest = Callable[[Selectable], bool]
 
 
 class Clause(NamedTuple):
@@ -86,7 +86,7 @@ def _asking_in_turn(tests: Sequence[TrialTest], *, decisive: bool) -> TrialTest:
     """A test that asks others in turn: the decisive answer as soon as one gives it, else the other."""
 
     # `any` and `all` would take three frames of the stack for each level, and about twice the time.
-    def test(candidate: Candidate) -> bool:
+    def test(candidate: Selectable) -> bool:
         for one in tests:
             if one(candidate) == decisive:
                 return decisive

@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from holdfast.errors import UsageError
-from holdfast.run.where.clause import STATES, Candidate, Clause, Names, all_of, any_of, negation
+from holdfast.run.where.clause import STATES, Clause, Names, Selectable, all_of, any_of, negation
 from holdfast.run.where.fields import Compared, FieldCompiler
 from holdfast.run.where.tokens import OPERATORS, Token, TokenKind, WhereText, in_quotes
 
-__all__ = ["STATES", "Candidate", "Names", "Where", "parse_where"]
+__all__ = ["STATES", "Names", "Selectable", "Where", "parse_where"]
 
 _MOST_LEVELS = 100
 _NAMES = (TokenKind.WORD, TokenKind.QUOTED)
@@ -31,7 +31,7 @@ class Where:
     text: str
     _clause: Clause = field(repr=False)
 
-    def matches(self, candidate: Candidate) -> bool:
+    def matches(self, candidate: Selectable) -> bool:
         """Whether the trial is selected; it is asked only for what decides that, from left to right."""
         return self._clause.test(candidate)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.errors import UsageError
-from holdfast.run.where.clause import ANY_STATE, STATES, Candidate, Clause, Names, TrialTest
+from holdfast.run.where.clause import ANY_STATE, STATES, Clause, Names, Selectable, TrialTest
 from holdfast.run.where.tokens import Token, WhereText, in_quotes
 from holdfast.run.where.values import (
     EQUALITIES,
@@ -163,7 +163,7 @@ class FieldCompiler:
         return self._text.error(token.position, f"unknown {thing} {in_quotes(token.text)}", way_out, note)
 
 
-def _reader(source: str, name: str) -> Callable[[Candidate], object]:
+def _reader(source: str, name: str) -> Callable[[Selectable], object]:
     if source == "axes":
         return lambda candidate: candidate.axis(name)
     if source == "scores":
@@ -174,8 +174,8 @@ def _reader(source: str, name: str) -> Callable[[Candidate], object]:
     return lambda candidate: candidate.field(name)
 
 
-def _asking(read: Callable[[Candidate], object], tester: Tester) -> TrialTest:
-    def test(candidate: Candidate) -> bool:
+def _asking(read: Callable[[Selectable], object], tester: Tester) -> TrialTest:
+    def test(candidate: Selectable) -> bool:
         value = read(candidate)
         return not is_missing(value) and tester(value)
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from holdfast.sampling.candidate import Candidate
 from holdfast.sampling.requirements.requirement import Requirement
-from holdfast.sampling.selection import Best, Selection, SelectionMode, score_of
+from holdfast.sampling.selection import Best, SelectionMode, SelectionRule, score_of
 from holdfast.sampling.strategies.strategy import Strategy
 
 
@@ -30,7 +30,7 @@ class BestOfN(Strategy):
     def scorer(self) -> Requirement | None:
         return self._scorer
 
-    def start_selection(self, mode: SelectionMode, lanes: int) -> Selection:  # noqa: ARG002 - all are drawn, always
+    def start_selection(self, mode: SelectionMode, lanes: int) -> SelectionRule:  # noqa: ARG002 - all are drawn, always
         return _BestOfAll()
 
     def select_from_failure(self, candidates: Sequence[Candidate]) -> int:

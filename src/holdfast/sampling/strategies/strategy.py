@@ -17,7 +17,7 @@ from holdfast.sampling.candidate import Candidate
 from holdfast.sampling.hooks import SamplingHook
 from holdfast.sampling.requirements.registry import Given, as_requirements
 from holdfast.sampling.requirements.requirement import Requirement
-from holdfast.sampling.selection import SELECTIONS, Selection, SelectionMode, best_failed
+from holdfast.sampling.selection import SELECTIONS, SelectionMode, SelectionRule, best_failed
 
 
 class Strategy:
@@ -74,7 +74,7 @@ class Strategy:
         """The name of the model that a lane asks next; empty for the usual one."""
         return ""
 
-    def start_selection(self, mode: SelectionMode, lanes: int) -> Selection:  # noqa: ARG002 - for those that count
+    def start_selection(self, mode: SelectionMode, lanes: int) -> SelectionRule:  # noqa: ARG002 - for those that count
         """A new choice, for one sampling of so many lanes."""
         return SELECTIONS[mode]()
 

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar
 
 from holdfast.sampling.candidate import Candidate
-from holdfast.sampling.selection import Chosen, Selection, SelectionMode, position
+from holdfast.sampling.selection import Chosen, SelectionMode, SelectionRule, position
 from holdfast.sampling.strategies.strategy import Strategy
 from holdfast.tasks.scorers.comparable_text import folded_text
 from holdfast.tasks.scorers.regex import Regex
@@ -47,7 +47,7 @@ class Vote(Strategy):
         self.by, self.extract = VoteKind(by), extract
         self._pattern = None if extract is None else Regex(name="extract", pattern=extract, compare=False)
 
-    def start_selection(self, mode: SelectionMode, lanes: int) -> Selection:
+    def start_selection(self, mode: SelectionMode, lanes: int) -> SelectionRule:
         if self.by is VoteKind.SIMILARITY:
             return _MostSimilar(self._key)
         return _Majority(self._key, lanes, waits=mode is SelectionMode.DETERMINISTIC)
@@ -62,7 +62,7 @@ class Vote(Strategy):
         return bounded_key(folded_text(text if found is None else found, ignore_case=True))
 
 
-class _Majority(Selection):
+class _Majority(SelectionRule):
     """The largest class of equal valid answers; of equally large ones, that with the lowest turn and lane."""
 
     def __init__(self, key: Callable[[Candidate], str], lanes: int, *, waits: bool) -> None:
@@ -104,7 +104,7 @@ class _Majority(Selection):
         return Chosen(min(members, key=position), reason, votes=votes)
 
 
-class _MostSimilar(Selection):
+class _MostSimilar(SelectionRule):
     """The valid answer that resembles the others the most. All lanes run."""
 
     def __init__(self, key: Callable[[Candidate], str]) -> None:

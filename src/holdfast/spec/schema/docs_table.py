@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast.spec.schema.drift import Drift
 from holdfast.spec.schema.eval import EvalSpec
-from holdfast.spec.schema.introspect import Place, block_within, schema_places
+from holdfast.spec.schema.introspect import FieldPlace, block_within, schema_places
 
 BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
 
@@ -47,7 +47,7 @@ def fields_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _documented(found: Iterator[Place]) -> Iterator[Place]:
+def _documented(found: Iterator[FieldPlace]) -> Iterator[FieldPlace]:
     """Values, and maps whose entries may come and go."""
     for place in found:
         within = block_within(place.field.type)

@@ -28,7 +28,7 @@ class Field(msgspec.Struct, frozen=True):
     required: bool
 
 
-class Place(msgspec.Struct, frozen=True):
+class FieldPlace(msgspec.Struct, frozen=True):
     """A field where it may stand: `tasks.*.few_shot[].input` (`*` is any name, `[]` any item)."""
 
     path: str
@@ -51,7 +51,7 @@ def schema_fields(block: type[Block]) -> dict[str, Field]:
     return {info.encode_name: _field(info) for info in msgspec.structs.fields(block)}
 
 
-def schema_places(block: type[Block], prefix: str = "") -> Iterator[Place]:
+def schema_places(block: type[Block], prefix: str = "") -> Iterator[FieldPlace]:
     """Every place in a block, blocks inside it included, each inlined key also where it is inlined to."""
     for field in schema_fields(block).values():
         yield from _places_of(block, field, prefix)
@@ -101,9 +101,9 @@ def block_within(hint: Any) -> tuple[type[Block], str] | None:
     return None
 
 
-def _places_of(block: type[Block], field: Field, prefix: str) -> Iterator[Place]:
+def _places_of(block: type[Block], field: Field, prefix: str) -> Iterator[FieldPlace]:
     path = f"{prefix}{field.name}"
-    yield Place(path, block, field)
+    yield FieldPlace(path, block, field)
     within = block_within(field.type)
     if within:
         yield from schema_places(within[0], f"{path}{within[1]}.")

@@ -31,7 +31,7 @@ from holdfast.models.message import Message, Reply, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure, SamplingSummary, StepRecord
 from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
-from holdfast.sampling.host import Choice
+from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.place import Place, derive_seed
 
 _CANCELLED = Failure("cancelled", "given up")
@@ -69,7 +69,7 @@ class TrialSampling:
         self.seed = derive_seed(recorder.seed, scope.path) if scope.path else recorder.seed
         self.is_deterministic = environment.deterministic
         self.recorded: list[CandidateRecord] = []
-        self.choice: Choice | None = None
+        self.choice: SamplingChoice | None = None
         self._said: dict[tuple[int, int], Conversation] = {}
         """By lane and turn, the conversation that a candidate ends."""
         self._last: dict[int, Conversation] = {}
@@ -87,7 +87,7 @@ class TrialSampling:
 
     def _take(self, step: StepRecord) -> None:
         if step.name == CHOICE:
-            self.choice = self._tally.choice = msgspec.convert(step.result, Choice)
+            self.choice = self._tally.choice = msgspec.convert(step.result, SamplingChoice)
             return
         candidate = msgspec.convert(step.result, CandidateRecord)
         self._tally.note(candidate)
@@ -192,7 +192,7 @@ class TrialSampling:
         except UsageError:
             self._environment.sink.put(_recordable(step))
 
-    async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:
+    async def keep(self, choice: SamplingChoice, errors: Sequence[BaseException]) -> None:
         """Makes the choice durable, unless the infrastructure has kept a lane from what it was to contribute.
 
         A success needs no other lane. Otherwise the trial is unfinished, whatever becomes of the result: the same lane

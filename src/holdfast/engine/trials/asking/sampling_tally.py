@@ -15,7 +15,7 @@ from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import SamplingSummary, ShareKey, StepRecord
 from holdfast.sampling.candidate import CandidateRecord, CandidateStatus
-from holdfast.sampling.host import Choice
+from holdfast.sampling.host import SamplingChoice
 
 CANDIDATE, CHOICE = "candidate", "choice"
 """The names of a sampling's own steps."""
@@ -41,12 +41,12 @@ class SamplingTally:
         """By the path of their turn, what candidates took without their judges."""
         self._calls: set[str] = set()
         self._statuses: dict[_Position, CandidateStatus] = {}
-        self.choice: Choice | None = None
+        self.choice: SamplingChoice | None = None
 
     def add(self, step: StepRecord) -> None:
         """Takes in a step, whichever of the sampling's it is."""
         if step.name == CHOICE:
-            self.choice, self._strategy = msgspec.convert(step.result, Choice), _strategy_in(step)
+            self.choice, self._strategy = msgspec.convert(step.result, SamplingChoice), _strategy_in(step)
         elif step.name == CANDIDATE:
             self._strategy = _strategy_in(step)
             self.note(msgspec.convert(step.result, CandidateRecord))
@@ -73,7 +73,7 @@ class SamplingTally:
 
     def summary(self) -> SamplingSummary:
         """What the end of the trial says of it."""
-        choice = self.choice or Choice(success=False, stop_reason="")
+        choice = self.choice or SamplingChoice(success=False, stop_reason="")
         return SamplingSummary(
             strategy=self._strategy,
             success=choice.success,
@@ -86,7 +86,7 @@ class SamplingTally:
             capped=choice.capped,
         )
 
-    def _wasted(self, choice: Choice) -> dict[ShareKey, Usage]:
+    def _wasted(self, choice: SamplingChoice) -> dict[ShareKey, Usage]:
         chosen, found = f"{self._path}/{turn_path(choice.lane, choice.turn)}", dict[ShareKey, Usage]()
         for path, taken in self._taken.items():
             for share, usage in taken.items() if path != chosen else ():
