@@ -57,8 +57,9 @@ class Source:
         function = self.functions[name]
         found = set(self._raised_here(function, module))
         types = self._types(function, module, owner)
-        for called in self._called(function, module, owner, types):
-            found |= self.raised_by(called, seen)
+        for call, caught in _calls(function, frozenset()):
+            for called in self._called(call, module, owner, types):
+                found |= {error for error in self.raised_by(called, seen) if not self.ancestors(error) & caught}
         return found
 
     def _home(self, name: str) -> tuple[str, str]:
@@ -120,24 +121,18 @@ class Source:
                 return self.names[module][part.id]
         return ""
 
-    def _called(self, function: Function, module: str, owner: str, types: dict[str, str]) -> Iterator[str]:
-        for node in ast.walk(function):
-            if not isinstance(node, ast.Call):
-                continue
-            # A function that is handed over, as to `map`, is called too.
-            for named in (node.func, *node.args):
-                if isinstance(named, ast.Name):
-                    yield from self._targets(self.names[module].get(named.id, ""))
-            if isinstance(node.func, ast.Name):
-                continue
-            if isinstance(node.func, ast.Attribute):
-                holder = ast.unparse(node.func.value)
-                named = self.names[module].get(holder, "")
-                known = owner if holder in {"self", "cls"} else types.get(holder, named)
-                if holder == "super()" and owner:
-                    yield from self._methods(owner, node.func.attr, above=True)
-                elif known:
-                    yield from self._methods(known, node.func.attr)
+    def _called(self, node: ast.Call, module: str, owner: str, types: dict[str, str]) -> Iterator[str]:
+        # A function that is handed over, as to `map`, is called too.
+        for named in (node.func, *node.args):
+            if isinstance(named, ast.Name):
+                yield from self._targets(self.names[module].get(named.id, ""))
+        if isinstance(node.func, ast.Attribute):
+            holder = ast.unparse(node.func.value)
+            known = owner if holder in {"self", "cls"} else types.get(holder, self.names[module].get(holder, ""))
+            if holder == "super()" and owner:
+                yield from self._methods(owner, node.func.attr, above=True)
+            elif known:
+                yield from self._methods(known, node.func.attr)
 
     def _targets(self, name: str) -> Iterator[str]:
         if name in self.classes:
@@ -164,6 +159,23 @@ class Source:
             module = name.rpartition(".")[0]
             found |= self.ancestors(self.names[module].get(ast.unparse(base), ast.unparse(base)))
         return found
+
+
+def _calls(node: ast.AST, caught: frozenset[str]) -> Iterator[tuple[ast.Call, frozenset[str]]]:
+    """The calls below a node, each with the errors that are caught around it."""
+    if isinstance(node, ast.Call):
+        yield node, caught
+    if isinstance(node, ast.Try):
+        handled = [
+            part.id for one in node.handlers if one.type for part in ast.walk(one.type) if isinstance(part, ast.Name)
+        ]
+        for child in node.body:
+            yield from _calls(child, caught | frozenset(handled))
+        rest = (*node.handlers, *node.orelse, *node.finalbody)
+    else:
+        rest = tuple(ast.iter_child_nodes(node))
+    for child in rest:
+        yield from _calls(child, caught)
 
 
 def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
