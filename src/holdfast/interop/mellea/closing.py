@@ -1,0 +1,86 @@
+"""Ending what Mellea has started: a generation is a task of its own there, which outlives whoever waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sys
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any
+
+from mellea.core import Backend, ModelOutputThunk
+
+
+async def finish(thunk: ModelOutputThunk) -> None:
+    """Waits for a generation; one that is not wanted any more, or broke, is not running when this returns."""
+    try:
+        await thunk.avalue()
+    finally:
+        is_cancelled = isinstance(sys.exception(), asyncio.CancelledError)
+        if not thunk.is_computed() and (is_cancelled or _is_running(thunk)):
+            await close([thunk])
+
+
+async def close(thunks: Iterable[ModelOutputThunk]) -> None:
+    """Stops the generations that are not complete, and returns when they have stopped."""
+    # Each in a task of its own: Mellea leaves off in the middle where the task that closes is itself being cancelled.
+    await outlast([asyncio.ensure_future(thunk.cancel_generation()) for thunk in thunks if not thunk.is_computed()])
+
+
+async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """The results of all; at the first error, or when it is cancelled, the others are ended before that is raised."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        await end(tasks)
+
+
+async def end(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Cancels those that are running, and returns when they have ended."""
+    for task in tasks:
+        task.cancel()
+    await outlast(tasks)
+
+
+async def outlast(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Waits until all have ended, whatever comes meanwhile; a cancellation is raised after that."""
+    cancelled: asyncio.CancelledError | None = None
+    while left := [task for task in tasks if not task.done()]:
+        try:
+            await asyncio.wait(left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # looked at, so that the loop does not report it: something else ended the task
+    if cancelled is not None:
+        raise cancelled
+
+
+def tracked(backend: Backend, started: list[ModelOutputThunk]) -> Backend:
+    """The same backend under another identity, which notes what it generates.
+
+    A requirement that is judged starts a generation and keeps it to itself until it has its verdict.
+    """
+    twin = object.__new__(_tracked_type(type(backend)))
+    twin.__dict__ = backend.__dict__
+    twin._started = started  # noqa: SLF001 - the slot of the class made below
+    return twin
+
+
+@functools.lru_cache(maxsize=64)
+def _tracked_type(kind: type) -> Any:
+    async def generate(self: Any, *args: Any, **settings: Any) -> Any:
+        thunk, context = await kind._generate_from_context(self, *args, **settings)  # type: ignore[attr-defined]
+        self._started.append(thunk)
+        return thunk, context
+
+    # The list has a slot, since the dictionary is the backend's own.
+    members = {"__slots__": ("_started",), "_generate_from_context": generate, "__module__": kind.__module__}
+    return type(kind.__name__, (kind,), members)
+
+
+def _is_running(thunk: ModelOutputThunk) -> bool:
+    task = thunk._gen.generate  # noqa: SLF001 - Mellea has no other way to tell
+    return task is not None and not task.done()
