@@ -7,7 +7,6 @@ arguments that makes it.
 from holdfast.engine.events import (
     AttemptEnded,
     CallRetried,
-    Event,
     Interrupted,
     LimitChanged,
     ModelDisabled,
@@ -20,6 +19,7 @@ from holdfast.engine.events import (
     TrialStarted,
     UploadReported,
 )
+from holdfast.event_type import Event
 
 __all__ = [
     "AttemptEnded",

@@ -12,7 +12,6 @@ from holdfast.engine.events import (
     UNAWAITED_ERROR,
     AttemptEnded,
     CallRetried,
-    Event,
     Interrupted,
     LimitChanged,
     ModelDisabled,
@@ -20,6 +19,7 @@ from holdfast.engine.events import (
 )
 from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.scheduling.admission import LEASE
+from holdfast.event_type import Event
 from holdfast.run.fold.states import is_failed_slot
 
 _REPEAT_SECONDS = 60.0

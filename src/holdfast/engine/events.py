@@ -14,20 +14,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
+from holdfast.event_type import Event
 from holdfast.models.message import Usage
 from holdfast.run.core.records import Failure, TrialRecord
 from holdfast.run.fold.states import StateCounts
+from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded, SamplingStarted
 
 ADMISSION = "admission"
 """The name of the limit on everything that a session starts."""
 FAILURE_BESIDE_JOURNAL, FAILED_OBSERVER, UNAWAITED_ERROR = "failure", "observer", "unawaited"
 """The kinds of notes."""
-
-
-class Event(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag=True):
-    """Something that has happened in a session. As JSON it has its class as `type`."""
 
 
 class SessionStarted(Event, frozen=True):
@@ -182,6 +178,10 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     UploadReported,
     Interrupted,
     Note,
+    SamplingStarted,
+    CandidateEnded,
+    LaneRepaired,
+    SamplingEnded,
 )
 Observer = Callable[[Any], None]
 """Gets events; a plain function, called in the loop's thread, so that it has to return quickly."""

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from holdfast.engine.events import (
     ADMISSION,
     FAILURE_BESIDE_JOURNAL,
-    Event,
     Events,
     Interrupted,
     LimitChanged,
@@ -52,6 +51,7 @@ from holdfast.engine.trials.scopes import scoping_tasks
 from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure, UsageError
+from holdfast.event_type import Event
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import MarkRecord
 from holdfast.run.fold.states import StateCounts

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.engine.events import FAILED_OBSERVER, Event, Events, Note, Observer
+from holdfast.engine.events import FAILED_OBSERVER, Events, Note, Observer
 from holdfast.engine.trials.error_boundary import guard_call
 from holdfast.engine.trials.scopes import Masking
+from holdfast.event_type import Event
 
 
 class GuardedObserver:

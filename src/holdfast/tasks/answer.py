@@ -6,7 +6,7 @@ value as it is recorded, so that they judge the same answer in every session.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -26,6 +26,15 @@ class Answer(msgspec.Struct, frozen=True):
 
     text: str
     value: Any = None
+    unscored: str = ""
+    """Why there is nothing to judge, if there is nothing: no scorer is asked then, and metrics leave the trial out."""
+
+
+@runtime_checkable
+class AnswerSource(Protocol):
+    """What can say which answer it comes to, as the result of a sampling can."""
+
+    def as_answer(self) -> Answer: ...
 
 
 def as_answer(result: object) -> Answer:
@@ -40,6 +49,8 @@ def as_answer(result: object) -> Answer:
         return _checked_answer(Answer(str(result)))
     if isinstance(result, Answer):
         return _checked_answer(result)
+    if isinstance(result, AnswerSource):
+        return _checked_answer(result.as_answer())
     raise InvalidAnswer(
         f"The solver returned {type(result).__name__}.",
         hint="It has to return an Answer, a Reply or a text.",
@@ -55,6 +66,6 @@ def _checked_answer(answer: Answer) -> Answer:
     try:
         if not answer.text.isascii():
             recorded(answer.text)
-        return answer if answer.value is None else Answer(answer.text, recorded(answer.value))
+        return answer if answer.value is None else Answer(answer.text, recorded(answer.value), answer.unscored)
     except Unrecordable as error:
         raise InvalidAnswer(f"The solver returned an answer that {error}.", hint=RECORDABLE) from None

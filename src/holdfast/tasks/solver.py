@@ -130,7 +130,7 @@ def check_generation(given: dict[str, Any]) -> None:
     Raises:
         ConfigurationError: one of them is unknown, or its value is out of range.
     """
-    known = [field.encode_name for field in msgspec.structs.fields(Generation)]
+    known = Generation.__struct_encode_fields__
     for name in given:
         if name not in known:
             raise ConfigurationError(

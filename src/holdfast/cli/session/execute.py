@@ -15,12 +15,13 @@ from holdfast.cli.session.process_exit import exit_now, exit_soon
 from holdfast.cli.ui.progress_display import ProgressDisplay
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.startup_signals import startup_signals
-from holdfast.engine.events import UNAWAITED_ERROR, Event, Events, Note
+from holdfast.engine.events import UNAWAITED_ERROR, Events, Note
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.interrupt import INTERRUPTED, TERMINATED
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import HoldfastError
+from holdfast.event_type import Event
 
 
 def run_in_foreground(started: StartedSession | CompleteRun, *, as_json: bool) -> int:

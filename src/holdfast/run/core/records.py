@@ -201,6 +201,8 @@ class AnswerRecord(Record, frozen=True):
     attempt: int
     text: str = ""
     value: Any = None
+    unscored: str = ""
+    """Why there is nothing to judge, if there is nothing."""
     about: Coordinates | None = None
     """As of a call."""
 
@@ -239,6 +241,26 @@ class ScoreRecord(Record, frozen=True):
         return self.error is None and (self.value is not None or self.unscored)
 
 
+class SamplingSummary(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """How one sampling of a trial went; its candidates and its choice are steps."""
+
+    strategy: str
+    success: bool = False
+    lane: int = -1
+    """Of the chosen candidate; -1 where there is none."""
+    turn: int = -1
+    turns: int = 0
+    """How many turns its deepest lane has begun."""
+    calls: int = 0
+    """Calls of models, those of judges included."""
+    candidates: dict[str, int] = {}
+    """How many ended in which way."""
+    wasted: tuple[UsageShare, ...] = ()
+    """What candidates took that were not chosen, by model; their judges included."""
+    capped: str = ""
+    """The cap of its budget that was reached, if one was."""
+
+
 class TrialRecord(Record, frozen=True):
     """The end of an attempt at a trial; final or not is said by its status."""
 
@@ -270,6 +292,8 @@ class TrialRecord(Record, frozen=True):
     artifacts: dict[str, str] = {}
     will_retry: bool = False
     """It failed, and another attempt was to follow at once."""
+    samplings: tuple[SamplingSummary, ...] = ()
+    """How its samplings went, if it had any."""
 
 
 FAILURE = "failure"

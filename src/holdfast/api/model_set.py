@@ -1,0 +1,143 @@
+"""Models outside a run: open, with their limits, retries and prices, and nothing written anywhere."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeGuard
+
+import msgspec
+
+from holdfast.engine.events import Events, Observer
+from holdfast.engine.model_calls.caller import CallCounts, Caller
+from holdfast.engine.model_calls.open_model import OpenModel
+from holdfast.engine.model_calls.rate_limit import RateLimiter
+from holdfast.engine.model_calls.token_estimate import TokenEstimate
+from holdfast.engine.observers import GuardedObserver
+from holdfast.engine.scheduling.activity import TrialActivity
+from holdfast.engine.scheduling.admission import Admission
+from holdfast.engine.scheduling.admission_mark import AdmissionMark
+from holdfast.engine.scheduling.clock import RealClock
+from holdfast.engine.scheduling.concurrency_limits import EvalLimits
+from holdfast.engine.scheduling.holds import Holds
+from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
+from holdfast.engine.trials.error_boundary import guard
+from holdfast.errors import UsageError
+from holdfast.models.catalogue import open_provider
+from holdfast.models.message import Reply, Request
+from holdfast.models.provider import Provider
+from holdfast.spec import EvalSpec, ModelSpec
+from holdfast.spec.derived_models import derive_models
+from holdfast.spec.loading.load import typed_eval
+from holdfast.suggestions import did_you_mean
+
+ModelGiven = str | Mapping[str, Any] | Provider
+_ANY_NUMBER = 1 << 60
+
+
+class ModelSet:
+    """Models by name, each a text like `openai/gpt-4o`, an entry as in an eval file, or a provider that is open.
+
+    All calls of a model share its limits. Used with `async with`, which closes what it has opened.
+    """
+
+    def __init__(self, models: Mapping[str, ModelGiven], observers: Iterable[Observer] = ()) -> None:
+        """To be made in the event loop that it is used in.
+
+        Raises:
+            ConfigurationError: a model's entry is wrong, or its provider lacks something.
+        """
+        self.clock, self._spec = RealClock(), _spec_of(models)
+        limits, holds = EvalLimits(self._spec), Holds(self.clock)
+        self._slots = SlotPool(lambda: None)
+        self._grant = SlotGrant(self._slots, ())
+        self.events = Events()
+        for observer in observers:
+            self.events.subscribe(GuardedObserver(self.events, observer))
+        # Nothing is on record that a higher mark would have to be on.
+        mark = AdmissionMark(_ANY_NUMBER, _write_nothing, limits.run)
+        self._admission = Admission(limits, self._slots, holds, mark, on_change=self.events.emit)
+        self._caller = Caller(
+            self.clock,
+            self._admission,
+            CallCounts(),
+            random.Random(),  # noqa: S311 - jitter
+            self._slots,
+            self.events,
+            lambda _model: None,
+        )
+        self._opened: list[Provider] = []
+        self._models = {name: self._open(name, given, limits) for name, given in models.items()}
+
+    @property
+    def first(self) -> str:
+        """The name of the first of them."""
+        return next(iter(self._models))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for provider in self._opened:
+            await guard(provider.close())
+
+    def model(self, name: str) -> OpenModel:
+        """The model of that name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if name not in self._models:
+            raise UsageError(f"There is no model {name!r}.", hint=did_you_mean(name, self._models))
+        return self._models[name]
+
+    async def call(self, model: OpenModel, request: Request, activity: TrialActivity) -> Reply:
+        """One call: limited, and tried again where waiting can cure its failure.
+
+        Raises:
+            ModelError: no reply could be had.
+        """
+        flight = self._admission.flight(model.name, 0.0)
+        reply: Reply | None = None
+        try:
+            deadline = self._spec.runner.retry_deadline
+            reply, _ = await self._caller.call(model, request, deadline, activity, self._grant, flight, _tell_nobody)
+            return reply
+        finally:
+            self._admission.end(flight, reply.usage if reply is not None else None)
+
+    def _open(self, name: str, given: ModelGiven, limits: EvalLimits) -> OpenModel:
+        spec = self._spec.models[name]
+        provider = given if _is_provider(given) else self._opened_provider(spec)
+        estimate = TokenEstimate()
+        opened = OpenModel(
+            name, spec, provider, RateLimiter(None, self.clock, estimate), limits.add_model(name, None), estimate
+        )
+        opened.apply(spec)
+        return opened
+
+    def _opened_provider(self, spec: ModelSpec) -> Provider:
+        provider = open_provider(spec)
+        self._opened.append(provider)
+        return provider
+
+
+def _is_provider(given: object) -> TypeGuard[Provider]:
+    return callable(getattr(given, "send", None))
+
+
+def _spec_of(models: Mapping[str, ModelGiven]) -> EvalSpec:
+    entries = {name: "scripted/given" if _is_provider(given) else given for name, given in models.items()}
+    spec = typed_eval({"models": entries}, "the models")
+    return msgspec.structs.replace(spec, models=derive_models(spec.models, "the models"))
+
+
+def _tell_nobody() -> None:
+    """A call is about to be sent; there is no record of it."""
+
+
+async def _write_nothing(calls: int) -> None:
+    """There is nothing to write the mark to."""

@@ -1,0 +1,152 @@
+"""`sample`: one sampling outside a run, with the same semantics, and nothing written."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.api.model_set import ModelGiven, ModelSet
+from holdfast.engine.events import Observer
+from holdfast.engine.scheduling.activity import TrialActivity
+from holdfast.engine.trials.error_boundary import Outcome, guard_in_thread
+from holdfast.event_type import Event
+from holdfast.models.message import Message, Reply, Request, Usage
+from holdfast.models.role import ModelRole
+from holdfast.run.core.records import Failure
+from holdfast.sampling.candidate import CandidateRecord
+from holdfast.sampling.host import Choice
+from holdfast.sampling.place import Place
+from holdfast.sampling.requirements.requirement import Requirement
+from holdfast.sampling.result import SamplingResult
+from holdfast.sampling.sampler import run_sampling
+from holdfast.sampling.strategies.repair import Rejection
+from holdfast.sampling.strategies.strategy import Strategy
+from holdfast.tasks.prompt import as_messages
+from holdfast.tasks.solver import check_generation
+
+_MODEL = "model"
+_log = logging.getLogger("holdfast.sampling")
+
+
+async def sample(
+    model: ModelGiven | ModelSet,
+    messages: str | Message | Sequence[Message],
+    *,
+    requirements: Sequence[Requirement] = (),
+    strategy: Strategy | None = None,
+    models: Mapping[str, ModelGiven] | None = None,
+    validation_context: Any = None,
+    seed: int = 0,
+    observers: Iterable[Observer] = (),
+    **generation: Any,
+) -> SamplingResult:
+    """Asks a model until a candidate meets the requirements, as the strategy says; nothing is written.
+
+    `model` is a text like `openai/gpt-4o`, an entry as in an eval file, a provider that is open, or a `ModelSet`, whose
+    first model is asked and whose limits all samplings share. `models` are others by name: judges, and those that
+    `Escalate` goes on to. The requirements apply in addition to the strategy's. `generation` are parameters such as
+    `temperature`; a seed among them, or else `seed`, is what every candidate's own seed is derived from.
+
+    Raises:
+        ModelError: every lane has ended with an error, and this is the first lane's; `result_of` has the candidates.
+        Blocked: a policy of the provider's refused a candidate.
+        ConfigurationError: a model's entry or a generation parameter is wrong.
+        UsageError: a model was asked that is not there.
+        InvalidPrompt: the messages are none.
+        ValueError: a hook or the strategy gave a number out of range, or two requirements have the same id.
+        TypeError: a hook, a requirement or a repair returned something of the wrong type.
+    """
+    check_generation(generation)
+    asked, chosen = as_messages(messages), strategy or Rejection()
+    if isinstance(model, ModelSet):
+        return await _sample_with(model, asked, chosen, requirements, generation, validation_context, seed)
+    async with ModelSet({_MODEL: model, **(models or {})}, observers) as opened:
+        return await _sample_with(opened, asked, chosen, requirements, generation, validation_context, seed)
+
+
+async def _sample_with(
+    models: ModelSet,
+    messages: tuple[Message, ...],
+    strategy: Strategy,
+    requirements: Sequence[Requirement],
+    generation: dict[str, Any],
+    context: Any,
+    seed: int,
+) -> SamplingResult:
+    host = MemoryHost(models, seed)
+    result = await run_sampling(host, strategy, messages, requirements, generation, context)
+    for note in result.notes:
+        _log.warning("%s", note)
+    return result
+
+
+class MemoryHost:
+    """The host of a sampling that is written nowhere."""
+
+    trial, number, is_deterministic = "", 1, False
+    recorded: Sequence[CandidateRecord] = ()
+    choice: Choice | None = None
+
+    def __init__(self, models: ModelSet, seed: int) -> None:
+        """To be made in the asyncio task that the sampling runs in."""
+        self._models, self.seed = models, seed
+        self.model = models.first
+        self._activity = TrialActivity(lambda _activity: None)
+        self.monotonic, self.wall = models.clock.monotonic, models.clock.wall
+        self.is_observed: Callable[[type[Event]], bool] = models.events.is_observed
+        self.emit: Callable[[Event], None] = models.events.emit
+
+    async def ask(
+        self,
+        place: Place,  # noqa: ARG002 - nothing is recorded by it
+        messages: tuple[Message, ...],
+        generation: Mapping[str, Any],
+        *,
+        model: str = "",
+        role: ModelRole = ModelRole.UNDER_TEST,  # noqa: ARG002 - as above
+    ) -> Reply:
+        """One call of a model.
+
+        Raises:
+            ModelError: no reply could be had.
+            UsageError: there is no such model.
+        """
+        asked = self._models.model(model or self.model)
+        base = asked.spec.generation
+        chosen = msgspec.structs.replace(base, **generation) if generation else base
+        return await self._models.call(asked, Request(messages, chosen), self._activity)
+
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Calls code of the user's: a plain function in a thread, and what can be awaited is awaited."""
+        if inspect.iscoroutinefunction(function):
+            return await function(*args)
+        # As a value: not everything that can be raised gets through a future.
+        outcome: Outcome = await asyncio.to_thread(guard_in_thread, function, *args)
+        found = outcome.result()
+        return await found if inspect.isawaitable(found) else found
+
+    def put(self, place: Place, candidate: CandidateRecord, *, is_final: bool) -> None:
+        """It is in the result."""
+
+    async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:
+        """It is in the result."""
+
+    def finish(self) -> None:
+        """There is nothing on record."""
+
+    def cost_of(self, model: str, usage: Usage | None) -> float | None:
+        """What a reply costs by the price of its model."""
+        return self._models.model(model or self.model).cost_of(usage)
+
+    def failure_of(self, error: BaseException) -> Failure:
+        """An error as it would be recorded."""
+        return Outcome(error=error).failure()
+
+    def is_fatal(self, error: BaseException) -> bool:  # noqa: ARG002 - there is no journal that could fail
+        """Whether nothing can go on after this error."""
+        return False

@@ -1,0 +1,125 @@
+"""A candidate: one draw of a sampling, what it met of the requirements, and what it took."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import msgspec
+
+from holdfast.models.message import Message, Reply, Usage
+from holdfast.run.core.records import Failure
+from holdfast.sampling.place import Place
+from holdfast.sampling.requirements.verdict import Verdict
+
+
+class CandidateStatus(enum.StrEnum):
+    """How a candidate ended."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    ERROR = "error"
+    """No reply could be had, or it could not be checked."""
+    CANCELLED = "cancelled"
+    """It was not needed any more."""
+    BLOCKED = "blocked"
+    """A policy of the provider's refused it."""
+
+
+class CandidateRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A candidate as it is on record; its reply is a step of its own, beside it."""
+
+    lane: int
+    turn: int
+    iteration: int
+    status: CandidateStatus
+    verdicts: tuple[Verdict, ...] = ()
+    usage: Usage | None = None
+    """Tokens of its reply."""
+    judging: Usage | None = None
+    """Tokens of the judges' replies about it."""
+    model: str = ""
+    seed: int = 0
+    at: float = 0.0
+    seconds: float = 0.0
+    score: float | None = None
+    error: Failure | None = None
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A candidate as a strategy sees it."""
+
+    place: Place
+    status: CandidateStatus
+    model: str = ""
+    messages: tuple[Message, ...] = ()
+    """What was asked."""
+    reply: Reply | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    judging: Usage | None = None
+    score: float | None = None
+    """By the strategy's scorer or, without one, the mean of the verdicts' scores."""
+    error: BaseException | None = None
+    failure: Failure | None = None
+    """The error as it is on record."""
+    at: float = 0.0
+    seconds: float = 0.0
+    arrival: int = field(default=-1, compare=False)
+    """Which of the sampling's candidates it was to end, from 0."""
+
+    @property
+    def lane(self) -> int:
+        return self.place.lane
+
+    @property
+    def turn(self) -> int:
+        return self.place.turn
+
+    @property
+    def iteration(self) -> int:
+        return self.place.iteration
+
+    @property
+    def text(self) -> str:
+        """What the model said; empty where there is no reply."""
+        return "" if self.reply is None else self.reply.text
+
+    @property
+    def usage(self) -> Usage | None:
+        return None if self.reply is None else self.reply.usage
+
+    @property
+    def is_valid(self) -> bool:
+        return self.status is CandidateStatus.VALID
+
+    @property
+    def failed(self) -> tuple[Verdict, ...]:
+        """The verdicts on the requirements that it does not meet."""
+        return tuple(verdict for verdict in self.verdicts if not verdict.is_passed)
+
+    @property
+    def share_passed(self) -> float:
+        """The share of its requirements that it meets; 0 where it was not checked."""
+        if not self.verdicts:
+            return float(self.is_valid)
+        return sum(verdict.is_passed for verdict in self.verdicts) / len(self.verdicts)
+
+    def record(self) -> CandidateRecord:
+        """What is written of it."""
+        place = self.place
+        return CandidateRecord(
+            place.lane,
+            place.turn,
+            place.iteration,
+            self.status,
+            self.verdicts,
+            self.usage,
+            self.judging,
+            self.model,
+            place.seed,
+            self.at,
+            self.seconds,
+            self.score,
+            self.failure,
+        )

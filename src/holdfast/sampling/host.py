@@ -1,0 +1,99 @@
+"""Where a sampling is carried out: inside a trial, where everything is durable, or in memory.
+
+Everything that a sampling asks for goes through its host. The code of lanes, requirements and hooks runs where no scope
+is set: what a host asks for belongs to the place that it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.event_type import Event
+from holdfast.models.message import Message, Reply, Usage
+from holdfast.models.role import ModelRole
+from holdfast.run.core.records import Failure
+from holdfast.sampling.candidate import CandidateRecord
+from holdfast.sampling.place import Place
+
+
+class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which candidate a sampling has chosen, and why it ended; its last record."""
+
+    success: bool
+    stop_reason: str
+    reason: str = ""
+    """Why this one."""
+    lane: int = -1
+    """-1 where none could be chosen."""
+    turn: int = -1
+    capped: str = ""
+    """The cap that was reached, if one was."""
+    votes: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
+
+
+class SamplingHost(Protocol):
+    """One sampling's way to models, records and clocks."""
+
+    trial: str
+    """The key of its trial; empty outside a run."""
+    number: int
+    """Which sampling of its scope it is, from 1."""
+    seed: int
+    """What the seeds of its places are derived from."""
+    model: str
+    """The name of the model that is asked where none is named."""
+    is_deterministic: bool
+    """Whether the choice may depend on no timing, whatever the strategy says."""
+    recorded: Sequence[CandidateRecord]
+    """The candidates on record that ended valid or invalid, in the order of their records."""
+    choice: Choice | None
+    """The choice on record, if the sampling had ended."""
+
+    async def ask(
+        self,
+        place: Place,
+        messages: tuple[Message, ...],
+        generation: Mapping[str, Any],
+        *,
+        model: str = "",
+        role: ModelRole = ModelRole.UNDER_TEST,
+    ) -> Reply:
+        """One call of a model, as a step of that place; replayed where its reply is on record.
+
+        Raises:
+            ModelError: no reply could be had.
+        """
+
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Calls code of the user's: a plain function in a thread, and what can be awaited is awaited."""
+
+    def put(self, place: Place, candidate: CandidateRecord, *, is_final: bool) -> None:
+        """Hands in the record of a candidate; one that is not final is drawn again when the sampling is resumed."""
+
+    async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:
+        """Makes the choice durable. `errors` are those that lanes have ended with."""
+
+    def finish(self) -> None:
+        """The sampling is over. What else is on record of it counts as used."""
+
+    def cost_of(self, model: str, usage: Usage | None) -> float | None:
+        """What a reply costs by the price that is set now, for the budget."""
+
+    def is_observed(self, kind: type[Event]) -> bool:
+        """Whether anybody wants such events."""
+
+    def emit(self, event: Event) -> None:
+        """Delivers an event to those who observe."""
+
+    def failure_of(self, error: BaseException) -> Failure:
+        """An error as it is recorded."""
+
+    def is_fatal(self, error: BaseException) -> bool:
+        """Whether nothing can go on after this error, in no lane."""
+
+    def monotonic(self) -> float: ...
+    def wall(self) -> float: ...

@@ -1,0 +1,1 @@
+"""What a candidate must meet, and the outcome of checking it."""

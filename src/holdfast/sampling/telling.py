@@ -1,0 +1,180 @@
+"""Telling hooks and observers what a sampling does, and taking from hooks what they want otherwise."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from holdfast.event_type import Event
+from holdfast.models.message import Message
+from holdfast.sampling.candidate import Candidate, CandidateStatus
+from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded, SamplingStarted
+from holdfast.sampling.hooks import Changes, SamplingHook
+from holdfast.sampling.host import SamplingHost
+from holdfast.sampling.place import Place
+from holdfast.sampling.requirements.requirement import Requirement, in_order
+from holdfast.sampling.result import SamplingResult
+from holdfast.sampling.selection import SelectionMode
+from holdfast.sampling.strategies.strategy import Strategy, check_budget, most_calls
+
+_HOOK_METHODS: dict[type[Event], str] = {
+    SamplingStarted: "start",
+    CandidateEnded: "candidate",
+    LaneRepaired: "repair",
+    SamplingEnded: "end",
+}
+_CHECKED = (CandidateStatus.VALID, CandidateStatus.INVALID)
+
+
+class SamplingPlan(NamedTuple):
+    """What a sampling is carried out with, once its hooks have been asked."""
+
+    loops: int
+    lanes: int
+    requirements: tuple[Requirement, ...]
+    notes: list[str]
+
+
+class Telling:
+    """Who is told of one sampling."""
+
+    def __init__(self, host: SamplingHost, strategy: Strategy) -> None:
+        self._host, self._strategy, self._sequence = host, strategy, 0
+        self._hooks = {kind: _having(strategy.hooks, method) for kind, method in _HOOK_METHODS.items()}
+        self._told = {kind: bool(hooks) or host.is_observed(kind) for kind, hooks in self._hooks.items()}
+
+    @property
+    def mode(self) -> SelectionMode:
+        """The strategy's selection; one that no timing decides, where that is asked for."""
+        mode = self._strategy.selection
+        is_forced = self._host.is_deterministic and mode is SelectionMode.FIRST
+        return SelectionMode.DETERMINISTIC if is_forced else mode
+
+    def tells(self, kind: type[Event]) -> bool:
+        """Whether anybody wants to know."""
+        return self._told[kind]
+
+    async def start(self, requirements: tuple[Requirement, ...]) -> SamplingPlan:
+        """Asks the hooks, and tells the observers what came of it.
+
+        Raises:
+            ValueError: a hook gave a budget that is none.
+            TypeError: a hook returned something else than changes.
+        """
+        strategy = self._strategy
+        plan = SamplingPlan(strategy.loop_budget, strategy.concurrency_budget, requirements, [])
+        for hook in self._hooks[SamplingStarted]:
+            changes = hook.start(self._started(plan))
+            if inspect.isawaitable(changes):
+                changes = await changes
+            plan = _changed(plan, changes, hook, strategy)
+        if self._host.is_observed(SamplingStarted):
+            self._host.emit(self._started(plan))
+        return plan
+
+    def _started(self, plan: SamplingPlan) -> SamplingStarted:
+        strategy, host = self._strategy, self._host
+        calls = most_calls(strategy, plan.requirements, plan.loops, plan.lanes)
+        return SamplingStarted(
+            host.trial, host.number, strategy.name, plan.loops, plan.lanes, calls, strategy.budget.cost, self._next()
+        )
+
+    async def candidate_ended(self, candidate: Candidate, *, replayed: bool) -> None:
+        """A candidate was checked."""
+        event = self.observe_candidate(candidate, replayed=replayed)
+        for hook in self._hooks[CandidateEnded]:
+            told = hook.candidate(event, candidate)
+            if inspect.isawaitable(told):
+                await told
+
+    def observe_candidate(self, candidate: Candidate, *, replayed: bool) -> CandidateEnded:
+        """Tells the observers of a candidate, however it ended."""
+        event = CandidateEnded(self._host.trial, self._host.number, candidate.record(), replayed, self._next())
+        if self._host.is_observed(CandidateEnded):
+            self._host.emit(event)
+        return event
+
+    async def repaired(self, place: Place, failed: tuple[str, ...], messages: tuple[Message, ...]) -> None:
+        """A lane asks once more."""
+        about = self._host.trial, place.sampling, place.lane, place.turn, place.iteration
+        event = LaneRepaired(*about, failed, self._next())
+        if self._host.is_observed(LaneRepaired):
+            self._host.emit(event)
+        for hook in self._hooks[LaneRepaired]:
+            told = hook.repair(event, messages)
+            if inspect.isawaitable(told):
+                await told
+
+    async def end(
+        self, candidates: Sequence[Candidate], result: SamplingResult | None, error: BaseException | None
+    ) -> None:
+        """The sampling is over, in whatever way."""
+        if not self.tells(SamplingEnded):
+            return
+        event = self._ended(candidates, result, error)
+        if self._host.is_observed(SamplingEnded):
+            self._host.emit(event)
+        for hook in self._hooks[SamplingEnded]:
+            told = hook.end(event, result)
+            if inspect.isawaitable(told):
+                await told
+
+    def _ended(
+        self, candidates: Sequence[Candidate], result: SamplingResult | None, error: BaseException | None
+    ) -> SamplingEnded:
+        statuses = [candidate.status for candidate in candidates]
+        return SamplingEnded(
+            self._host.trial,
+            self._host.number,
+            success=result is not None and result.success,
+            stop_reason="an error" if result is None else result.stop_reason,
+            started=len(statuses),
+            completed=sum(status in _CHECKED for status in statuses),
+            cancelled=statuses.count(CandidateStatus.CANCELLED),
+            errored=statuses.count(CandidateStatus.ERROR) + statuses.count(CandidateStatus.BLOCKED),
+            deepest_turn=max((candidate.turn for candidate in candidates), default=-1),
+            error=None if error is None else self._host.failure_of(error),
+            sequence=self._next(),
+        )
+
+    def _next(self) -> int:
+        self._sequence += 1
+        return self._sequence
+
+
+def _having(hooks: Iterable[SamplingHook], method: str) -> list[SamplingHook]:
+    """The hooks that have a method of their own by that name."""
+    return [hook for hook in hooks if getattr(type(hook), method, None) is not getattr(SamplingHook, method)]
+
+
+def _changed(plan: SamplingPlan, changes: object, hook: SamplingHook, strategy: Strategy) -> SamplingPlan:
+    """The plan as a hook wants it, within the ceiling."""
+    if changes is None:
+        return plan
+    name = type(hook).__name__
+    if not isinstance(changes, Changes):
+        raise TypeError(f"The start of the hook {name} returned {type(changes).__name__}, not Changes or None.")
+    notes = list(plan.notes)
+    loops = _bounded(name, "loop_budget", changes.loop_budget, plan.loops, strategy.budget_ceiling[0], notes)
+    lanes = _bounded(
+        name, "concurrency_budget", changes.concurrency_budget, plan.lanes, strategy.budget_ceiling[1], notes
+    )
+    return SamplingPlan(loops, lanes, _merged(plan.requirements, changes.requirements), notes)
+
+
+def _bounded(hook: str, budget: str, wanted: object, present: int, ceiling: int, notes: list[str]) -> int:
+    if wanted is None:
+        return present
+    check_budget(f"{budget}, set by the hook {hook},", wanted)
+    if not isinstance(wanted, int) or wanted <= ceiling:
+        return wanted if isinstance(wanted, int) else present
+    notes.append(f"The hook {hook} set {budget} to {wanted}; the ceiling is {ceiling}, and that is what counts.")
+    return ceiling
+
+
+def _merged(present: Sequence[Requirement], wanted: Sequence[Requirement]) -> tuple[Requirement, ...]:
+    """The requirements with those of a hook: in the place of one with the same id, or after them all."""
+    replaced = {requirement.id: requirement for requirement in wanted}
+    kept = [replaced.pop(requirement.id, requirement) for requirement in present]
+    return in_order((*kept, *replaced.values()))
