@@ -174,6 +174,22 @@ async def end_payload_of_a_failure():
     return [end.success, end.iterations_used, end.failure_reason, str(end.final_result), len(end.all_validations)]
 
 
+@shows([False, True, True])
+async def end_payload_of_a_failure_beside_an_error():
+    """The end of a failure beside an error of another lane names both."""
+
+    def reply(call):
+        if call.iteration == 1:
+            raise ConnectionError("gone")
+        return "no"
+
+    with watching() as seen:
+        strategy = sampling.RejectionSamplingStrategy(concurrency_budget=2)
+        await sample(strategy, FakeBackend(reply), [unmet()])
+    (end,) = seen.of("end")
+    return [end.success, "Budget exhausted after 1 iterations" in end.failure_reason, "gone" in end.failure_reason]
+
+
 @shows([False, "ConnectionError", 1, ["no"]])
 async def end_payload_of_an_error():
     """The end of an error has the exception, and what had been drawn before it."""

@@ -119,6 +119,35 @@ async def nothing_runs_on_after_an_error_that_ends_all():
     return {"error": type(error).__name__, "running": backend.running, "tasks": other_tasks()}
 
 
+@shows({"error": "CancelledError", "running": 0, "tasks": 0})
+async def nothing_runs_on_where_stopping_takes_time():
+    """A generation that takes its time to stop is waited for, even if the caller cancels again and again."""
+
+    async def reply(_call):
+        try:
+            await never()
+        finally:
+            await others_first()
+
+    backend = FakeBackend(reply)
+    task = asyncio.ensure_future(sample(lanes(1, 2), backend, [unmet()]))
+    await others_first()
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    error = await error_of(task)
+    return {"error": type(error).__name__, "running": backend.running, "tasks": other_tasks()}
+
+
+@shows([["a", True], ["b", False]])
+async def two_samplings_of_one_strategy():
+    """One strategy object can sample twice at the same time."""
+    strategy = lanes(2, 2)
+    first = sample(strategy, FakeBackend(lambda _call: "a"), [need("a")])
+    second = sample(strategy, FakeBackend(lambda _call: "b"), [need("a")])
+    return [[result.value, result.success] for result in await asyncio.gather(first, second)]
+
+
 @shows([3, 3])
 async def nothing_is_asked_after_a_success():
     """No call is made once a success is known."""

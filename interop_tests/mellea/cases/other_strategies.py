@@ -155,6 +155,35 @@ async def what_the_slow_solver_is_told():
     return shown
 
 
+@shows(["slow", 3, [False, False, True]])
+async def solvers_with_a_judge():
+    """Requirements without a function are put to the judge's backend, and stand under their own name."""
+    judge = FakeBackend(lambda call: "Yes" if "slow" in call.history else "No")
+    asked = Requirement("needs taste")
+    result = await solve(solvers(said("a", "b"), said("slow"), judge_backend=judge, loop_budget=2), [asked])
+    verdicts = [bool(verdict) for pairs in result.sample_validations for name, verdict in pairs if name is asked]
+    return [result.value, len(judge.calls), verdicts]
+
+
+@shows(["start", "iteration", "repair", "iteration", "end"])
+async def hooks_of_the_solvers():
+    """The two solvers tell the hooks of a sampling, like every other strategy."""
+    with watching() as seen:
+        await solve(solvers(said("a"), said("slow"), loop_budget=1), [unmet()])
+    return seen.kinds
+
+
+@shows({"error": "CancelledError", "running": 0, "tasks": 0})
+async def cancelled_solvers():
+    """A solver that is cancelled leaves nothing running."""
+    fast = FakeBackend(lambda _call: asyncio.Event().wait())
+    task = asyncio.ensure_future(solve(solvers(fast, said("slow")), [unmet()]))
+    await others_first()
+    task.cancel()
+    error = await error_of(task)
+    return {"error": type(error).__name__, "running": fast.running, "tasks": other_tasks()}
+
+
 @shows(["TypeError", 0])
 async def solvers_without_a_conversation():
     """The two solvers need a context that holds a conversation."""

@@ -32,7 +32,7 @@ _find = load_lazily(
     },
 )
 
-__all__ = [  # noqa: PLE0604, F822 - loaded by __getattr__
+__all__ = [
     "BaseMBRDSampling",
     "BaseSamplingStrategy",
     "BudgetForcingSamplingStrategy",

@@ -18,7 +18,7 @@ class _ForcedSampling(Sampling):
         from mellea.backends.ollama import OllamaModelBackend  # noqa: PLC0415 - loads its client
 
         super().check_settings(loops)
-        if self.tool_calls:
+        if self.settings.tool_calls:
             raise ValueError("Budget forcing cannot call tools: leave tool_calls at False.")
         if not isinstance(self.backend, OllamaModelBackend):
             name = type(self.backend).__name__
@@ -26,7 +26,7 @@ class _ForcedSampling(Sampling):
 
     def make_validator(self) -> Validator:
         """Here, Mellea has the output format for judges as well."""
-        return Validator(self.backend, self.format, self.model_options)
+        return Validator(self.backend, self.settings.format, self.settings.model_options)
 
     async def generate(self, lane: AttemptLane) -> tuple[ComputedModelOutputThunk, Context]:
         """One reply; the context stays as it is, since raw calls are no part of a conversation."""
@@ -35,7 +35,7 @@ class _ForcedSampling(Sampling):
             self.backend,
             lane.action,
             ctx=self.context,
-            format=self.format,
+            format=self.settings.format,
             tool_calls=False,
             think_max_tokens=strategy.think_max_tokens,
             answer_max_tokens=strategy.answer_max_tokens,
@@ -43,7 +43,7 @@ class _ForcedSampling(Sampling):
             end_think_token=strategy.end_think_token,
             think_more_suffix=strategy.think_more_suffix,
             answer_suffix=strategy.answer_suffix,
-            model_options=dict(self.model_options or {}),  # it writes into them
+            model_options=dict(self.settings.model_options or {}),  # it writes into them
         )
         return self.parsed(thunk), lane.context
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
-from mellea.core import Backend, ModelOutputThunk
+from mellea.core import ModelOutputThunk
 
 
 async def finish(thunk: ModelOutputThunk) -> None:
@@ -58,21 +58,22 @@ async def outlast(tasks: Sequence[asyncio.Future[Any]]) -> None:
         raise cancelled
 
 
-def tracked(backend: Backend, started: list[ModelOutputThunk]) -> Backend:
+def tracked(backend: Any, started: list[ModelOutputThunk]) -> Any:
     """The same backend under another identity, which notes what it generates.
 
     A requirement that is judged starts a generation and keeps it to itself until it has its verdict.
     """
-    twin = object.__new__(_tracked_type(type(backend)))
+    kind: Any = type(backend)
+    twin = object.__new__(_tracked_type(kind))
     twin.__dict__ = backend.__dict__
-    twin._started = started  # noqa: SLF001 - the slot of the class made below
+    twin._started = started
     return twin
 
 
 @functools.lru_cache(maxsize=64)
-def _tracked_type(kind: type) -> Any:
+def _tracked_type(kind: Any) -> Any:
     async def generate(self: Any, *args: Any, **settings: Any) -> Any:
-        thunk, context = await kind._generate_from_context(self, *args, **settings)  # type: ignore[attr-defined]
+        thunk, context = await kind._generate_from_context(self, *args, **settings)  # noqa: SLF001 - its subclass
         self._started.append(thunk)
         return thunk, context
 

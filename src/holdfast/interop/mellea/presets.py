@@ -16,9 +16,7 @@ def _on_engine(make: Callable[..., Any]) -> Callable[..., Any]:
     def made(*args: Any, **settings: Any) -> Any:
         preset = make(*args, **settings)
         theirs = preset.strategy
-        preset.strategy = ModelFriendlyRepairStrategy(
-            loop_budget=theirs.loop_budget, requirements=theirs.requirements
-        )
+        preset.strategy = ModelFriendlyRepairStrategy(loop_budget=theirs.loop_budget, requirements=theirs.requirements)
         return preset
 
     return made

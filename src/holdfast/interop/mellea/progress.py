@@ -11,7 +11,8 @@ class Progress:
     """Counts candidates; shown while Mellea's logger shows messages about them."""
 
     def __init__(self, title: str, *, is_shown: bool) -> None:
-        self._title, self._bar = title, None
+        self._title = title
+        self._bar: Any = None
         self._is_shown = is_shown and MelleaLogger.get_logger().getEffectiveLevel() <= MelleaLogger.INFO
 
     def open(self, total: int) -> None:
@@ -19,7 +20,7 @@ class Progress:
         if self._is_shown:
             import tqdm  # noqa: PLC0415 - only where it is shown
 
-            self._bar: Any = tqdm.tqdm(total=total, desc=self._title)
+            self._bar = tqdm.tqdm(total=total, desc=self._title)
 
     def update(self) -> None:
         """One more candidate."""

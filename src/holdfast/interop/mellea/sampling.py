@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 from mellea.core import (
@@ -38,6 +39,17 @@ _NO_MESSAGES = (Message("user", ""),)
 _CHECKED = (CandidateStatus.VALID, CandidateStatus.INVALID)
 
 
+@dataclass(frozen=True, slots=True)
+class SampleSettings:
+    """What a call of `sample` may set."""
+
+    validation_ctx: Context | None
+    format: type | None
+    model_options: dict[str, Any] | None
+    tool_calls: bool
+    show_progress: bool
+
+
 class Sampling:
     """One call of a strategy's `sample`. Subclasses change what is drawn, how it is checked, and what comes next."""
 
@@ -48,23 +60,16 @@ class Sampling:
         context: Context,
         backend: Backend,
         requirements: list[Requirement],
-        *,
-        validation_ctx: Context | None,
-        format: type | None,  # noqa: A002 - Mellea's name
-        model_options: dict[str, Any] | None,
-        tool_calls: bool,
-        show_progress: bool,
+        settings: SampleSettings,
     ) -> None:
         self.strategy, self.action, self.context, self.backend = strategy, action, context, backend
-        self.requirements = requirements
-        self.validation_ctx, self.format, self.model_options = validation_ctx, format, model_options
-        self.tool_calls = tool_calls
+        self.requirements, self.settings = requirements, settings
         self.lanes: dict[int, AttemptLane] = {}
         self.checked: list[Attempt] = []
         """Those that count, in the order in which they arrived."""
-        self.progress = Progress(type(strategy).__name__, is_shown=show_progress)
+        self.progress = Progress(type(strategy).__name__, is_shown=settings.show_progress)
         self._is_component = isinstance(action, Component)
-        self._validator = self.make_validator()
+        self.validator = self.make_validator()
         self._hooks = PluginHooks(self)
 
     async def run(self) -> SamplingResult:
@@ -170,7 +175,7 @@ class Sampling:
 
     def make_validator(self) -> Validator:
         """What checks the attempts; the output format is for candidates only."""
-        return Validator(self.backend, None, self.model_options)
+        return Validator(self.backend, None, self.settings.model_options)
 
     async def generate(self, lane: AttemptLane) -> tuple[ComputedModelOutputThunk, Context]:
         """One output, complete, and the context that ends with it."""
@@ -179,12 +184,13 @@ class Sampling:
 
     async def generate_by(self, backend: Backend, lane: AttemptLane) -> tuple[ModelOutputThunk, Context]:
         """One output of a backend's, complete."""
+        settings = self.settings
         thunk, context = await backend.generate_from_context(
             lane.action,
             ctx=lane.context,
-            format=self.format,
-            model_options=self.model_options,
-            tool_calls=self.tool_calls,
+            format=settings.format,
+            model_options=settings.model_options,
+            tool_calls=settings.tool_calls,
         )
         await finish(thunk)
         return thunk, context
@@ -196,9 +202,13 @@ class Sampling:
         return output
 
     async def validate(self, attempt: Attempt) -> Validations:
-        """Each requirement with its verdict, over the context that was given or the attempt's own."""
-        context = attempt.output_context if self.validation_ctx is None else self.validation_ctx
-        return await self._validator.validate(self.requirements, context, attempt.output)
+        """Each requirement with its verdict."""
+        return await self.validator.validate(self.requirements, self.context_to_check(attempt), attempt.output)
+
+    def context_to_check(self, attempt: Attempt) -> Context:
+        """The validation context that was given or, without one, the attempt's own."""
+        given = self.settings.validation_ctx
+        return attempt.output_context if given is None else given
 
     def next_of(self, lane: AttemptLane) -> tuple[SampleActionType, Context]:
         """The action and context that follow the last attempt."""

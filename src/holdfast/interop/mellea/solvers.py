@@ -37,9 +37,9 @@ class _SolverSampling(Sampling):
 
     async def validate(self, attempt: Attempt) -> Validations:
         """By the judge where there is one; verdicts stand beside the requirements that were given."""
-        given, context = self.requirements, self.validation_ctx or attempt.output_context
-        asked = self.strategy._prepare_requirements_for_validation(given, self.model_options)  # noqa: SLF001 - its own
-        found = await self._validator.validate(asked, context, attempt.output)
+        given, options = self.requirements, self.settings.model_options
+        asked = self.strategy._prepare_requirements_for_validation(given, options)  # noqa: SLF001 - its own
+        found = await self.validator.validate(asked, self.context_to_check(attempt), attempt.output)
         originals = {id(judged): requirement for judged, requirement in zip(asked, given, strict=True)}
         return [(originals.get(id(requirement), requirement), verdict) for requirement, verdict in found]
 

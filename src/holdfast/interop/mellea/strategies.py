@@ -8,7 +8,7 @@ from mellea.core import Backend, Context, Requirement, SampleActionType, Samplin
 from mellea.stdlib.context import ChatContext
 from mellea.stdlib.sampling import base, feedback
 
-from holdfast.interop.mellea.sampling import Sampling
+from holdfast.interop.mellea.sampling import SampleSettings, Sampling
 from holdfast.sampling.strategies.strategy import check_budget
 
 
@@ -33,7 +33,7 @@ class OnEngine:
     concurrency_budget: Any = WholeNumber()
     _sampling_type: ClassVar[type[Sampling]] = Sampling
 
-    async def sample(
+    async def sample(  # noqa: PLR0913 - Mellea's signature
         self,
         action: SampleActionType,
         context: Context,
@@ -57,19 +57,9 @@ class OnEngine:
                 over this context.
             ValueError: a hook set a budget that is none, or `select_from_failure` returned no index.
         """
-        sampling = self._sampling_type(
-            self,
-            action,
-            context,
-            backend,
-            self._in_force(requirements),
-            validation_ctx=validation_ctx,
-            format=format,
-            model_options=model_options,
-            tool_calls=tool_calls,
-            show_progress=show_progress,
-        )
-        return await sampling.run()
+        settings = SampleSettings(validation_ctx, format, model_options, tool_calls, show_progress)
+        in_force = self._in_force(requirements)
+        return await self._sampling_type(self, action, context, backend, in_force, settings).run()
 
     def check_context(self, context: Context, loops: int) -> None:
         """Raises TypeError if the strategy cannot repair over such a context."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class MBRDRougeLStrategy(BaseMBRDSampling, majority_voting.MBRDRougeLStrategy):
     """Texts vote for each other by how much of their wording is the same."""
 
 
-async def _results_of(tasks: list[asyncio.Future[SamplingResult]]) -> list[SamplingResult]:
+async def _results_of(tasks: Sequence[asyncio.Future[SamplingResult]]) -> list[SamplingResult]:
     """What was drawn; draws that failed are left out with a warning, unless all did."""
     try:
         pending: set[asyncio.Future[SamplingResult]] = set(tasks)
@@ -87,7 +88,7 @@ async def _results_of(tasks: list[asyncio.Future[SamplingResult]]) -> list[Sampl
     return [task.result() for task in tasks if task.exception() is None]
 
 
-def _errors_of(tasks: list[asyncio.Future[SamplingResult]]) -> list[BaseException]:
+def _errors_of(tasks: Sequence[asyncio.Future[SamplingResult]]) -> list[BaseException]:
     ended = [task.exception() for task in tasks if task.done() and not task.cancelled()]
     return [error for error in ended if error is not None]
 
