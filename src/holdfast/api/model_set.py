@@ -10,7 +10,7 @@ from typing import Any, Self, TypeGuard
 import msgspec
 
 from holdfast.engine.events import Events, Observer
-from holdfast.engine.model_calls.caller import CallCounts, Caller
+from holdfast.engine.model_calls.caller import CallCounts, Caller, ModelClosed, Tries, checked_reply
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.model_calls.rate_limit import RateLimiter
 from holdfast.engine.model_calls.token_estimate import TokenEstimate
@@ -23,8 +23,10 @@ from holdfast.engine.scheduling.concurrency_limits import EvalLimits
 from holdfast.engine.scheduling.holds import Holds
 from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.engine.trials.error_boundary import guard
+from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import open_provider
+from holdfast.models.errors import ModelError
 from holdfast.models.message import Reply, Request
 from holdfast.models.provider import Provider
 from holdfast.spec import EvalSpec, ModelSpec
@@ -67,6 +69,8 @@ class ModelSet:
             self.events,
             lambda _model: None,
         )
+        self.threads = StepThreads()
+        """Where plain functions of requirements run."""
         self._opened: list[Provider] = []
         self._models = {name: self._open(name, given, limits) for name, given in models.items()}
 
@@ -81,6 +85,7 @@ class ModelSet:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.threads.close()
         for provider in self._opened:
             await guard(provider.close())
 
@@ -100,6 +105,24 @@ class ModelSet:
         Raises:
             ModelError: no reply could be had.
         """
+        if model.refusal:
+            raise ModelClosed(model)
+        if model.limit.maximum is not None or not model.rate_limiter.is_unlimited:
+            return await self._call_limited(model, request, activity)
+        # Nothing limits it, so there is nothing to count while it is in flight.
+        tries = Tries(self._spec.runner.retry_deadline)
+        while True:
+            tries.begin(self.clock.monotonic())
+            try:
+                reply = checked_reply(model, await model.provider.send(request))
+            except ModelError as error:
+                pause = self._caller.pause_after(error, model, tries)
+            else:
+                model.failing_since, model.has_replied = None, True
+                return reply
+            await self.clock.sleep(pause)
+
+    async def _call_limited(self, model: OpenModel, request: Request, activity: TrialActivity) -> Reply:
         flight = self._admission.flight(model.name, 0.0)
         reply: Reply | None = None
         try:

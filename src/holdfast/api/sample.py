@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,12 +13,12 @@ import msgspec
 from holdfast.api.model_set import ModelGiven, ModelSet
 from holdfast.engine.events import Observer
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.trials.error_boundary import Outcome, guard_in_thread
+from holdfast.engine.trials.error_boundary import Outcome
 from holdfast.event_type import Event
 from holdfast.models.message import Message, Reply, Request, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure
-from holdfast.sampling.candidate import CandidateRecord
+from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.host import Choice
 from holdfast.sampling.place import Place
 from holdfast.sampling.requirements.requirement import Requirement
@@ -97,7 +97,7 @@ class MemoryHost:
         self._models, self.seed = models, seed
         self.model = models.first
         self._activity = TrialActivity(lambda _activity: None)
-        self.monotonic, self.wall = models.clock.monotonic, models.clock.wall
+        self.monotonic, self.wall = time.monotonic, time.time
         self.is_observed: Callable[[type[Event]], bool] = models.events.is_observed
         self.emit: Callable[[Event], None] = models.events.emit
 
@@ -125,12 +125,12 @@ class MemoryHost:
         """Calls code of the user's: a plain function in a thread, and what can be awaited is awaited."""
         if inspect.iscoroutinefunction(function):
             return await function(*args)
-        # As a value: not everything that can be raised gets through a future.
-        outcome: Outcome = await asyncio.to_thread(guard_in_thread, function, *args)
-        found = outcome.result()
+        threads = self._models.threads
+        async with threads.place(self._activity):
+            found: Any = (await threads.call(function, *args)).result()
         return await found if inspect.isawaitable(found) else found
 
-    def put(self, place: Place, candidate: CandidateRecord, *, is_final: bool) -> None:
+    def put(self, candidate: Candidate, *, is_final: bool) -> None:
         """It is in the result."""
 
     async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -48,24 +49,27 @@ class CandidateRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(slots=True)
 class Candidate:
-    """A candidate as a strategy sees it."""
+    """A candidate as a strategy sees it; while it is drawn and checked, what is known of it so far."""
 
     place: Place
-    status: CandidateStatus
     model: str = ""
+    at: float = 0.0
+    began: float = 0.0
+    """By the clock that measures durations."""
+    status: CandidateStatus = CandidateStatus.CANCELLED
+    """What it stays if nothing comes of it."""
     messages: tuple[Message, ...] = ()
     """What was asked."""
     reply: Reply | None = None
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: Sequence[Verdict] = ()
     judging: Usage | None = None
     score: float | None = None
     """By the strategy's scorer or, without one, the mean of the verdicts' scores."""
     error: BaseException | None = None
     failure: Failure | None = None
     """The error as it is on record."""
-    at: float = 0.0
     seconds: float = 0.0
-    arrival: int = field(default=-1, compare=False)
+    arrival: int = -1
     """Which of the sampling's candidates it was to end, from 0."""
 
     @property
@@ -113,7 +117,7 @@ class Candidate:
             place.turn,
             place.iteration,
             self.status,
-            self.verdicts,
+            tuple(self.verdicts),
             self.usage,
             self.judging,
             self.model,

@@ -15,7 +15,7 @@ from holdfast.event_type import Event
 from holdfast.models.message import Message, Reply, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure
-from holdfast.sampling.candidate import CandidateRecord
+from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.place import Place
 
 
@@ -71,7 +71,7 @@ class SamplingHost(Protocol):
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Calls code of the user's: a plain function in a thread, and what can be awaited is awaited."""
 
-    def put(self, place: Place, candidate: CandidateRecord, *, is_final: bool) -> None:
+    def put(self, candidate: Candidate, *, is_final: bool) -> None:
         """Hands in the record of a candidate; one that is not final is drawn again when the sampling is resumed."""
 
     async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:

@@ -6,11 +6,7 @@ import asyncio
 import enum
 from dataclasses import dataclass, field
 
-from holdfast.models.message import Message, Reply, Usage
-from holdfast.run.core.records import Failure
-from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
-from holdfast.sampling.place import Place
-from holdfast.sampling.requirements.verdict import Verdict
+from holdfast.sampling.candidate import Candidate
 
 
 class LaneStage(enum.Enum):
@@ -22,49 +18,6 @@ class LaneStage(enum.Enum):
     TELLING = "hook"
 
 
-@dataclass(slots=True)
-class Turn:
-    """What one turn has come to so far."""
-
-    place: Place
-    model: str
-    at: float
-    began: float
-    messages: tuple[Message, ...] = ()
-    reply: Reply | None = None
-    verdicts: list[Verdict] = field(default_factory=list)
-    judging: Usage | None = None
-    score: float | None = None
-
-    def ended(
-        self,
-        status: CandidateStatus,
-        seconds: float,
-        error: BaseException | None = None,
-        failure: Failure | None = None,
-    ) -> Candidate:
-        """Its candidate."""
-        return Candidate(
-            self.place,
-            status,
-            self.model,
-            self.messages,
-            self.reply,
-            tuple(self.verdicts),
-            self.judging,
-            self.score,
-            error,
-            failure,
-            self.at,
-            seconds,
-        )
-
-    def take_from(self, record: CandidateRecord) -> None:
-        """What was found out about it before, and is on record."""
-        self.verdicts, self.judging, self.score = list(record.verdicts), record.judging, record.score
-        self.at = record.at
-
-
 @dataclass(slots=True, eq=False)
 class Lane:
     """One lane of a sampling."""
@@ -72,8 +25,12 @@ class Lane:
     number: int
     candidates: list[Candidate] = field(default_factory=list)
     """Those that were checked, one a turn."""
-    turn: Turn | None = None
-    """The one that is in progress."""
+    depth: int = 0
+    """The turn that is in progress, or comes next."""
+    has_valid: bool = False
+    """Whether the last of them is valid."""
+    current: Candidate | None = None
+    """The one that is being drawn or checked."""
     stage: LaneStage = LaneStage.ASKING
     task: asyncio.Task[None] | None = None
     is_given_up: bool = False
@@ -95,11 +52,9 @@ class Lane:
             return self.task.exception()
         return None if self.is_given_up else RuntimeError("The code of a lane has cancelled its own task.")
 
-    @property
-    def depth(self) -> int:
-        """The turn that is in progress, or comes next."""
-        return len(self.candidates)
-
-    @property
-    def has_valid(self) -> bool:
-        return bool(self.candidates) and self.candidates[-1].is_valid
+    def add(self, candidate: Candidate) -> None:
+        """Its current candidate was checked."""
+        self.current = None
+        self.candidates.append(candidate)
+        self.depth += 1
+        self.has_valid = candidate.is_valid

@@ -38,5 +38,5 @@ def derive_seed(seed: int, *parts: object) -> int:
 
     It is the first 31 bits of the BLAKE2b digest of the parts, joined to the seed by slashes.
     """
-    text = "/".join(map(str, (seed, *parts)))
+    text = "/".join([str(seed), *map(str, parts)])
     return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big") >> (32 - _SEED_BITS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from holdfast.sampling.budget import BudgetTally
 from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
 from holdfast.sampling.events import CandidateEnded, LaneRepaired
 from holdfast.sampling.host import Choice, SamplingHost
-from holdfast.sampling.lane import Lane, LaneStage, Turn
+from holdfast.sampling.lane import Lane, LaneStage
 from holdfast.sampling.outcome import add_note, as_recorded, conclude, with_result
 from holdfast.sampling.place import CURRENT_PLACE, Place, derive_seed
 from holdfast.sampling.requirements.checks import Checks
@@ -84,15 +84,18 @@ class Sampler:
         self._lanes = [Lane(number) for number in range(lanes)]
         self._ended: asyncio.Queue[Lane] = asyncio.Queue()
         self._fatal: BaseException | None = None
+        self._is_over = False
         self._messages: tuple[Message, ...] = ()
         self._generation: dict[str, Any] = {}
         self._context: Any = None
+        self._seed = host.seed
         self.candidates: list[Candidate] = []
         self.notes: list[str] = []
 
     async def run(self, messages: tuple[Message, ...], generation: dict[str, Any], context: Any) -> SamplingResult:
         """Everything, from the first candidate to the choice on record."""
         self._messages, self._generation, self._context = messages, generation, context
+        self._seed = generation.get("seed", self._host.seed)
         token = CURRENT_PLACE.set(None)
         try:
             await self._replay()
@@ -150,9 +153,11 @@ class Sampler:
     async def _stop(self, lanes: Sequence[Lane]) -> None:
         """Ends the lanes that are still running, and waits for them, whatever comes meanwhile."""
         cancelled: asyncio.CancelledError | None = None
+        self._is_over = True
         while left := [lane for lane in lanes if lane.task is not None and not lane.task.done()]:
             for lane in left:
-                lane.give_up()
+                if not lane.is_given_up:  # once: what it does to end is not cancelled
+                    lane.give_up()
             try:
                 await asyncio.wait([lane.task for lane in left if lane.task is not None])
             except asyncio.CancelledError as error:
@@ -168,7 +173,7 @@ class Sampler:
 
     def _goes_on(self, lane: Lane) -> bool:
         """Whether a lane has a next turn that somebody wants."""
-        if lane.depth >= self._loops or self._tally.reached or self._fatal is not None:
+        if self._is_over or lane.depth >= self._loops or self._tally.reached or self._fatal is not None:
             return False
         if lane.has_valid and not self._selection.goes_on_after_valid:
             return False
@@ -185,34 +190,40 @@ class Sampler:
 
     def _give_up(self, lane: Lane) -> None:
         """A lane has ended without an error: what it was about to draw was not needed, or could not be afforded."""
-        turn, lane.turn = lane.turn, None
-        if turn is not None and turn.messages:
-            self._end_unchecked(turn.ended(CandidateStatus.CANCELLED, self._host.monotonic() - turn.began))
+        candidate, lane.current = lane.current, None
+        if candidate is not None and candidate.messages:
+            self._end_unchecked(candidate, CandidateStatus.CANCELLED)
 
     def _fail(self, lane: Lane, error: BaseException) -> None:
         """A lane has ended with an error, which is a candidate like any other."""
-        turn, lane.turn, lane.error = lane.turn, None, error
+        candidate, lane.current, lane.error = lane.current, None, error
         if self._host.is_fatal(error) or lane.stage is LaneStage.TELLING or isinstance(error, Blocked):
             self._fatal = self._fatal or error
-        if turn is None:
+        if candidate is None:
             return
-        failure = self._host.failure_of(error)
-        if lane.stage is LaneStage.CHECKING and (checked := self._checks.after(turn.verdicts)) is not None:
-            turn.verdicts.append(Verdict(checked.id, VerdictKind.ERROR, failure.message, error=failure))
-            add_note(error, f"In {turn.place}, the requirement {checked.id!r} could not be checked.")
-        status = CandidateStatus.BLOCKED if isinstance(error, Blocked) else CandidateStatus.ERROR
-        self._end_unchecked(turn.ended(status, self._host.monotonic() - turn.began, error, failure))
+        candidate.error, candidate.failure = error, self._host.failure_of(error)
+        if lane.stage is LaneStage.CHECKING and (checked := self._checks.after(candidate.verdicts)) is not None:
+            failure = candidate.failure
+            verdict = Verdict(checked.id, VerdictKind.ERROR, failure.message, error=failure)
+            candidate.verdicts = [*candidate.verdicts, verdict]
+            add_note(error, f"In {candidate.place}, the requirement {checked.id!r} could not be checked.")
+        self._end_unchecked(candidate, CandidateStatus.BLOCKED if isinstance(error, Blocked) else CandidateStatus.ERROR)
 
-    def _end_unchecked(self, candidate: Candidate) -> None:
+    def _end_unchecked(self, candidate: Candidate, status: CandidateStatus) -> None:
         """Puts a candidate on record that is no part of any choice, and would be drawn again."""
-        candidate.arrival = len(self.candidates)
+        self._end(candidate, status)
+        self._host.put(candidate, is_final=False)
+        if self._telling.tells(CandidateEnded):
+            self._telling.observe_candidate(candidate, replayed=False)
+
+    def _end(self, candidate: Candidate, status: CandidateStatus) -> None:
+        candidate.status, candidate.arrival = status, len(self.candidates)
+        candidate.seconds = self._host.monotonic() - candidate.began
         self.candidates.append(candidate)
-        self._host.put(candidate.place, candidate.record(), is_final=False)
-        self._telling.observe_candidate(candidate, replayed=False)
 
     def _cancel_unwanted(self) -> None:
         for lane in self._lanes:
-            if lane.turn is None or lane.task is None or lane.task.done():
+            if lane.current is None or lane.task is None or lane.task.done():
                 continue
             if self._fatal is not None or not self._selection.wants(lane.number, lane.depth):
                 lane.give_up()
@@ -221,34 +232,35 @@ class Sampler:
 
     async def _take_turn(self, lane: Lane, record: CandidateRecord | None = None) -> None:
         """Asks for one candidate and checks it; of one on record, what was found out about it is taken over."""
-        host, strategy = self._host, self._strategy
-        model = strategy.model_of_turn(lane.candidates) or host.model
-        turn = lane.turn = Turn(self._place(lane), model, host.wall(), host.monotonic())
-        CURRENT_PLACE.set(turn.place)
-        request = await self._next_request(lane, turn) if lane.candidates else self._messages
+        host = self._host
+        place, model = self._place(lane), self._strategy.model_of_turn(lane.candidates) or host.model
+        candidate = lane.current = Candidate(place, model, host.wall(), host.monotonic())
+        CURRENT_PLACE.set(place)
+        request = await self._next_request(lane, place) if lane.candidates else self._messages
         self._admit()
-        turn.messages, lane.stage = request, LaneStage.ASKING
-        turn.reply = await self._ask(turn, request, self._seeded(turn.place), model, ModelRole.UNDER_TEST)
+        candidate.messages, lane.stage = request, LaneStage.ASKING
+        generation = {**self._generation, "seed": place.seed}
+        reply = candidate.reply = await host.ask(place, request, generation, model=model)
+        self._count(model, reply)
         lane.stage = LaneStage.CHECKING
-        is_valid = await self._check(turn) if record is None else self._take_verdicts(turn, record)
-        status = CandidateStatus.VALID if is_valid else CandidateStatus.INVALID
-        await self._arrive(lane, turn.ended(status, host.monotonic() - turn.began), is_new=record is None)
+        is_valid = await self._is_valid(candidate, reply) if record is None else self._take_over(candidate, record)
+        self._end(candidate, CandidateStatus.VALID if is_valid else CandidateStatus.INVALID)
+        self._arrive(lane, candidate, is_new=record is None)
+        if self._telling.tells(CandidateEnded):
+            lane.stage = LaneStage.TELLING
+            await self._telling.candidate_ended(candidate, replayed=record is not None)
 
     def _place(self, lane: Lane) -> Place:
         number, turn = self._host.number, lane.depth
-        base = self._generation.get("seed")
-        seed = derive_seed(self._host.seed if base is None else base, number, lane.number, turn)
+        seed = derive_seed(self._seed, number, lane.number, turn)
         return Place(number, lane.number, turn, lane.number * self._loops + turn, seed)
 
-    def _seeded(self, place: Place) -> dict[str, Any]:
-        return {**self._generation, "seed": place.seed}
-
-    async def _next_request(self, lane: Lane, turn: Turn) -> tuple[Message, ...]:
+    async def _next_request(self, lane: Lane, place: Place) -> tuple[Message, ...]:
         lane.stage = LaneStage.REPAIRING
         request = self._strategy.repair(self._messages, lane.candidates)
         if request is not self._messages:
             request = _checked_messages(request, self._strategy)
-        last, place = lane.candidates[-1], turn.place
+        last = lane.candidates[-1]
         if self._telling.tells(LaneRepaired) and not last.is_valid:
             failed = tuple(verdict.requirement for verdict in last.failed)
             lane.stage = LaneStage.TELLING
@@ -260,73 +272,71 @@ class Sampler:
         if not self._tally.admit():
             raise _BudgetReachedError
 
-    async def _ask(
-        self, turn: Turn, messages: tuple[Message, ...], generation: Mapping[str, Any], model: str, role: ModelRole
+    def _count(self, model: str, reply: Reply) -> None:
+        """Takes in what a call took."""
+        has_price = self._strategy.budget.cost is not None
+        self._tally.add(reply.usage, self._host.cost_of(model, reply.usage) if has_price else None)
+
+    async def ask_judge(
+        self, candidate: Candidate, model: str, messages: tuple[Message, ...], generation: Mapping[str, Any]
     ) -> Reply:
-        """One call, which was admitted."""
-        reply = await self._host.ask(turn.place, messages, generation, model=model, role=role)
-        self._tally.add(reply.usage, self._cost_of(model, reply))
+        """One call about a candidate."""
+        self._admit()
+        reply = await self._host.ask(candidate.place, messages, generation, model=model, role=ModelRole.JUDGE)
+        self._count(model, reply)
+        if reply.usage is not None:
+            candidate.judging = reply.usage if candidate.judging is None else candidate.judging + reply.usage
         return reply
 
-    def _cost_of(self, model: str, reply: Reply) -> float | None:
-        return None if self._strategy.budget.cost is None else self._host.cost_of(model, reply.usage)
-
-    async def _check(self, turn: Turn) -> bool:
-        draft = self._draft(turn)
-        checking = _TurnChecking(self, turn)
-        is_valid = await self._checks.run(draft, checking, turn.verdicts)
+    async def _is_valid(self, candidate: Candidate, reply: Reply) -> bool:
+        draft = Draft(reply.text, reply, candidate.messages, candidate.place, self._context)
+        verdicts = candidate.verdicts = []
         scorer = self._strategy.scorer
-        if scorer is not None:
-            verdict = await scorer.check_later(draft, checking)
-            turn.score = float(verdict.is_passed) if verdict.score is None else verdict.score
+        if scorer is None and self._checks.are_quick:
+            is_valid = self._checks.run_quick(draft, verdicts)
         else:
-            turn.score = _mean_score(turn.verdicts)
+            checking = _CandidateChecking(self, candidate, self._host.call)
+            is_valid = await self._checks.run(draft, checking, verdicts)
+            if scorer is not None:
+                candidate.score = _score_in(await scorer.check_later(draft, checking))
+                return is_valid
+        candidate.score = _mean_score(verdicts)
         return is_valid
 
-    def _draft(self, turn: Turn) -> Draft:
-        reply = turn.reply
-        if reply is None:
-            raise RuntimeError("a turn is checked before its reply is there")
-        return Draft(reply.text, reply, turn.messages, turn.place, self._context)
-
-    def _take_verdicts(self, turn: Turn, record: CandidateRecord) -> bool:
-        turn.take_from(record)
+    def _take_over(self, candidate: Candidate, record: CandidateRecord) -> bool:
+        """Takes from its record what was found out about a candidate."""
+        candidate.verdicts, candidate.score, candidate.at = record.verdicts, record.score, record.at
+        candidate.judging = record.judging
         judged = {requirement.id for requirement in self._requirements if requirement.calls}
         self._tally.calls += sum(verdict.requirement in judged for verdict in record.verdicts)
         self._tally.add(record.judging, None)
         return record.status is CandidateStatus.VALID
 
-    async def _arrive(self, lane: Lane, candidate: Candidate, *, is_new: bool) -> None:
+    def _arrive(self, lane: Lane, candidate: Candidate, *, is_new: bool) -> None:
         """A candidate was checked: from here on it counts."""
-        candidate.arrival, lane.turn = len(self.candidates), None
-        self.candidates.append(candidate)
-        lane.candidates.append(candidate)
+        lane.add(candidate)
         self._selection.note(candidate)
         if is_new:
-            self._host.put(candidate.place, candidate.record(), is_final=True)
+            self._host.put(candidate, is_final=True)
         if candidate.is_valid:
             self._cancel_unwanted()
-        if self._telling.tells(CandidateEnded):
-            lane.stage = LaneStage.TELLING
-            await self._telling.candidate_ended(candidate, replayed=not is_new)
 
 
-class _TurnChecking:
+class _CandidateChecking:
     """What the checks of one candidate may use."""
 
-    def __init__(self, sampler: Sampler, turn: Turn) -> None:
-        self._sampler, self._turn = sampler, turn
+    def __init__(self, sampler: Sampler, candidate: Candidate, call: Callable[..., Awaitable[Any]]) -> None:
+        self._sampler, self._candidate, self._call = sampler, candidate, call
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await self._sampler._host.call(function, *args)  # noqa: SLF001 - a part of it
+        return await self._call(function, *args)
 
     async def ask(self, model: str, messages: tuple[Message, ...], generation: Mapping[str, Any]) -> Reply:
-        turn = self._turn
-        self._sampler._admit()  # noqa: SLF001 - a part of it
-        reply = await self._sampler._ask(turn, messages, generation, model, ModelRole.JUDGE)  # noqa: SLF001 - as above
-        if reply.usage is not None:
-            turn.judging = reply.usage if turn.judging is None else turn.judging + reply.usage
-        return reply
+        return await self._sampler.ask_judge(self._candidate, model, messages, generation)
+
+
+def _score_in(verdict: Verdict) -> float:
+    return float(verdict.is_passed) if verdict.score is None else verdict.score
 
 
 def _mean_score(verdicts: Sequence[Verdict]) -> float | None:

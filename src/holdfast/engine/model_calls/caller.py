@@ -23,7 +23,7 @@ from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.call_tally import Flight
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
-from holdfast.models.errors import PassingError, RateLimited, Rejected
+from holdfast.models.errors import ModelError, PassingError, RateLimited, Rejected
 from holdfast.models.message import Reply, Request, Usage
 
 _FIRST_PAUSE = 0.5
@@ -55,15 +55,20 @@ class ModelClosed(Rejected):
         self.usage = usage
 
 
-class _RetryDeadline:
-    """How long a call may keep failing, from its first failure; time spent on rate limits does not count."""
+class Tries:
+    """The tries of one call, and how long it may keep failing from its first failure on; rate limits do not count."""
 
     def __init__(self, seconds: float) -> None:
-        self._left, self._has_failed = seconds, False
+        self.deadline, self._left, self._has_failed = seconds, seconds, False
+        self.made, self._began = 0, 0.0
 
-    def allows(self, pause: float, tried: float) -> bool:
-        """Whether there is time for a pause and a retry, after a try of `tried` seconds has failed."""
-        self._left -= (tried if self._has_failed else 0.0) + pause
+    def begin(self, now: float) -> None:
+        """One more is made."""
+        self.made, self._began = self.made + 1, now
+
+    def allow(self, pause: float, now: float) -> bool:
+        """Whether there is time for a pause and another try, after one has failed."""
+        self._left -= (now - self._began if self._has_failed else 0.0) + pause
         self._has_failed = True
         return self._left >= 0
 
@@ -102,35 +107,55 @@ class Caller:
         Raises:
             ModelError: no reply could be had.
         """
-        retry_deadline, tries = _RetryDeadline(deadline_seconds), 0
+        tries = Tries(deadline_seconds)
         while True:
             reservation = await self._admit(model, request, activity, grant, flight)
-            tries, began = tries + 1, self._clock.monotonic()
+            tries.begin(self._clock.monotonic())
             try:
-                return await self._send(model, request, reservation, activity, on_sent if tries == 1 else None), tries
-            except RateLimited as error:
-                model.failing_since = None
-                self._counts.rate_limited += 1
-                pause = self._pause(error, tries)
-                self._events.emit(CallRetried(model.name, error.kind, error.message, pause, tries))
-            except PassingError as error:
-                now, pause = self._clock.monotonic(), self._pause(error, tries)
-                is_dead = now + pause - model.note_failure(now) > deadline_seconds
-                if is_dead or not retry_deadline.allows(pause, now - began):
-                    raise
-                self._events.emit(CallRetried(model.name, error.kind, error.message, pause, tries))
-            except Rejected as error:
-                # Where it has replied to others, only a refused key is more than a matter of this one request.
-                is_hopeless = error.status in _HOPELESS and (not model.has_replied or error.status == _NO_KEY)
-                if not is_hopeless and not isinstance(error, UnexpectedModel):
-                    raise
-                self._close(model, error)
-                raise ModelClosed(model, getattr(error, "usage", None)) from None
+                reply = await self._send(model, request, reservation, activity, on_sent if tries.made == 1 else None)
+            except ModelError as error:
+                pause = self.pause_after(error, model, tries)
+            else:
+                return reply, tries.made
             finally:
                 self._release_slot(model)
-            self._counts.retries += 1
             with activity.waiting():
                 await self._clock.sleep(pause)
+
+    def pause_after(self, error: ModelError, model: OpenModel, tries: Tries) -> float:
+        """How long to wait before the call is tried once more, after a try has failed.
+
+        Raises:
+            ModelError: waiting cannot cure it, or has not for long enough; or the model is disabled from now on.
+        """
+        if isinstance(error, RateLimited):
+            model.failing_since = None
+            self._counts.rate_limited += 1
+            pause = self._pause(error, tries.made)
+        elif isinstance(error, PassingError):
+            now, pause = self._clock.monotonic(), self._pause(error, tries.made)
+            is_dead = now + pause - model.note_failure(now) > tries.deadline
+            if is_dead or not tries.allow(pause, now):
+                raise error
+        else:
+            self._close_if_hopeless(error, model)
+            raise error
+        self._counts.retries += 1
+        self._events.emit(CallRetried(model.name, error.kind, error.message, pause, tries.made))
+        return pause
+
+    def _close_if_hopeless(self, error: ModelError, model: OpenModel) -> None:
+        """Disables a model that refuses the key, does not exist, or is another one.
+
+        Raises:
+            ModelClosed: it was disabled.
+        """
+        status = error.status if isinstance(error, Rejected) else None
+        # Where it has replied to others, only a refused key is more than a matter of this one request.
+        is_hopeless = status in _HOPELESS and (not model.has_replied or status == _NO_KEY)
+        if isinstance(error, Rejected) and (is_hopeless or isinstance(error, UnexpectedModel)):
+            self._close(model, error)
+            raise ModelClosed(model, getattr(error, "usage", None)) from None
 
     async def _admit(
         self, model: OpenModel, request: Request, activity: TrialActivity, grant: SlotGrant, flight: Flight
@@ -174,7 +199,7 @@ class Caller:
         reply: Reply | None = None
         try:
             with activity.in_flight():
-                reply = _checked_reply(model, await model.provider.send(request))
+                reply = checked_reply(model, await model.provider.send(request))
         finally:
             if reply is None or reply.usage is not None:
                 model.rate_limiter.settle(reservation, reply.usage if reply else None)
@@ -205,7 +230,7 @@ class Caller:
         return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries - 1, 10)) * self._rng.uniform(0.5, 1.0)
 
 
-def _checked_reply(model: OpenModel, reply: object) -> Reply:
+def checked_reply(model: OpenModel, reply: object) -> Reply:
     """What a provider returned, which may be anybody's code: refused unless it is a reply."""
     if not isinstance(reply, Reply):
         raise Rejected(f"The provider of {model.name} returned {type(reply).__name__}.", hint=_GIVE_A_REPLY)
