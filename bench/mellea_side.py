@@ -34,7 +34,7 @@ class InstantBackend(Backend):
 
     async def _generate_from_context(self, action, ctx, **_settings):
         thunk = ModelOutputThunk("reply")
-        thunk._generate_log = GenerateLog()
+        thunk._generate_log = GenerateLog()  # noqa: SLF001 - a backend fills it in
         return thunk, ctx.add(action).add(thunk)
 
     async def _generate_from_raw(self, actions, ctx, **_settings):

@@ -58,6 +58,8 @@ class FakeBackend(Backend):
 
     replies: Replies
     logs: bool = True
+    helped: bool = False
+    """Whether each generation has a second task beside it, as with models that run in this process."""
     calls: list[Call] = field(default_factory=list)
     running: int = 0
     most_running: int = 0
@@ -82,6 +84,8 @@ class FakeBackend(Backend):
         thunk._gen.generate_type = GenerateType.ASYNC
         thunk._gen.process, thunk._gen.post_process = _take, self._log
         thunk._gen.generate = asyncio.create_task(self._generate(call, thunk))
+        if self.helped:
+            thunk._gen.generate_extra = asyncio.create_task(self._help())
         return thunk, ctx.add(action).add(thunk)
 
     async def _generate(self, call: Call, thunk: ModelOutputThunk) -> None:
@@ -98,6 +102,15 @@ class FakeBackend(Backend):
         except Exception as error:  # noqa: BLE001 - a real backend hands every error to the reader of its queue
             await thunk._gen.queue.put(error)
         finally:
+            self.running -= 1
+
+    async def _help(self) -> None:
+        self.running += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(5):
+                await asyncio.sleep(0)
             self.running -= 1
 
     async def _log(self, thunk: ModelOutputThunk) -> None:

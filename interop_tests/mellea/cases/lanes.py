@@ -139,6 +139,17 @@ async def nothing_runs_on_where_stopping_takes_time():
     return {"error": type(error).__name__, "running": backend.running, "tasks": other_tasks()}
 
 
+@shows({"error": "CancelledError", "running": 0, "tasks": 0})
+async def nothing_runs_on_beside_a_generation():
+    """A second task that a generation has beside it is ended, too."""
+    backend = FakeBackend(lambda _call: never(), helped=True)
+    task = asyncio.ensure_future(sample(lanes(1, 1), backend, [unmet()]))
+    await others_first()
+    task.cancel()
+    error = await error_of(task)
+    return {"error": type(error).__name__, "running": backend.running, "tasks": other_tasks()}
+
+
 @shows([["a", True], ["b", False]])
 async def two_samplings_of_one_strategy():
     """One strategy object can sample twice at the same time."""

@@ -120,6 +120,17 @@ async def asynchronous_function():
     return [*awaited, result.success]
 
 
+@shows(False)
+async def function_that_returns_an_awaitable():
+    """A plain function that returns something to await is as good as an async one."""
+
+    async def check():
+        return ValidationResult(False)
+
+    strategy = sampling.RejectionSamplingStrategy()
+    return (await sample(strategy, said("x"), [Requirement("later", lambda _context: check())])).success
+
+
 @shows([True, False])
 async def function_that_returns_a_bool():
     """A plain true or false is a verdict."""

@@ -24,7 +24,7 @@ class Attempt:
 
     @property
     def is_valid(self) -> bool:
-        return self.validations is not None and all(bool(verdict) for _, verdict in self.validations)
+        return self.validations is not None and all(verdict for _, verdict in self.validations)
 
 
 @dataclass(slots=True)

@@ -13,6 +13,8 @@ from mellea.core import ModelOutputThunk
 
 async def finish(thunk: ModelOutputThunk) -> None:
     """Waits for a generation; one that is not wanted any more, or broke, is not running when this returns."""
+    if thunk.is_computed():
+        return
     try:
         await thunk.avalue()
     finally:

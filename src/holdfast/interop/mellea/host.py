@@ -14,7 +14,7 @@ from holdfast.event_type import Event
 from holdfast.models.message import Message, Reply, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure
-from holdfast.sampling.candidate import CandidateRecord
+from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.host import Choice
 from holdfast.sampling.place import Place
 
@@ -53,7 +53,7 @@ class MelleaHost:
         """Not used: requirements are Mellea's."""
         return function(*args)
 
-    def put(self, place: Place, candidate: CandidateRecord, *, is_final: bool) -> None:  # noqa: ARG002 - the engine's
+    def put(self, candidate: Candidate, *, is_final: bool) -> None:  # noqa: ARG002 - the engine's
         """Shows the progress."""
         self._sampling.progress.update()
 

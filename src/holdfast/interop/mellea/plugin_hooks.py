@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mellea.core import SamplingResult
@@ -31,7 +32,10 @@ class PluginHooks:
 
     def __init__(self, sampling: Sampling) -> None:
         self._sampling = sampling
-        self._common = {"sampling_id": str(uuid.uuid4())}
+
+    @cached_property
+    def _common(self) -> dict[str, str]:
+        return {"sampling_id": str(uuid.uuid4())}
 
     @property
     def name(self) -> str:

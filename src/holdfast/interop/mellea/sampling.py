@@ -9,7 +9,7 @@ from typing import Any
 
 from mellea.core import (
     Backend,
-    Component,
+    CBlock,
     ComputedModelOutputThunk,
     Context,
     MelleaLogger,
@@ -68,27 +68,28 @@ class Sampling:
         self.checked: list[Attempt] = []
         """Those that count, in the order in which they arrived."""
         self.progress = Progress(type(strategy).__name__, is_shown=settings.show_progress)
-        self._is_component = isinstance(action, Component)
+        # An action is one of three; to ask for the protocol itself takes longer than everything else here.
+        self._is_component = not isinstance(action, CBlock | ModelOutputThunk)
         self.validator = self.make_validator()
-        self._hooks = PluginHooks(self)
 
     async def run(self) -> SamplingResult:
         """Everything, from the hooks' start to their end."""
         with log_context(strategy=type(self.strategy).__name__, loop_budget=self.strategy.loop_budget):
-            loops = await self._hooks.start()
+            hooks = PluginHooks(self)
+            loops = await hooks.start()
             result: SamplingResult | None = None
             outcome: Outcome | None = None
             try:
                 check_budget("loop_budget, set by a SAMPLING_LOOP_START hook,", loops)
                 self.check_settings(loops)
-                outcome, result = await self._sample(loops)
+                outcome, result = await self._sample(loops, hooks)
                 return result
             finally:
                 self.progress.close()
-                await self._hooks.end(result, self._failure_of(outcome), sys.exception())
+                await hooks.end(result, self._failure_of(outcome), sys.exception())
 
-    async def _sample(self, loops: int) -> tuple[Outcome, SamplingResult]:
-        strategy = EngineStrategy(self, self.turns(loops), self.strategy_lanes, self._hooks.in_lanes())
+    async def _sample(self, loops: int, hooks: PluginHooks) -> tuple[Outcome, SamplingResult]:
+        strategy = EngineStrategy(self, self.turns(loops), self.strategy_lanes, hooks.in_lanes())
         self.progress.open(strategy.loop_budget * strategy.concurrency_budget)
         outcome = await run_sampling(MelleaHost(self), strategy, _NO_MESSAGES)
         return outcome, self._result_of(outcome, strategy.index_chosen)
@@ -136,10 +137,11 @@ class Sampling:
         attempt = self.attempt_at(place)
         with in_iteration(place.iteration + 1):
             attempt.validations = await self.validate(attempt)
-            self.checked.append(attempt)
-            if not attempt.is_valid:
-                _log_unmet(attempt.validations)
-        return attempt.is_valid
+        self.checked.append(attempt)
+        is_valid = attempt.is_valid
+        if not is_valid:
+            _log_unmet(attempt.validations)
+        return is_valid
 
     def repair(self, lane: int) -> None:
         """Sets what a lane asks next.
@@ -229,6 +231,9 @@ class Sampling:
 
 
 def _log_unmet(validations: Validations) -> None:
+    logger = MelleaLogger.get_logger()
+    if not logger.isEnabledFor(MelleaLogger.INFO):
+        return
     unmet = [requirement.description or "[no description]" for requirement, verdict in validations if not verdict]
     met = len(validations) - len(unmet)
-    MelleaLogger.get_logger().info("FAILED. Valid: %d/%d. Failed: %s", met, len(validations), "; ".join(unmet))
+    logger.info("FAILED. Valid: %d/%d. Failed: %s", met, len(validations), "; ".join(unmet))

@@ -33,40 +33,40 @@ class Validator:
             PluginViolationError: a hook blocked.
         """
         seen = context if context.node_data is output else context.add(output)
+        if not (has_plugins(HookType.VALIDATION_PRE_CHECK) or has_plugins(HookType.VALIDATION_POST_CHECK)):
+            return list(zip(requirements, await self._verdicts(requirements, seen, self._model_options), strict=True))
+        return await self._validate_with_hooks(list(requirements), seen, output)
+
+    async def _validate_with_hooks(
+        self, requirements: list[Requirement], context: Context, output: ModelOutputThunk
+    ) -> Validations:
         number = str(uuid.uuid4())
-        asked, options = await self._before(number, list(requirements), seen, output)
+        asked, options = await self._before(number, requirements, context, output)
         results: list[ValidationResult] = []
         try:
-            results = await self._verdicts(asked, seen, options)
+            results = await self._verdicts(asked, context, options)
         finally:
             results = await self._after(number, asked, results)
         return list(zip(asked, results, strict=True))
 
     async def _verdicts(
-        self, requirements: list[Requirement], context: Context, options: dict[str, Any] | None
+        self, requirements: Sequence[Requirement], context: Context, options: dict[str, Any] | None
     ) -> list[ValidationResult]:
+        if all(map(_is_quick, requirements)):
+            found = [requirement.validation_fn(context) for requirement in requirements]
+            return [await _as_verdict(each, requirement) for each, requirement in zip(found, requirements, strict=True)]
         started: list[ModelOutputThunk] = []
         backend = tracked(self._backend, started)
-        checks = [self._verdict(each, backend, context, options) for each in requirements]
-        if all(map(_is_quick, requirements)):
-            return [await check for check in checks]
         try:
-            return await together(checks)
+            return await together([self._verdict(each, backend, context, options) for each in requirements])
         finally:
             await close(started)
 
     async def _verdict(
         self, requirement: Requirement, backend: Backend, context: Context, options: dict[str, Any] | None
     ) -> ValidationResult:
-        verdict = await requirement.validate(backend, context, format=self._format, model_options=options)
-        if inspect.isawaitable(verdict):
-            verdict = await verdict
-        if isinstance(verdict, ValidationResult):
-            return verdict
-        if isinstance(verdict, bool):
-            return ValidationResult(verdict)
-        name = requirement.description or type(requirement).__name__
-        raise TypeError(f"The requirement {name!r} returned {type(verdict).__name__}, not a ValidationResult.")
+        found = await requirement.validate(backend, context, format=self._format, model_options=options)
+        return await _as_verdict(found, requirement)
 
     async def _before(
         self, number: str, requirements: list[Requirement], context: Context, output: ModelOutputThunk
@@ -115,7 +115,22 @@ class Validator:
 
 
 def _is_quick(requirement: Requirement) -> bool:
-    """Whether its check is a plain call, which needs no task of its own."""
-    is_stock = type(requirement).validate is Requirement.validate
+    """Whether its check is a call of a plain function, which needs no task of its own."""
     function = requirement.validation_fn
-    return is_stock and function is not None and not inspect.iscoroutinefunction(function)
+    return (
+        inspect.isfunction(function)
+        and not inspect.iscoroutinefunction(function)
+        and type(requirement).validate is Requirement.validate
+    )
+
+
+async def _as_verdict(found: object, requirement: Requirement) -> ValidationResult:
+    """What a requirement has found; a function that is async has found nothing yet."""
+    if inspect.isawaitable(found):
+        found = await found
+    if isinstance(found, ValidationResult):
+        return found
+    if isinstance(found, bool):
+        return ValidationResult(found)
+    name = requirement.description or type(requirement).__name__
+    raise TypeError(f"The requirement {name!r} returned {type(found).__name__}, not a ValidationResult.")
