@@ -18,6 +18,7 @@ NAMES = (
     "recover",
     "help",
     "verbs",
+    "sampling",
 )
 _MODULES = {"open": "opening", "http": "over_http", "resume": "resuming", "help": "helping"}
 

@@ -9,7 +9,9 @@ from holdfast.version import __version__
 if TYPE_CHECKING:
     from holdfast.analysis.report import Report
     from holdfast.api.evaluate import evaluate, evaluate_async
+    from holdfast.api.model_set import ModelSet
     from holdfast.api.run import Run
+    from holdfast.api.sample import sample
     from holdfast.errors import (
         ConfigurationError,
         HoldfastError,
@@ -54,6 +56,7 @@ _HOMES = {
     "ImagePart": "holdfast.models.content",
     "Message": "holdfast.models.message",
     "ModelError": "holdfast.models.errors",
+    "ModelSet": "holdfast.api.model_set",
     "NotARun": "holdfast.errors",
     "RawPart": "holdfast.models.content",
     "Reply": "holdfast.models.message",
@@ -84,6 +87,7 @@ _HOMES = {
     "recover": "holdfast.run.remote.recover",
     "recover_async": "holdfast.run.remote.recover",
     "regex": "holdfast.tasks",
+    "sample": "holdfast.api.sample",
     "scorer": "holdfast.tasks",
     "task": "holdfast.tasks",
 }
@@ -99,6 +103,7 @@ __all__ = [
     "ImagePart",
     "Message",
     "ModelError",
+    "ModelSet",
     "NotARun",
     "RawPart",
     "Reply",
@@ -131,6 +136,7 @@ __all__ = [
     "recover",
     "recover_async",
     "regex",
+    "sample",
     "scorer",
     "task",
 ]

@@ -20,16 +20,21 @@ from holdfast.engine.events import (
     UploadReported,
 )
 from holdfast.event_type import Event
+from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded, SamplingStarted
 
 __all__ = [
     "AttemptEnded",
     "CallRetried",
+    "CandidateEnded",
     "Event",
     "Interrupted",
+    "LaneRepaired",
     "LimitChanged",
     "ModelDisabled",
     "Note",
     "Observer",
+    "SamplingEnded",
+    "SamplingStarted",
     "SessionEnded",
     "SessionStarted",
     "StepRecorded",
