@@ -98,11 +98,20 @@ async def every_draw_of_a_vote_fails():
 
 @shows({"error": "CancelledError", "running": 0, "tasks": 0})
 async def cancelled_vote():
-    """A vote that is cancelled leaves nothing running."""
-    backend = FakeBackend(lambda _call: asyncio.Event().wait())
+    """A vote that is cancelled leaves nothing running, even if it is cancelled again while draws take time to stop."""
+
+    async def reply(_call):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await others_first()
+
+    backend = FakeBackend(reply)
     task = asyncio.ensure_future(sample(sampling.MBRDRougeLStrategy(number_of_samples=3), backend))
     await others_first()
-    task.cancel()
+    for _ in range(5):
+        task.cancel()
+        await asyncio.sleep(0)
     error = await error_of(task)
     return {"error": type(error).__name__, "running": backend.running, "tasks": other_tasks()}
 

@@ -10,7 +10,7 @@ Validations = list[tuple[Requirement, ValidationResult]]
 
 
 @dataclass(slots=True)
-class Attempt:
+class MelleaAttempt:
     """One candidate."""
 
     action: SampleActionType
@@ -28,15 +28,15 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class AttemptLane:
+class MelleaLane:
     """What a lane asks next, and its attempts so far."""
 
     action: SampleActionType
     context: Context
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[MelleaAttempt] = field(default_factory=list)
 
     @property
-    def last(self) -> Attempt:
+    def last(self) -> MelleaAttempt:
         return self.attempts[-1]
 
     @property
@@ -46,7 +46,7 @@ class AttemptLane:
 
 
 def as_lists(
-    attempts: list[Attempt],
+    attempts: list[MelleaAttempt],
 ) -> tuple[list[SampleActionType], list[ComputedModelOutputThunk], list[Validations]]:
     """Actions, outputs and validations, side by side."""
     return (

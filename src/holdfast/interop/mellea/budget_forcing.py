@@ -6,13 +6,13 @@ from mellea.core import ComputedModelOutputThunk, Context
 from mellea.stdlib.sampling import budget_forcing
 from mellea.stdlib.sampling.sampling_algos import think_budget_forcing
 
-from holdfast.interop.mellea.attempts import AttemptLane
-from holdfast.interop.mellea.sampling import Sampling
+from holdfast.interop.mellea.attempts import MelleaLane
+from holdfast.interop.mellea.sampling import MelleaSampling
 from holdfast.interop.mellea.strategies import RejectionSamplingStrategy
 from holdfast.interop.mellea.validation import Validator
 
 
-class _ForcedSampling(Sampling):
+class _ForcedSampling(MelleaSampling):
     def check_settings(self, loops: int) -> None:
         """Mellea's algorithm needs Ollama's raw completions, and knows no tools."""
         from mellea.backends.ollama import OllamaModelBackend  # noqa: PLC0415 - loads its client
@@ -28,7 +28,7 @@ class _ForcedSampling(Sampling):
         """Here, Mellea has the output format for judges as well."""
         return Validator(self.backend, self.settings.format, self.settings.model_options)
 
-    async def generate(self, lane: AttemptLane) -> tuple[ComputedModelOutputThunk, Context]:
+    async def generate(self, lane: MelleaLane) -> tuple[ComputedModelOutputThunk, Context]:
         """One reply; the context stays as it is, since raw calls are no part of a conversation."""
         strategy = self.strategy
         thunk = await think_budget_forcing(

@@ -14,7 +14,7 @@ from holdfast.sampling.selection import Selection, SelectionMode
 from holdfast.sampling.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
-    from holdfast.interop.mellea.sampling import Sampling
+    from holdfast.interop.mellea.sampling import MelleaSampling
 
 _ID = "requirements"
 _PASSED, _FAILED = Verdict(_ID, VerdictKind.PASSED), Verdict(_ID, VerdictKind.FAILED)
@@ -25,7 +25,7 @@ class EngineStrategy(Strategy):
 
     name = "mellea"
 
-    def __init__(self, sampling: Sampling, turns: int, lanes: int, hooks: Sequence[SamplingHook]) -> None:
+    def __init__(self, sampling: MelleaSampling, turns: int, lanes: int, hooks: Sequence[SamplingHook]) -> None:
         requirement = _AllRequirements(id=_ID, sampling=sampling)
         super().__init__(loop_budget=turns, concurrency_budget=lanes, requirements=[requirement], hooks=hooks)
         self._sampling = sampling
@@ -60,7 +60,7 @@ class EngineStrategy(Strategy):
 
 
 class _FirstValid(Selection):
-    def __init__(self, sampling: Sampling) -> None:
+    def __init__(self, sampling: MelleaSampling) -> None:
         super().__init__()
         self._sampling = sampling
 

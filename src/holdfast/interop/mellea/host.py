@@ -19,7 +19,7 @@ from holdfast.sampling.host import Choice
 from holdfast.sampling.place import Place
 
 if TYPE_CHECKING:
-    from holdfast.interop.mellea.sampling import Sampling
+    from holdfast.interop.mellea.sampling import MelleaSampling
 
 
 class MelleaHost:
@@ -33,7 +33,7 @@ class MelleaHost:
     recorded: Sequence[CandidateRecord] = ()
     choice: Choice | None = None
 
-    def __init__(self, sampling: Sampling) -> None:
+    def __init__(self, sampling: MelleaSampling) -> None:
         self._sampling = sampling
 
     async def ask(

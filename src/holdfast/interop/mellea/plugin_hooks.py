@@ -18,7 +18,7 @@ from holdfast.sampling.events import CandidateEnded, LaneRepaired
 from holdfast.sampling.hooks import SamplingHook
 
 if TYPE_CHECKING:
-    from holdfast.interop.mellea.sampling import Sampling
+    from holdfast.interop.mellea.sampling import MelleaSampling
 
 
 def in_iteration(number: int) -> AbstractContextManager[None]:
@@ -30,7 +30,7 @@ def in_iteration(number: int) -> AbstractContextManager[None]:
 class PluginHooks:
     """Tells Mellea's plugins of one sampling; payloads are made only where somebody wants them."""
 
-    def __init__(self, sampling: Sampling) -> None:
+    def __init__(self, sampling: MelleaSampling) -> None:
         self._sampling = sampling
 
     @cached_property

@@ -7,7 +7,7 @@ from typing import Any
 from mellea.core import MelleaLogger
 
 
-class Progress:
+class SamplingProgress:
     """Counts candidates; shown while Mellea's logger shows messages about them."""
 
     def __init__(self, title: str, *, is_shown: bool) -> None:

@@ -20,12 +20,12 @@ from mellea.core import (
     log_context,
 )
 
-from holdfast.interop.mellea.attempts import Attempt, AttemptLane, Validations, as_lists
+from holdfast.interop.mellea.attempts import MelleaAttempt, MelleaLane, Validations, as_lists
 from holdfast.interop.mellea.closing import finish
 from holdfast.interop.mellea.engine_strategy import EngineStrategy
 from holdfast.interop.mellea.host import MelleaHost
 from holdfast.interop.mellea.plugin_hooks import PluginHooks, in_iteration
-from holdfast.interop.mellea.progress import Progress
+from holdfast.interop.mellea.progress import SamplingProgress
 from holdfast.interop.mellea.validation import Validator
 from holdfast.models.message import Message
 from holdfast.sampling.candidate import CandidateStatus
@@ -50,7 +50,7 @@ class SampleSettings:
     show_progress: bool
 
 
-class Sampling:
+class MelleaSampling:
     """One call of a strategy's `sample`. Subclasses change what is drawn, how it is checked, and what comes next."""
 
     def __init__(
@@ -64,10 +64,10 @@ class Sampling:
     ) -> None:
         self.strategy, self.action, self.context, self.backend = strategy, action, context, backend
         self.requirements, self.settings = requirements, settings
-        self.lanes: dict[int, AttemptLane] = {}
-        self.checked: list[Attempt] = []
+        self.lanes: dict[int, MelleaLane] = {}
+        self.checked: list[MelleaAttempt] = []
         """Those that count, in the order in which they arrived."""
-        self.progress = Progress(type(strategy).__name__, is_shown=settings.show_progress)
+        self.progress = SamplingProgress(type(strategy).__name__, is_shown=settings.show_progress)
         # An action is one of three; to ask for the protocol itself takes longer than everything else here.
         self._is_component = not isinstance(action, CBlock | ModelOutputThunk)
         self.validator = self.make_validator()
@@ -121,14 +121,14 @@ class Sampling:
 
     # What the engine asks for.
 
-    async def draw(self, place: Place) -> Attempt:
+    async def draw(self, place: Place) -> MelleaAttempt:
         """The next attempt of a lane, complete."""
         lane = self.lanes.get(place.lane)
         if lane is None:
-            lane = self.lanes[place.lane] = AttemptLane(deepcopy(self.action), self.context)
+            lane = self.lanes[place.lane] = MelleaLane(deepcopy(self.action), self.context)
         with in_iteration(place.iteration + 1):
             output, context = await self.generate(lane)
-        attempt = Attempt(lane.action, lane.context, output, context)
+        attempt = MelleaAttempt(lane.action, lane.context, output, context)
         lane.attempts.append(attempt)
         return attempt
 
@@ -156,7 +156,7 @@ class Sampling:
             raise TypeError(f"{name}.repair returned {type(follows).__name__}, not an action and a context.")
         state.action, state.context = follows
 
-    def attempt_at(self, place: Place) -> Attempt:
+    def attempt_at(self, place: Place) -> MelleaAttempt:
         """The attempt of that lane and turn."""
         return self.lanes[place.lane].attempts[place.turn]
 
@@ -179,12 +179,12 @@ class Sampling:
         """What checks the attempts; the output format is for candidates only."""
         return Validator(self.backend, None, self.settings.model_options)
 
-    async def generate(self, lane: AttemptLane) -> tuple[ComputedModelOutputThunk, Context]:
+    async def generate(self, lane: MelleaLane) -> tuple[ComputedModelOutputThunk, Context]:
         """One output, complete, and the context that ends with it."""
         thunk, context = await self.generate_by(self.backend, lane)
         return self.parsed(thunk), context
 
-    async def generate_by(self, backend: Backend, lane: AttemptLane) -> tuple[ModelOutputThunk, Context]:
+    async def generate_by(self, backend: Backend, lane: MelleaLane) -> tuple[ModelOutputThunk, Context]:
         """One output of a backend's, complete."""
         settings = self.settings
         thunk, context = await backend.generate_from_context(
@@ -203,16 +203,16 @@ class Sampling:
         output.parsed_repr = self.action.parse(output) if self._is_component else output.value
         return output
 
-    async def validate(self, attempt: Attempt) -> Validations:
+    async def validate(self, attempt: MelleaAttempt) -> Validations:
         """Each requirement with its verdict."""
         return await self.validator.validate(self.requirements, self.context_to_check(attempt), attempt.output)
 
-    def context_to_check(self, attempt: Attempt) -> Context:
+    def context_to_check(self, attempt: MelleaAttempt) -> Context:
         """The validation context that was given or, without one, the attempt's own."""
         given = self.settings.validation_ctx
         return attempt.output_context if given is None else given
 
-    def next_of(self, lane: AttemptLane) -> tuple[SampleActionType, Context]:
+    def next_of(self, lane: MelleaLane) -> tuple[SampleActionType, Context]:
         """The action and context that follow the last attempt."""
         last = lane.last
         follows: tuple[SampleActionType, Context] = self.strategy.repair(
@@ -224,7 +224,7 @@ class Sampling:
         """Whether a lane goes on with that turn."""
         return True
 
-    def select_from_failure(self, attempts: list[Attempt]) -> int:
+    def select_from_failure(self, attempts: list[MelleaAttempt]) -> int:
         """The index of the attempt to return when none is valid; counted from the end if it is negative."""
         index: int = self.strategy.select_from_failure(*as_lists(attempts))
         return index

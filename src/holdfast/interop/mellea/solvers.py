@@ -8,12 +8,12 @@ from mellea.core import ComputedModelOutputThunk, Context, SampleActionType
 from mellea.stdlib.context import ChatContext
 from mellea.stdlib.sampling import sofai
 
-from holdfast.interop.mellea.attempts import Attempt, AttemptLane, Validations
-from holdfast.interop.mellea.sampling import Sampling
+from holdfast.interop.mellea.attempts import MelleaAttempt, MelleaLane, Validations
+from holdfast.interop.mellea.sampling import MelleaSampling
 from holdfast.interop.mellea.strategies import OnEngine
 
 
-class _SolverSampling(Sampling):
+class _SolverSampling(MelleaSampling):
     """One lane; its last turn is the slow solver's."""
 
     _loops = 0
@@ -27,7 +27,7 @@ class _SolverSampling(Sampling):
         self._loops = loops
         return loops + 1
 
-    async def generate(self, lane: AttemptLane) -> tuple[ComputedModelOutputThunk, Context]:
+    async def generate(self, lane: MelleaLane) -> tuple[ComputedModelOutputThunk, Context]:
         """Of the solver whose turn it is; what a solver says is parsed as the action it was given would parse it."""
         strategy = self.strategy
         is_slow = self._slow_turn is not None
@@ -35,7 +35,7 @@ class _SolverSampling(Sampling):
         thunk, context = await self.generate_by(backend, lane)
         return ComputedModelOutputThunk(thunk), context
 
-    async def validate(self, attempt: Attempt) -> Validations:
+    async def validate(self, attempt: MelleaAttempt) -> Validations:
         """By the judge where there is one; verdicts stand beside the requirements that were given."""
         given, options = self.requirements, self.settings.model_options
         asked = self.strategy._prepare_requirements_for_validation(given, options)  # noqa: SLF001 - its own
@@ -43,7 +43,7 @@ class _SolverSampling(Sampling):
         originals = {id(judged): requirement for judged, requirement in zip(asked, given, strict=True)}
         return [(originals.get(id(requirement), requirement), verdict) for requirement, verdict in found]
 
-    def next_of(self, lane: AttemptLane) -> tuple[SampleActionType, Context]:
+    def next_of(self, lane: MelleaLane) -> tuple[SampleActionType, Context]:
         """The fast solver's repair or, when it is through or stands still, what the slow one is told."""
         if len(lane.attempts) < self._loops and not _stands_still(lane.attempts):
             return super().next_of(lane)
@@ -65,7 +65,7 @@ class _SolverSampling(Sampling):
         """Nothing comes after the slow solver."""
         return self._slow_turn is None or turn <= self._slow_turn
 
-    def select_from_failure(self, attempts: list[Attempt]) -> int:
+    def select_from_failure(self, attempts: list[MelleaAttempt]) -> int:
         """The last one is the result, whatever it is worth."""
         return len(attempts) - 1
 
@@ -81,12 +81,12 @@ class SOFAISamplingStrategy(OnEngine, sofai.SOFAISamplingStrategy):
             raise TypeError(f"{type(self).__name__} needs a ChatContext, not {type(context).__name__}.")
 
 
-def _stands_still(attempts: list[Attempt]) -> bool:
+def _stands_still(attempts: list[MelleaAttempt]) -> bool:
     """Whether the last two failed in the same way."""
     return len(attempts) > 1 and _failed(attempts[-1]) == _failed(attempts[-2])
 
 
-def _failed(attempt: Attempt) -> set[tuple[str | None, str | None, float | None]]:
+def _failed(attempt: MelleaAttempt) -> set[tuple[str | None, str | None, float | None]]:
     return {
         (requirement.description, verdict.reason, verdict.score)
         for requirement, verdict in attempt.validations or []

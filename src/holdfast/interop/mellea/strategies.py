@@ -8,7 +8,7 @@ from mellea.core import Backend, Context, Requirement, SampleActionType, Samplin
 from mellea.stdlib.context import ChatContext
 from mellea.stdlib.sampling import base, feedback
 
-from holdfast.interop.mellea.sampling import SampleSettings, Sampling
+from holdfast.interop.mellea.sampling import MelleaSampling, SampleSettings
 from holdfast.sampling.strategies.strategy import check_budget
 
 
@@ -31,7 +31,7 @@ class OnEngine:
 
     loop_budget: Any = WholeNumber()
     concurrency_budget: Any = WholeNumber()
-    _sampling_type: ClassVar[type[Sampling]] = Sampling
+    _sampling_type: ClassVar[type[MelleaSampling]] = MelleaSampling
 
     async def sample(  # noqa: PLR0913 - Mellea's signature
         self,

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from mellea.core import Backend, Context, MelleaLogger, Requirement, SampleActionType, SamplingResult
 from mellea.plugins import PluginViolationError
 from mellea.stdlib.sampling import majority_voting
@@ -46,6 +45,8 @@ class BaseMBRDSampling(RejectionSamplingStrategy, majority_voting.BaseMBRDSampli
         return self._most_alike([result for result in drawn if result.success] or drawn)
 
     def _most_alike(self, results: list[SamplingResult]) -> SamplingResult:
+        import numpy as np  # noqa: PLC0415 - comes with Mellea, whose absence has its own message
+
         texts = [str(result.result) for result in results]
         votes = self.maybe_apply_weighted(np.asarray(self._likeness(texts)).sum(axis=0))
         return results[int(votes.argmax())]
