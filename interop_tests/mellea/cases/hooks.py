@@ -3,7 +3,7 @@
 import asyncio
 
 from backend import FakeBackend
-from mellea.plugins import block, modify
+from mellea.plugins import HookType, block, hook, modify, plugin_scope
 from mellea.stdlib.components import Instruction
 from mellea.stdlib.context import ChatContext
 from mellea.telemetry.context import get_sampling_iteration
@@ -208,6 +208,23 @@ async def end_payload_of_an_error_at_once():
         await error_of(sample(sampling.RejectionSamplingStrategy(), said(ConnectionError("gone")), [unmet()]))
     (end,) = seen.of("end")
     return [end.success, type(end.exception).__name__]
+
+
+@shows([True, "NoneType", [True, "NoneType"]])
+async def sampling_while_an_error_is_handled():
+    """What the caller is handling while it samples is no error of the sampling."""
+    checks = []
+
+    @hook(HookType.VALIDATION_POST_CHECK)
+    async def after(payload, _context):
+        checks.extend([payload.all_validations_passed, type(payload.exception).__name__])
+
+    with watching() as seen, plugin_scope(after):
+        try:
+            raise KeyError("the caller's")
+        except KeyError:
+            result = await sample(sampling.RejectionSamplingStrategy(), said("x"), [need("x")])
+    return [result.success, type(seen.of("end")[0].exception).__name__, checks]
 
 
 @shows(["PluginViolationError", 0, ["start"]])

@@ -79,8 +79,12 @@ def _tracked_type(kind: Any) -> Any:
         self._started.append(thunk)
         return thunk, context
 
-    # The list has a slot, since the dictionary is the backend's own.
-    members = {"__slots__": ("_started",), "_generate_from_context": generate, "__module__": kind.__module__}
+    members = {
+        "__module__": kind.__module__,
+        "__slots__": ("_started",),  # not in the dictionary, which is the backend's own
+        "__del__": lambda _twin: None,  # a backend that closes its clients when it goes is still needed
+        "_generate_from_context": generate,
+    }
     return type(kind.__name__, (kind,), members)
 
 

@@ -55,7 +55,8 @@ class MelleaHost:
 
     def put(self, candidate: Candidate, *, is_final: bool) -> None:  # noqa: ARG002 - the engine's
         """Shows the progress."""
-        self._sampling.progress.update()
+        if is_final:
+            self._sampling.progress.update()
 
     async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:  # noqa: ARG002 - the engine's
         """Warns of lanes that failed beside others."""

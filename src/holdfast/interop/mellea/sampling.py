@@ -86,7 +86,9 @@ class MelleaSampling:
                 return result
             finally:
                 self.progress.close()
-                await hooks.end(result, self._failure_of(outcome), sys.exception())
+                # What the caller is handling, if it is, is no error of this sampling.
+                error = sys.exception() if result is None else None
+                await hooks.end(result, self._failure_of(outcome), error)
 
     async def _sample(self, loops: int, hooks: PluginHooks) -> tuple[Outcome, SamplingResult]:
         strategy = EngineStrategy(self, self.turns(loops), self.strategy_lanes, hooks.in_lanes())

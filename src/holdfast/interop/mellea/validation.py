@@ -42,12 +42,13 @@ class Validator:
     ) -> Validations:
         number = str(uuid.uuid4())
         asked, options = await self._before(number, requirements, context, output)
-        results: list[ValidationResult] = []
+        results: list[ValidationResult] | None = None
         try:
             results = await self._verdicts(asked, context, options)
         finally:
-            results = await self._after(number, asked, results)
-        return list(zip(asked, results, strict=True))
+            if results is None:
+                await self._after(number, asked, [], sys.exception())
+        return list(zip(asked, await self._after(number, asked, results, None), strict=True))
 
     async def _verdicts(
         self, requirements: Sequence[Requirement], context: Context, options: dict[str, Any] | None
@@ -88,14 +89,18 @@ class Validator:
         return list(payload.requirements), payload.model_options or options
 
     async def _after(
-        self, number: str, requirements: list[Requirement], results: list[ValidationResult]
+        self,
+        number: str,
+        requirements: list[Requirement],
+        results: list[ValidationResult],
+        error: BaseException | None,
     ) -> list[ValidationResult]:
         """The verdicts as a hook wants them; it is told of an error, too."""
         if not has_plugins(HookType.VALIDATION_POST_CHECK):
             return results
         from mellea.plugins.hooks.validation import ValidationPostCheckPayload  # noqa: PLC0415 - needs Mellea's extra
 
-        error, passed = sys.exception(), sum(map(bool, results))
+        passed = sum(map(bool, results))
         payload = ValidationPostCheckPayload(
             validation_id=number,
             requirements=requirements,
