@@ -221,7 +221,7 @@ async def sampling_while_an_error_is_handled():
 
     with watching() as seen, plugin_scope(after):
         try:
-            raise KeyError("the caller's")
+            {}["the caller's"]
         except KeyError:
             result = await sample(sampling.RejectionSamplingStrategy(), said("x"), [need("x")])
     return [result.success, type(seen.of("end")[0].exception).__name__, checks]

@@ -118,29 +118,37 @@ class PluginHooks:
             return
         from mellea.plugins.hooks.sampling import SamplingLoopEndPayload  # noqa: PLC0415 - needs Mellea's extra
 
-        checked = self._sampling.checked
-        about: dict[str, Any] = {"success": False, "exception": error}
-        if result is not None:
-            about = {
-                "success": result.success,
-                "failure_reason": failure,
-                "final_result": result.result,
-                "final_action": result.result_action,
-                "final_context": result.result_ctx,
-            }
-        payload = SamplingLoopEndPayload(
-            **self._common,
-            **about,
-            strategy_name=self.name,
-            iterations_used=len(checked),
-            all_results=[attempt.output for attempt in checked],
-            all_validations=[attempt.validations or [] for attempt in checked],
-        )
+        about = _about_error(self._sampling, error) if result is None else _about_result(result, failure)
+        payload = SamplingLoopEndPayload(**self._common, **about, strategy_name=self.name)
         await self._invoke(HookType.SAMPLING_LOOP_END, payload)
 
     async def _invoke(self, kind: HookType, payload: Any) -> Any:
         _, changed = await invoke_hook(kind, payload, backend=self._sampling.backend)
         return changed
+
+
+def _about_result(result: SamplingResult, failure: str | None) -> dict[str, Any]:
+    return {
+        "success": result.success,
+        "iterations_used": len(result.sample_generations),
+        "final_result": result.result,
+        "final_action": result.result_action,
+        "final_context": result.result_ctx,
+        "failure_reason": failure,
+        "all_results": list(result.sample_generations),
+        "all_validations": list(result.sample_validations),
+    }
+
+
+def _about_error(sampling: MelleaSampling, error: BaseException | None) -> dict[str, Any]:
+    """What was paid for before the error, in the order in which it came."""
+    return {
+        "success": False,
+        "iterations_used": len(sampling.checked),
+        "exception": error,
+        "all_results": [attempt.output for attempt in sampling.checked],
+        "all_validations": [attempt.validations or [] for attempt in sampling.checked],
+    }
 
 
 class _IterationHook(SamplingHook):

@@ -91,7 +91,7 @@ class MelleaSampling:
                 await hooks.end(result, self._failure_of(outcome), error)
 
     async def _sample(self, loops: int, hooks: PluginHooks) -> tuple[Outcome, SamplingResult]:
-        strategy = EngineStrategy(self, self.turns(loops), self.strategy_lanes, hooks.in_lanes())
+        strategy = EngineStrategy(self, self.turns(loops), self.lane_count, hooks.in_lanes())
         self.progress.open(strategy.loop_budget * strategy.concurrency_budget)
         outcome = await run_sampling(MelleaHost(self), strategy, _NO_MESSAGES)
         return outcome, self._result_of(outcome, strategy.index_chosen)
@@ -165,7 +165,7 @@ class MelleaSampling:
     # What strategies change.
 
     @property
-    def strategy_lanes(self) -> int:
+    def lane_count(self) -> int:
         """How many lanes there are."""
         return int(self.strategy.concurrency_budget)
 
@@ -236,6 +236,6 @@ def _log_unmet(validations: Validations) -> None:
     logger = MelleaLogger.get_logger()
     if not logger.isEnabledFor(MelleaLogger.INFO):
         return
-    unmet = [requirement.description or "[no description]" for requirement, verdict in validations if not verdict]
+    unmet = [requirement.description or "(no description)" for requirement, verdict in validations if not verdict]
     met = len(validations) - len(unmet)
-    logger.info("FAILED. Valid: %d/%d. Failed: %s", met, len(validations), "; ".join(unmet))
+    logger.info("A candidate meets %d of %d requirements; unmet: %s", met, len(validations), "; ".join(unmet))

@@ -20,7 +20,7 @@ class _SolverSampling(MelleaSampling):
     _slow_turn: int | None = None
 
     @property
-    def strategy_lanes(self) -> int:
+    def lane_count(self) -> int:
         return 1
 
     def turns(self, loops: int) -> int:

@@ -19,7 +19,11 @@ class WholeNumber:
         self._name = name
 
     def __get__(self, strategy: Any, owner: type) -> Any:
-        return self if strategy is None else strategy.__dict__[self._name]
+        if strategy is None:
+            return self
+        if self._name not in strategy.__dict__:
+            raise AttributeError(f"{type(strategy).__name__} has no {self._name}: call super().__init__() first.")
+        return strategy.__dict__[self._name]
 
     def __set__(self, strategy: Any, value: Any) -> None:
         check_budget(self._name, value)
