@@ -16,7 +16,7 @@ from typing import Any
 from bench.measure import Figure, Setting, Target, cpu_of, median_of
 from holdfast import ModelSet, sample
 from holdfast.models.message import Message, Reply, Request, Usage
-from holdfast.sampling import Repair, derive_seed, includes
+from holdfast.sampling import Draft, Place, Repair, Verdict, derive_seed, includes
 from holdfast.spec import Generation
 
 _OTHER = Path(__file__).resolve().parent.parent / ".venv-mellea" / "bin" / "python"
@@ -24,7 +24,7 @@ _QUESTION = "Name a colour."
 _REPAIR = (
     f"{_QUESTION}\n\nAn earlier answer did not meet these requirements:\n* %s\nAnswer once more, and meet all of them."
 )
-_NEVER = includes("an ultraviolet tone")
+_NEVER = includes("ultraviolet")
 _REPLY = Reply("red", "stop", Usage(3, 1))
 
 
@@ -72,17 +72,18 @@ def _look(event: object) -> None:
 
 async def _bare(loops: int, lanes: int, count: int) -> None:
     """The same requests, the same check and the same number of tasks, and nothing else."""
-    model, told = _Instant(), f"The answer does not hold {_NEVER.texts[0]!r}."
+    model = _Instant()
 
-    async def lane(number: int) -> list[tuple[Reply, bool]]:
+    async def lane(number: int) -> list[tuple[Reply, Verdict]]:
         found, messages = [], (Message("user", _QUESTION),)
         for turn in range(loops):
             seed = derive_seed(0, 1, number, turn)
             reply = await model.send(Request(messages, Generation(seed=seed)))
-            found.append((reply, _NEVER.texts[0] in reply.text))
-            if found[-1][1]:
+            verdict = _NEVER.check(Draft(reply.text, reply, messages, Place(1, number, turn, turn, seed)))
+            found.append((reply, verdict))
+            if verdict.is_passed:
                 break
-            messages = (Message("user", _REPAIR % told),)
+            messages = (Message("user", _REPAIR % verdict.reason),)
         return found
 
     for _ in range(count):

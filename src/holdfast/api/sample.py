@@ -21,7 +21,7 @@ from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.host import Choice
 from holdfast.sampling.place import Place
-from holdfast.sampling.requirements.requirement import Requirement
+from holdfast.sampling.requirements.registry import Given
 from holdfast.sampling.result import SamplingResult
 from holdfast.sampling.sampler import run_sampling
 from holdfast.sampling.strategies.repair import Rejection
@@ -37,7 +37,7 @@ async def sample(
     model: ModelGiven | ModelSet,
     messages: str | Message | Sequence[Message],
     *,
-    requirements: Sequence[Requirement] = (),
+    requirements: Sequence[Given] = (),
     strategy: Strategy | None = None,
     models: Mapping[str, ModelGiven] | None = None,
     validation_context: Any = None,
@@ -55,7 +55,7 @@ async def sample(
     Raises:
         ModelError: every lane has ended with an error, and this is the first lane's; `result_of` has the candidates.
         Blocked: a policy of the provider's refused a candidate.
-        ConfigurationError: a model's entry or a generation parameter is wrong.
+        ConfigurationError: a model's entry, a generation parameter or a requirement is wrong.
         UsageError: a model was asked that is not there.
         InvalidPrompt: the messages are none.
         ValueError: a hook or the strategy gave a number out of range, or two requirements have the same id.
@@ -73,7 +73,7 @@ async def _sample_with(
     models: ModelSet,
     messages: tuple[Message, ...],
     strategy: Strategy,
-    requirements: Sequence[Requirement],
+    requirements: Sequence[Given],
     generation: dict[str, Any],
     context: Any,
     seed: int,

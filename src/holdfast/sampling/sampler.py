@@ -24,6 +24,7 @@ from holdfast.sampling.lane import Lane, LaneStage
 from holdfast.sampling.outcome import add_note, as_recorded, conclude, with_result
 from holdfast.sampling.place import CURRENT_PLACE, Place, derive_seed
 from holdfast.sampling.requirements.checks import Checks
+from holdfast.sampling.requirements.registry import Given, as_requirement
 from holdfast.sampling.requirements.requirement import Draft, Requirement, in_order
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
 from holdfast.sampling.result import SamplingResult
@@ -39,7 +40,7 @@ async def run_sampling(
     host: SamplingHost,
     strategy: Strategy,
     messages: tuple[Message, ...],
-    requirements: Sequence[Requirement] = (),
+    requirements: Sequence[Given] = (),
     generation: Mapping[str, Any] | None = None,
     context: Any = None,
 ) -> SamplingResult:
@@ -48,11 +49,12 @@ async def run_sampling(
     Raises:
         ModelError: every lane has ended with an error, and this is the first lane's; `result_of` has the candidates.
         Blocked: a policy of the provider's refused a candidate, in whatever lane.
+        ConfigurationError: something that stands for a requirement is none.
         ValueError: a hook or the strategy gave a number out of range, or two requirements have the same id.
         TypeError: a hook, a requirement or a repair returned something of the wrong type.
     """
     telling = Telling(host, strategy)
-    plan = await telling.start(in_order((*strategy.requirements, *requirements)))
+    plan = await telling.start(in_order((*strategy.requirements, *map(as_requirement, requirements))))
     sampler = Sampler(host, strategy, telling, plan.requirements, plan.loops, plan.lanes)
     sampler.notes += plan.notes
     result: SamplingResult | None = None

@@ -13,7 +13,7 @@ from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded
 from holdfast.sampling.hooks import Changes, SamplingHook
 from holdfast.sampling.host import SamplingHost
 from holdfast.sampling.place import Place
-from holdfast.sampling.requirements.requirement import Requirement, in_order
+from holdfast.sampling.requirements.requirement import Requirement, with_changes
 from holdfast.sampling.result import SamplingResult
 from holdfast.sampling.selection import SelectionMode
 from holdfast.sampling.strategies.strategy import Strategy, check_budget, most_calls
@@ -160,7 +160,7 @@ def _changed(plan: SamplingPlan, changes: object, hook: SamplingHook, strategy: 
     lanes = _bounded(
         name, "concurrency_budget", changes.concurrency_budget, plan.lanes, strategy.budget_ceiling[1], notes
     )
-    return SamplingPlan(loops, lanes, _merged(plan.requirements, changes.requirements), notes)
+    return SamplingPlan(loops, lanes, with_changes(plan.requirements, changes.requirements), notes)
 
 
 def _bounded(hook: str, budget: str, wanted: object, present: int, ceiling: int, notes: list[str]) -> int:
@@ -171,10 +171,3 @@ def _bounded(hook: str, budget: str, wanted: object, present: int, ceiling: int,
         return wanted if isinstance(wanted, int) else present
     notes.append(f"The hook {hook} set {budget} to {wanted}; the ceiling is {ceiling}, and that is what counts.")
     return ceiling
-
-
-def _merged(present: Sequence[Requirement], wanted: Sequence[Requirement]) -> tuple[Requirement, ...]:
-    """The requirements with those of a hook: in the place of one with the same id, or after them all."""
-    replaced = {requirement.id: requirement for requirement in wanted}
-    kept = [replaced.pop(requirement.id, requirement) for requirement in present]
-    return in_order((*kept, *replaced.values()))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Protocol
+import copy
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self
 
 import msgspec
 
@@ -48,6 +50,20 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     check_only: bool = False
     """Whether the model is never told of it, nor why it was not met."""
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models that it asks."""
+        return ()
+
+    @property
+    def has_derived_id(self) -> bool:
+        """Whether nobody gave it its id: then it is numbered where another one has the same."""
+        return False
+
+    def derived_id(self) -> str:
+        """Its id, before numbers, where nobody gave it one."""
+        return self.id
+
     def check(self, draft: Draft) -> Verdict:
         """The verdict, at once."""
         raise NotImplementedError
@@ -60,17 +76,57 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
         """What its verdicts depend on, for the identity of a trial."""
         raise NotImplementedError
 
+    def with_id(self, given: str) -> Self:
+        """The same requirement under another id."""
+        renamed = copy.copy(self)
+        msgspec.structs.force_setattr(renamed, "id", given)
+        return renamed
+
 
 def in_order(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
     """As they are checked: in the order given, those that ask models after all others.
 
+    Of those without an id of their own, the second `regex` becomes `regex-2`.
+
     Raises:
-        ValueError: two of them have the same id.
+        ValueError: two of them were given the same id.
     """
-    ordered = sorted(requirements, key=lambda requirement: requirement.calls > 0)
-    seen: set[str] = set()
-    for requirement in ordered:
-        if requirement.id in seen:
+    given = tuple(requirements)
+    if len({requirement.id for requirement in given}) < len(given):
+        given = _with_unique_ids(given)
+    if any(requirement.calls for requirement in given):
+        return tuple(sorted(given, key=lambda requirement: requirement.calls > 0))
+    return given
+
+
+def with_changes(present: Sequence[Requirement], wanted: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    """The requirements with those of a hook: one that was given the id of another takes its place, others are added.
+
+    Raises:
+        ValueError: two of them were given the same id.
+    """
+    added = list(wanted)
+    ids = {requirement.id for requirement in present}
+    replacing = {one.id: one for one in added if one.id in ids and not one.has_derived_id}
+    kept = [replacing.get(requirement.id, requirement) for requirement in present]
+    return in_order((*kept, *(one for one in added if one.has_derived_id or one.id not in ids)))
+
+
+def _with_unique_ids(requirements: Sequence[Requirement]) -> tuple[Requirement, ...]:
+    taken: set[str] = set()
+    for requirement in requirements:
+        if requirement.has_derived_id:
+            continue
+        if requirement.id in taken:
             raise ValueError(f"Two requirements have the id {requirement.id!r}: give each an id of its own.")
-        seen.add(requirement.id)
-    return tuple(ordered)
+        taken.add(requirement.id)
+    return tuple([_numbered(one, taken) if one.has_derived_id else one for one in requirements])
+
+
+def _numbered(requirement: Requirement, taken: set[str]) -> Requirement:
+    """The requirement under its id if that is free, or else under the first number that is."""
+    name = requirement.derived_id()
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    free = next(one for one in itertools.chain([requirement.id, name], numbered) if one not in taken)
+    taken.add(free)
+    return requirement if free == requirement.id else requirement.with_id(free)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from holdfast.models.content import TextPart
 from holdfast.models.message import Message
 from holdfast.sampling.candidate import Candidate
+from holdfast.sampling.requirements.verdict import VerdictKind
 from holdfast.sampling.selection import best_failed
 from holdfast.sampling.strategies.strategy import Strategy
 
@@ -51,8 +52,12 @@ class MultiTurn(Strategy):
 
 
 def unmet(candidate: Candidate) -> str:
-    """Why a candidate is not valid, a line for each requirement that the model may be told of."""
-    return "\n".join(f"* {verdict.reason or verdict.requirement}" for verdict in candidate.failed if not verdict.hidden)
+    """Why a candidate is not valid, a line for each requirement that the model may be told of.
+
+    What could not be checked is left out: a better answer would not help.
+    """
+    told = [verdict for verdict in candidate.failed if verdict.kind is VerdictKind.FAILED and not verdict.hidden]
+    return "\n".join(f"* {verdict.reason or verdict.requirement}" for verdict in told)
 
 
 def with_text(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:

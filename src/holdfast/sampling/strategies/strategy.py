@@ -15,7 +15,8 @@ from holdfast.models.message import Message
 from holdfast.sampling.budget import SamplingBudget, check_count
 from holdfast.sampling.candidate import Candidate
 from holdfast.sampling.hooks import SamplingHook
-from holdfast.sampling.requirements.requirement import Requirement, in_order
+from holdfast.sampling.requirements.registry import Given, as_requirements
+from holdfast.sampling.requirements.requirement import Requirement
 from holdfast.sampling.selection import SELECTIONS, Selection, SelectionMode, best_failed
 
 
@@ -33,7 +34,7 @@ class Strategy:
         loop_budget: int = 1,
         concurrency_budget: int = 1,
         selection: SelectionMode | str = SelectionMode.FIRST,
-        requirements: Sequence[Requirement] = (),
+        requirements: Sequence[Given] = (),
         budget: SamplingBudget | None = None,
         budget_ceiling: tuple[int, int] | None = None,
         short_circuit: bool = False,
@@ -45,6 +46,7 @@ class Strategy:
         `budget_ceiling` bounds what a hook may set the two budgets to; without it, they are what is configured here.
 
         Raises:
+            ConfigurationError: something that stands for a requirement is none.
             ValueError: a budget is not a whole number from 1 up, or there is no such selection.
         """
         check_budget("loop_budget", loop_budget)
@@ -54,7 +56,7 @@ class Strategy:
         for ceiling in self.budget_ceiling:
             check_budget("budget_ceiling", ceiling)
         self.selection = as_selection_mode(selection)
-        self.requirements = in_order(requirements)
+        self.requirements = as_requirements(requirements)
         self.budget = budget or SamplingBudget()
         self.short_circuit, self.hooks = short_circuit, tuple(hooks)
 

@@ -37,7 +37,7 @@ class Numeric(BuiltIn, frozen=True, kw_only=True):
         if found is None:
             return Score(False, explanation="There is no number that can be read without guessing.")
         wanted = (self._target(target, "the sample") for target in target_texts(sample, self.name))
-        return Score(any(self._equal(found, target) for target in wanted), answer=_spelled_number(found))
+        return Score(any(self._equal(found, target) for target in wanted), answer=spelled_number(found))
 
     def check_target(self, sample: Sample, place: str) -> None:
         for target in target_texts(sample, self.name, place):
@@ -68,7 +68,7 @@ def numeric(*, absolute: float = 0.0, relative: float = 0.0, decimal: Decimal = 
     return Numeric.build(arguments, "numeric()")
 
 
-def _spelled_number(number: Number) -> str:
+def spelled_number(number: Number) -> str:
     """A short spelling; a whole number that a float can carry exactly is written as such."""
     value = number.value
     text = str(value.numerator) if value.denominator == 1 else repr(_as_float(value))

@@ -35,7 +35,7 @@ class Regex(BuiltIn, frozen=True, kw_only=True):
     compare: bool = True
 
     def __post_init__(self) -> None:
-        compiled = _compiled_pattern(self.pattern, self.ignore_case)
+        compiled = compiled_pattern(self.pattern, self.ignore_case)
         if isinstance(self.group, str) and self.group not in compiled.groupindex:
             raise ConfigurationError(
                 f"The pattern {self.pattern!r} has no group {self.group!r}; it has {listing(compiled.groupindex)}."
@@ -56,7 +56,7 @@ class Regex(BuiltIn, frozen=True, kw_only=True):
 
     def extract(self, text: str) -> str | None:
         """What the pattern finds in the text, or None."""
-        compiled = _compiled_pattern(self.pattern, self.ignore_case)
+        compiled = compiled_pattern(self.pattern, self.ignore_case)
         with limit_match_time(self.pattern):
             found = compiled.search(text) if self.match == "first" else _last_match(compiled, text)
         if found is None:
@@ -84,7 +84,7 @@ def regex(
 
 
 @functools.lru_cache(maxsize=4096)
-def _compiled_pattern(pattern: str, ignore_case: bool) -> re.Pattern[str]:  # noqa: FBT001 - a key of the cache
+def compiled_pattern(pattern: str, ignore_case: bool) -> re.Pattern[str]:  # noqa: FBT001 - a key of the cache
     try:
         return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except (re.error, RecursionError, OverflowError) as error:

@@ -28,7 +28,7 @@ MODULE_PREFIX = "holdfast_task_"
 
 def import_file(path: Path, shown: str) -> ModuleType:
     """The module of a file; loaded again only when the file has changed."""
-    source = _read_task_file(path, shown)
+    source = _read_source_file(path, shown)
     name = _module_name(path)
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__holdfast_source__", None) == source:
@@ -169,13 +169,13 @@ def _remember_lines(path: Path, source: bytes) -> None:
     linecache.cache[str(path)] = (len(text), None, text.splitlines(keepends=True), str(path))
 
 
-def _read_task_file(path: Path, shown: str) -> bytes:
+def _read_source_file(path: Path, shown: str) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise ConfigurationError(f"The task file {shown} is not there.", hint=f"It was looked for at {path}.") from None
+        raise ConfigurationError(f"The file {shown} is not there.", hint=f"It was looked for at {path}.") from None
     except OSError as error:
-        raise ConfigurationError(f"The task file {shown} cannot be read: {error.strerror}.") from None
+        raise ConfigurationError(f"The file {shown} cannot be read: {error.strerror}.") from None
 
 
 def _own_line(trace: TracebackType | None) -> str:
