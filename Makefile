@@ -66,7 +66,7 @@ soak: $(MODEL) tools
 # Mellea brings 400 MB of packages: it has an environment of its own.
 $(MELLEA)/.installed: pyproject.toml
 	test -x $(MELLEA)/bin/python || $(PYTHON) -m venv $(MELLEA)
-	$(MELLEA)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[mellea]'
+	$(MELLEA)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[mellea]' 'mellea[hooks]'
 	touch $@
 
 interop: $(MELLEA)/.installed

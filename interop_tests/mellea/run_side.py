@@ -23,7 +23,7 @@ def observe(case: Listed) -> Any:
         return "hangs"
     except Exception as error:  # noqa: BLE001 - one case that breaks must not hide the others
         return f"raised {type(error).__name__}: {error}"
-    return json.loads(json.dumps(shown))
+    return json.loads(json.dumps(shown, default=repr))
 
 
 async def _within_bounds(case: Listed) -> Any:

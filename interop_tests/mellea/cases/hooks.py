@@ -259,6 +259,23 @@ async def hook_blocks_in_one_lane():
     return type(error).__name__
 
 
+@shows(["PluginViolationError", "PluginViolationError"])
+async def other_hook_blocks_in_one_lane():
+    """So does a block before a generation, or before a check, of one lane."""
+    shown = []
+    for kind in (HookType.GENERATION_PRE_CALL, HookType.VALIDATION_PRE_CHECK):
+
+        @hook(kind)
+        async def block_lane_0(_payload, _context):
+            return block("no") if get_sampling_iteration() == 1 else None
+
+        with plugin_scope(block_lane_0):
+            strategy = sampling.RejectionSamplingStrategy(concurrency_budget=2)
+            error = await error_of(sample(strategy, said("x"), [unmet()]))
+        shown.append(type(error).__name__)
+    return shown
+
+
 async def _with_budget(given):
     backend = said("no")
     with watching(start=lambda payload: modify(payload, loop_budget=given)) as seen:
