@@ -150,6 +150,24 @@ async def nothing_runs_on_beside_a_generation():
     return {"error": type(error).__name__, "running": backend.running, "tasks": other_tasks()}
 
 
+@shows({"error": "KeyError", "tasks": 0})
+async def nothing_checks_on_after_an_error():
+    """When one requirement has an error, the checks of the others are ended before it is raised."""
+
+    class Broken(Requirement):
+        async def validate(self, backend, ctx, **settings):
+            await others_first()
+            raise KeyError("broken")
+
+    class Endless(Requirement):
+        async def validate(self, backend, ctx, **settings):
+            await never()
+
+    backend = FakeBackend(lambda _call: "x")
+    error = await error_of(sample(lanes(1, 1), backend, [Endless("endless"), Broken("broken")]))
+    return {"error": type(error).__name__, "tasks": other_tasks()}
+
+
 @shows([["a", True], ["b", False]])
 async def two_samplings_of_one_strategy():
     """One strategy object can sample twice at the same time."""
