@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import random
 import subprocess
 import sys
 import time
@@ -41,7 +42,12 @@ class Space:
             self.held.set()
 
     async def pass_hold(self) -> None:
-        """Returns for the first so many that may pass; for the others when replies are no longer kept back."""
+        """Returns for the first so many that may pass; for the others when replies are no longer kept back.
+
+        Nobody passes before `together` requests have been in flight at once.
+        """
+        while self.most_in_flight < self.behaviour.get("together", 0):  # noqa: ASYNC110 - many may wait, for any number
+            await asyncio.sleep(0.005)
         if self.passing > 0:
             self.passing -= 1
         else:
@@ -49,13 +55,26 @@ class Space:
 
     def entry(self, body: dict[str, Any]) -> dict[str, Any]:
         digest = hashlib.blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=8).hexdigest()
-        fresh = {"prompt": _prompt(body), "received": 0, "answered": 0, "aborted": 0, "refused": 0, "tries": 0}
+        fresh = {
+            "prompt": _prompt(body),
+            "seed": body.get("seed"),
+            "received": 0,
+            "answered": 0,
+            "aborted": 0,
+            "refused": 0,
+            "tries": 0,
+        }
         return self.requests.setdefault(digest, fresh)
 
     def totals(self) -> dict[str, int]:
         names = ("received", "answered", "aborted", "refused")
         totals = {name: sum(entry[name] for entry in self.requests.values()) for name in names}
         return {**totals, "in_flight": self.in_flight, "most_in_flight": self.most_in_flight}
+
+
+def drawn_by(seed: int | None) -> int:
+    """What a request with this seed draws, below 100: the same whenever it is asked."""
+    return random.Random(seed).randrange(100)
 
 
 def _prompt(body: dict[str, Any]) -> str:
@@ -110,7 +129,9 @@ async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any
         return web.Response(
             body=said, status=behaviour["refuse_status"], headers=headers, content_type="application/json"
         )
-    await asyncio.sleep(behaviour.get("latency", 0.0))
+    # What a request draws and how long it takes must not go together.
+    jitter = random.Random(repr(entry["seed"])).random() * behaviour.get("jitter", 0.0)
+    await asyncio.sleep(behaviour.get("latency", 0.0) + jitter)
     await space.pass_hold()
     entry["answered"] += 1
     kind = behaviour.get("broken")
@@ -121,7 +142,11 @@ async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any
         return web.Response(body=raw, content_type=content_type)
     # Dumped here and not by the server: lone surrogates must go out as they are, escaped.
     space.drawn += 1
-    text = f"draw {space.drawn}" if behaviour.get("drawing") else behaviour.get("reply", prompt.upper())
+    text = behaviour.get("reply", prompt.upper())
+    if behaviour.get("drawing"):
+        text = f"draw {space.drawn}"
+    elif behaviour.get("seeded"):
+        text = f"draw {drawn_by(entry['seed'])}"
     whole = completion(text, prompt) | {"model": behaviour.get("model", "counting")}
     return web.Response(body=json.dumps(whole).encode(), content_type="application/json")
 
@@ -177,7 +202,8 @@ class CountingServer:
     def behave(self, **behaviour: Any) -> None:
         """From now on: `latency`, `hold` (after `pass` replies), `refuse_status`, `refuse_times`, `broken`, `reply`.
 
-        With `drawing`, no two replies are the same.
+        With `drawing`, no two replies are the same; with `seeded`, they follow from the request's seed, and with
+        `jitter` the time that they take does.
         """
         data = json.dumps(behaviour).encode()
         urllib.request.urlopen(urllib.request.Request(f"{self._address}/behaviour", data=data), timeout=30).close()
@@ -209,6 +235,10 @@ class CountingServer:
                 raise AssertionError(f"the server never fell idle: {state}")
             time.sleep(0.01)
         return state
+
+    def by_seed(self) -> dict[int, int]:
+        """How often the request with each seed was worked on; refused tries are not."""
+        return {entry["seed"]: entry["received"] - entry["refused"] for entry in self._get("requests")}
 
     def worked_on(self) -> dict[str, int]:
         """How often each prompt was worked on; refused tries are not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import add
 from typing import NamedTuple
 
 from holdfast.journal import RecordId
@@ -20,6 +21,7 @@ from holdfast.run.core.records import (
     StepRecord,
     TrialRecord,
 )
+from holdfast.run.core.sampling_figures import SamplingSums
 
 STATES = ("valid", "limited", "blocked", "failed", "unfinished", "not_started")
 KEPT = {Status.VALID, Status.LIMITED, Status.BLOCKED}
@@ -34,6 +36,7 @@ class Told(NamedTuple):
     counts: dict
     groups: dict
     spent: dict
+    samplings: dict
     written: dict
 
 
@@ -54,7 +57,17 @@ def as_told(reader: RunReader) -> Told:
     spent = {pair: (one.attempts, one.microseconds, used(one.shares)) for pair, one in fold.spent().items() if any(one)}
     counts = fold.counts
     totals = {"planned": counts.planned, "finished": counts.finished, "remaining": counts.remaining, **counts.states()}
-    return Told(trials, {**totals, "reasons": counts.remaining_by_reason}, groups, spent, fold.record_counts())
+    samplings = {pair: _as_figures(sums) for pair, sums in fold.samplings().items()}
+    told = {**totals, "reasons": counts.remaining_by_reason}
+    return Told(trials, told, groups, spent, samplings, fold.record_counts())
+
+
+def _as_figures(sums: SamplingSums) -> dict:
+    found: Counter = Counter({name: getattr(sums, name) for name in ("samplings", "successes", "turns", "calls")})
+    for name in ("strategies", "successes_by_turn", "candidates", "capped"):
+        found.update({(name, of): count for of, count in getattr(sums, name).items()})
+    wasted = {("wasted", *share): as_tuple(usage) for share, usage in used(sums.wasted).items()}
+    return {**{name: count for name, count in found.items() if count}, **wasted}
 
 
 def used(shares: dict) -> dict:
@@ -77,7 +90,28 @@ def by_definition(reader: RunReader) -> Told:
     coordinates = {key: _pair(found) for key, found in by_key.items()}
     written = Counter(str(record.__struct_config__.tag) for _, record in records if record is not None)
     counts = _counts(trials, coordinates, plan, planned)
-    return Told(trials, counts, _groups(trials, coordinates, plan), _spent(records, coordinates, plan), dict(written))
+    spent, samplings = _spent(records, coordinates, plan), _samplings(by_key, trials, coordinates, plan)
+    return Told(trials, counts, _groups(trials, coordinates, plan), spent, samplings, dict(written))
+
+
+def _samplings(by_key: dict, trials: dict, coordinates: dict, plan: list[PlanEntry]) -> dict:
+    """Those of the ends that count, added up by task and model."""
+    found: dict = {}
+    for key, told in trials.items():
+        end = dict(by_key[key]).get(told[4])
+        if end is None or end.status not in KEPT:
+            continue
+        for one in end.samplings:
+            figures = found.setdefault(_place_of(key, coordinates, plan), Counter())
+            figures.update({"samplings": 1, "turns": one.turns, "calls": one.calls, ("strategies", one.strategy): 1})
+            figures.update({("candidates", status): count for status, count in one.candidates.items()})
+            figures.update({"successes": 1, ("successes_by_turn", one.turn): 1} if one.success else {})
+            figures.update({("capped", one.capped): 1} if one.capped else {})
+            is_kept = bool(end.source) and end.source != ARTIFACT
+            for share in one.wasted:
+                where = "wasted", share.model or end.model, share.reused or is_kept
+                figures[where] = tuple(map(add, figures.get(where, (0,) * 4), as_tuple(share.usage)))
+    return {pair: {name: n for name, n in figures.items() if n and n != (0,) * 4} for pair, figures in found.items()}
 
 
 def _while_held(told: tuple, found: list, session: int) -> tuple:
@@ -234,7 +268,8 @@ def _spent(records: list, coordinates: dict, plan: list[PlanEntry]) -> dict:
             if known is None or known[0].session < ident.session:
                 ends[key] = (ident, record)
         elif isinstance(record, StepRecord) and record.usage is not None and not record.lender:
-            taken = (judges if record.role == "judge" else solvers).setdefault(key, {})
+            is_slot = record.role == "judge" and record.step.startswith(("/score/", "/score~"))
+            taken = (judges if is_slot else solvers).setdefault(key, {})
             _add(taken, {(record.model or own, bool(record.source)): record.usage})
         elif isinstance(record, ScoreRecord) and record.usage is not None:
             known = ended_slots.get((*key, record.scorer, record.slot_attempt))

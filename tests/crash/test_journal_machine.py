@@ -50,11 +50,13 @@ from holdfast.run.core.records import (
     AnswerRecord,
     Failure,
     MarkRecord,
+    SamplingSummary,
     ScoreRecord,
     SessionEndRecord,
     Status,
     StepRecord,
     TrialRecord,
+    UsageShare,
 )
 from holdfast.storage.filesystem import RealFileSystem
 
@@ -62,6 +64,17 @@ SMALL_SEGMENTS = WriterOptions(segment_bytes=900)
 CONTENTS = SessionContents(name="m", config={})
 FAILED = {"error": Failure("ValueError", "my bug")}
 SLOTS = [{"value": 1.0}, {"unscored": True, "explanation": "no majority"}, FAILED, {**FAILED, "will_retry": True}]
+SAMPLED = SamplingSummary(
+    strategy="repair",
+    success=True,
+    lane=1,
+    turn=1,
+    turns=2,
+    calls=4,
+    candidates={"valid": 1, "invalid": 2, "cancelled": 1},
+    wasted=(UsageShare("m", Usage(3, 2)),),
+    capped="calls",
+)
 fractions = st.floats(0, 1, exclude_max=True)
 
 
@@ -156,7 +169,8 @@ class JournalMachine(RuleBasedStateMachine):
         for _ in range(2):
             trial = self._new()
             noise = "".join(chr(33 + (index * index * 7919 + self.written * 104729) % 90) for index in range(1200))
-            commit(self.session, TrialRecord(trial=trial.trial, attempt=1, status=Status.VALID, sample=noise))
+            end = TrialRecord(trial=trial.trial, attempt=1, status=Status.VALID, sample=noise, samplings=(SAMPLED,))
+            commit(self.session, end)
             self.acknowledged.add(trial.trial)
 
     @precondition(lambda self: self.session and len(self.joined) < 2)

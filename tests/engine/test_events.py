@@ -34,7 +34,7 @@ from holdfast.engine.scheduling.admission import LEASE
 from holdfast.errors import RunHeld
 from holdfast.models.errors import RateLimited, Rejected, Unavailable
 from holdfast.run.core.codec import decode
-from holdfast.run.core.records import Failure, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import Failure, SamplingSummary, Status, StepRecord, TrialRecord
 from holdfast.run.fold.reader import RunReader
 
 
@@ -526,3 +526,21 @@ def test_that_calls_are_retried_is_said_once_a_minute_for_each_model():
         retried = [CallRetried(model, "unavailable", "503", 1.0, 1) for model in ("a", "b")]
         said_at += [(event.model, second) for event in retried if sentences.text(event)]
     assert said_at == [(model, second) for second in (0, 60, 120, 180) for model in ("a", "b")]
+
+
+def sampled_end(task: str, *, success: bool = True, errors: int = 1) -> AttemptEnded:
+    """The end of a trial whose sampling had candidates that ended with an error."""
+    candidates = {"valid": 1, **({"error": errors} if errors else {})}
+    sampling = SamplingSummary(strategy="repair", success=success, candidates=candidates)
+    end = TrialRecord(trial="k", attempt=1, status=Status.VALID, task=task, sample="s1", samplings=(sampling,))
+    return AttemptEnded(end)
+
+
+def test_sampling_6_that_lanes_fail_beside_a_success_is_said_once_for_each_task():
+    """One warning, however many trials it happens in; none where no lane failed, or where the failure is no success."""
+    sentences = EventText(lambda: 0.0)
+    assert sentences.text(sampled_end("t", errors=0)) == sentences.text(sampled_end("t", success=False)) == ""
+    said = [sentences.text(sampled_end(task, errors=2)) for task in ("t", "t", "other", "t", "other")]
+    assert [bool(text) for text in said] == [True, False, True, False, False]
+    assert said[0].startswith("warning: t/s1: a sampling succeeded although 2 lanes of it failed with an error")
+    assert "holdfast show RUN k" in said[0]

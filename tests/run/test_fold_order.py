@@ -10,7 +10,7 @@ import pytest
 from holdfast.journal.frame import Origin
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import Coordinates, Failure, Status, UsageShare
+from holdfast.run.core.records import Coordinates, Failure, SamplingSummary, Status, UsageShare
 from holdfast.run.fold.entries import AnswerEntry, CallEntry, ScoreEntry, StepEntry, TrialEntry
 from holdfast.run.fold.fold_writer import SCHEMA, FoldWriter
 
@@ -23,6 +23,9 @@ SLOTS = (
     "SELECT key, name, attempt, value, cached, session, writer, seq, place, state, slot_attempt"
     " FROM slots JOIN scorers ON id = scorer"
 )
+
+
+SAMPLED = "SELECT task, model, kind, name, figure FROM sampled JOIN groups ON id = group_ WHERE figure"
 
 
 def folded(frames, every: int) -> dict:
@@ -43,6 +46,7 @@ def folded(frames, every: int) -> dict:
         "totals": sorted(map(str, (names for names in standings.values() if names[-1]))),
         "slots": sorted(map(str, db.execute(SLOTS))),
         "spent": sorted(db.execute("SELECT * FROM spent")),
+        "sampled": sorted(db.execute(SAMPLED)),
         "written": sorted(db.execute("SELECT * FROM written")),
     }
 
@@ -81,6 +85,24 @@ def some_record(noise: random.Random, *, earlier: bool):
         limit="time",
         stage=noise.choice(["solve", "score: exact"]),
         will_retry=noise.random() < 0.3,
+        samplings=tuple(some_sampling(noise) for _ in range(noise.choice([0, 0, 1, 2]))),
+    )
+
+
+def some_sampling(noise: random.Random) -> SamplingSummary:
+    """A success or a failure, with or without losers."""
+    success, turns = noise.random() < 0.5, noise.randrange(1, 4)
+    lost = UsageShare(noise.choice(["", "m", "judge"]), Usage(noise.randrange(9), 3), noise.random() < 0.3)
+    return SamplingSummary(
+        strategy="repair",
+        success=success,
+        lane=0 if success else -1,
+        turn=turns - 1 if success else -1,
+        turns=turns,
+        calls=noise.randrange(1, 9),
+        candidates={"valid": int(success), "invalid": noise.randrange(4)},
+        wasted=(lost,) if noise.random() < 0.7 else (),
+        capped=noise.choice(["", "tokens"]),
     )
 
 

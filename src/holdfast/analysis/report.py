@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.analysis.metrics import Metric, ScoreTotals
+from holdfast.analysis.sampling_report import SamplingReport, sampling_report
 from holdfast.analysis.spending import group_spending, no_spending, run_spending
 from holdfast.models.message import Usage
 from holdfast.run.core.records import FAILURES
@@ -31,6 +32,8 @@ class GroupReport(msgspec.Struct, frozen=True):
     """By the newest prices on record; None where a model that was used has none."""
     axes: dict[str, dict[str, dict[str, dict[str, Metric]]]] = {}
     """Axis → value → the metrics of the trials with that value."""
+    sampling: SamplingReport | None = None
+    """How its samplings went; None where there are none."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -95,11 +98,13 @@ def make_report(reader: RunReader) -> Report:
 
 def _task_reports(reader: RunReader) -> dict[str, dict[str, GroupReport]]:
     fold, scores = reader.fold, _group_scores(reader)
-    spending, found = group_spending(fold), dict[str, dict[str, GroupReport]]()
+    spending, samplings = group_spending(fold), fold.samplings()
+    found: dict[str, dict[str, GroupReport]] = {}
     for (task, model), counts in sorted(fold.counts_by_group().items()):
         group, spent = scores.get((task, model), _GroupScores()), spending.get((task, model))
         spent = spent or no_spending(fold, model)
-        report = GroupReport(group.all.metrics(), counts, spent.usage, spent.cost, group.axes())
+        sampling = sampling_report(fold, samplings.get((task, model)), model, spent.usage)
+        report = GroupReport(group.all.metrics(), counts, spent.usage, spent.cost, group.axes(), sampling)
         found.setdefault(task, {})[model] = report
     return found
 

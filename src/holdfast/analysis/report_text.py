@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from holdfast.analysis.metrics import Metric
 from holdfast.analysis.report import GroupReport, Report
+from holdfast.analysis.sampling_report import LoserReport, SamplingReport
 from holdfast.run.fold.states import StateCounts
+
+_SHOWN_TURNS = 8
 
 
 def report_text(report: Report) -> str:
@@ -15,6 +18,7 @@ def report_text(report: Report) -> str:
         for model, group in models.items():
             lines.append(f"  {task} · {model}: {coverage_text(group.coverage)}")
             lines += [f"    {line}" for line in _metric_lines(group)]
+            lines += [f"    {line}" for line in _sampling_lines(group.sampling)]
     if report.unassigned:
         lines.append(f"  {report.unassigned} trials belong to no task above: the records that name them are lost")
     if report.transcripts_lost:
@@ -44,6 +48,28 @@ def _metric_lines(group: GroupReport) -> list[str]:
             lines.append(f"{scorer} {name}: {metric_text(metric)}")
             lines += [f"  {line}" for line in _axis_lines(group, scorer)]
     return lines
+
+
+def _sampling_lines(sampling: SamplingReport | None) -> list[str]:
+    if sampling is None:
+        return []
+    by_turn = ", ".join(f"{turn}: {share:.0%}" for turn, share in enumerate(sampling.success_by_turn[:_SHOWN_TURNS]))
+    more = ", …" if len(sampling.success_by_turn) > _SHOWN_TURNS else ""
+    candidates = ", ".join(f"{count} {status}" for status, count in sampling.candidates.items()) or "none"
+    lines = [
+        f"sampling ({', '.join(sampling.strategies)}): {sampling.successes} of {sampling.samplings} succeeded",
+        *([f"  success by turn: {by_turn}{more}"] if by_turn else []),
+        f"  turns used: {sampling.mean_turns:.2f} (mean); calls: {sampling.calls:,}; candidates: {candidates}",
+        f"  losers: {_loser_text(sampling.losers)}",
+    ]
+    caps = ", ".join(f"{count} by {cap}" for cap, count in sampling.capped.items())
+    return [*lines, f"  capped: {caps}"] if caps else lines
+
+
+def _loser_text(losers: LoserReport) -> str:
+    share = f" ({losers.share:.0%} of all tokens)" if losers.share is not None else ""
+    used = losers.usage
+    return f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out{share}{cost_text(losers.cost)}"
 
 
 def _axis_lines(group: GroupReport, scorer: str) -> list[str]:

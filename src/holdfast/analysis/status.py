@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.analysis.sampling_report import SamplingCounts, sampling_counts
 from holdfast.analysis.spending import run_spending
 from holdfast.journal import Damage
 from holdfast.models.message import Usage
@@ -79,6 +80,8 @@ class RunStatus(msgspec.Struct, frozen=True):
     last_updated_at: str | None
     sessions: list[SessionStatus]
     calls: CallTotals
+    samplings: SamplingCounts
+    """Of the attempts that count; their calls are among the others."""
     usage: Usage
     cost: float | None
     """By the newest prices on record; None where a model that was used has none."""
@@ -104,6 +107,7 @@ def run_status(reader: RunReader) -> RunStatus:
         last_updated_at=reader.last_written_at() or None,
         sessions=sessions,
         calls=_call_totals(reader, sessions),
+        samplings=sampling_counts(reader.fold),
         usage=spending.usage,
         cost=spending.cost,
         held_by=str(holder) if holder else None,

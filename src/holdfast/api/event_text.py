@@ -20,9 +20,12 @@ from holdfast.engine.events import (
 from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.scheduling.admission import LEASE
 from holdfast.event_type import Event
+from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.states import is_failed_slot
+from holdfast.sampling.candidate import CandidateStatus
 
 _REPEAT_SECONDS = 60.0
+_ERROR = CandidateStatus.ERROR.value
 _SIGNALS = {"SIGINT": "Ctrl-C"}
 """What people press."""
 
@@ -34,8 +37,10 @@ class EventText:
         self._now = now
         self._retried: dict[str, float] = {}
         """When it was last said of a model that its calls are retried."""
+        self._with_failed_lanes: set[str] = set()
+        """The tasks of which it was said that lanes fail beside a success."""
         self._makers: dict[type[Event], Callable[[Any], str]] = {
-            AttemptEnded: _attempt_text,
+            AttemptEnded: self._attempt_text,
             CallRetried: self._retry_text,
             ModelDisabled: _disabled_text,
             LimitChanged: _limit_text,
@@ -53,6 +58,21 @@ class EventText:
         maker = self._makers.get(type(event))
         return maker(event) if maker is not None else ""
 
+    def _attempt_text(self, event: AttemptEnded) -> str:
+        return _failure_text(event) or (self._lane_text(event.record) if event.record.samplings else "")
+
+    def _lane_text(self, end: TrialRecord) -> str:
+        """Once for each task, that samplings succeed although lanes of theirs fail: the errors are on record only."""
+        failed = sum(one.candidates.get(_ERROR, 0) for one in end.samplings if one.success)
+        if not failed or end.task in self._with_failed_lanes:
+            return ""
+        self._with_failed_lanes.add(end.task)
+        lanes = "a lane" if failed == 1 else f"{failed} lanes"
+        return (
+            f"warning: {end.task}/{end.sample}: a sampling succeeded although {lanes} of it failed with an error;"
+            f" `holdfast show RUN {end.trial}` has the error. This is said once for each task."
+        )
+
     def _retry_text(self, event: CallRetried) -> str:
         """Now and then, why a model's calls are retried: whoever watches wants to know what the run waits for."""
         now, last = self._now(), self._retried.get(event.model)
@@ -62,7 +82,7 @@ class EventText:
         return f"{event.model}: retrying: {event.reason}"
 
 
-def _attempt_text(event: AttemptEnded) -> str:
+def _failure_text(event: AttemptEnded) -> str:
     """Why a trial has failed or remains; that its model is disabled was said when it happened."""
     end = event.record
     if end.error is None or event.will_retry or end.error.kind == ModelClosed.kind:

@@ -101,6 +101,10 @@ class MemoryHost:
         self.is_observed: Callable[[type[Event]], bool] = models.events.is_observed
         self.emit: Callable[[Event], None] = models.events.emit
 
+    def check_model(self, name: str) -> None:
+        """Raises UsageError if there is no model of that name."""
+        self._models.model(name)
+
     async def ask(
         self,
         place: Place,  # noqa: ARG002 - nothing is recorded by it

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.models.message import Usage
-from holdfast.run.core.records import AnswerRecord, AnyRecord, Failure, ScoreRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, AnyRecord, Failure, SamplingSummary, ScoreRecord, TrialRecord
 from holdfast.run.fold.candidate import LOST, WHOLE, TrialCandidate, coordinates
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
@@ -52,11 +52,25 @@ class TrialResult(msgspec.Struct, frozen=True):
     transcript: str
     """`lost` where the scores stand and records behind them do not."""
     error: Failure | None
+    samplings: tuple[SamplingSummary, ...] | None = None
+    """How the samplings of the attempt that counts went; None if no trial of the run has any."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The row as plain data, with the same keys in every row."""
+        """The row as plain data, with the same keys in every row; `samplings` only in a run that has some."""
         error = msgspec.structs.asdict(self.error) if self.error is not None else None
-        return {**msgspec.to_builtins(self), "usage": msgspec.structs.asdict(self.usage), "error": error}
+        row = {**msgspec.to_builtins(self), "usage": msgspec.structs.asdict(self.usage), "error": error}
+        del row["samplings"]
+        if self.samplings is not None:
+            row["samplings"] = [_sampling_dict(sampling) for sampling in self.samplings]
+        return row
+
+
+def _sampling_dict(sampling: SamplingSummary) -> dict[str, Any]:
+    """With every key, also those whose values are the usual ones."""
+    wasted = [
+        {**msgspec.structs.asdict(share), "usage": msgspec.structs.asdict(share.usage)} for share in sampling.wasted
+    ]
+    return {**msgspec.structs.asdict(sampling), "wasted": wasted}
 
 
 class TrialResults:
@@ -129,7 +143,13 @@ class TrialResults:
             seconds=spent.seconds,
             transcript=LOST if standing.is_hollow and self._reader.has_losses() else WHOLE,
             error=self._error(trial, decisive),
+            samplings=self._samplings(trial, decisive),
         )
+
+    def _samplings(self, trial: FoldedTrial, decisive: TrialRecord | None) -> tuple[SamplingSummary, ...] | None:
+        if not self._reader.fold.has_samplings:
+            return None
+        return decisive.samplings if decisive is not None and trial.row.counted else ()
 
     def _error(self, trial: FoldedTrial, decisive: TrialRecord | None) -> Failure | None:
         """Why it has failed or remains: by the slot that has failed, or by the end that decides."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -11,13 +14,15 @@ import msgspec
 
 from holdfast.api.run import Run
 from holdfast.api.trial_results import TrialResult
-from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.json_output import as_json_value, print_json
 from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
 from holdfast.cli.ui.message_text import first_characters, message_text
-from holdfast.cli.ui.terminal_text import printable, quantity
+from holdfast.cli.ui.sampling_grid import sampling_lines
+from holdfast.cli.ui.terminal_text import printable, quantity, terminal_columns
 from holdfast.errors import UsageError
-from holdfast.run.core.records import AnswerRecord, Failure, ScoreRecord, StepRecord, TrialRecord
+from holdfast.run.core.records import AnswerRecord, Failure, SamplingSummary, ScoreRecord, StepRecord, TrialRecord
 from holdfast.run.fold.reader import LargeRecord
+from holdfast.sampling.on_record import CANDIDATE, CHOICE, RecordedSamplings, ShownSampling, StepPlace, sampling_place
 
 _CANDIDATES = 8
 
@@ -88,18 +93,56 @@ def _coordinates(row: TrialResult | TrialRecord) -> str:
 
 def _print_transcript(run: Run, text: str, *, as_json: bool) -> None:
     key = _find_trial_key(run, text)
+    recorded, has_large = RecordedSamplings(), False
+    for record in run.transcript(key):
+        recorded.add(record)
+        has_large = has_large or isinstance(record, LargeRecord)
+    samplings = recorded.samplings()
     if not as_json:
-        for record in run.transcript(key):
-            _print_record(record)
-    elif any(isinstance(record, LargeRecord) for record in run.transcript(key)):
-        print_transcript_json(key, run.transcript(key))
+        _print_records(run, key, samplings)
+    elif has_large:
+        print_transcript_json(key, run.transcript(key), samplings)
     else:
-        print_json({"trial": key, "records": run.records_of(key)})
+        print_json(
+            {"trial": key, "records": run.records_of(key), "samplings": [as_json_value(one) for one in samplings]}
+        )
 
 
-def _print_record(record: Any) -> None:
+def _print_records(run: Run, key: str, samplings: list[ShownSampling]) -> None:
+    """The transcript; each sampling where it has ended, and those that have not at the end."""
+    waiting = {(one.attempt, one.scope): one for one in samplings}
+    for record in run.transcript(key):
+        place = sampling_place(record) if isinstance(record, StepRecord) else None
+        name = record.name if isinstance(record, StepRecord) else ""
+        if place is None or name not in {CANDIDATE, CHOICE}:
+            _print_record(record, place)
+            if isinstance(record, TrialRecord) and not samplings:
+                _print_summaries(record.samplings)
+        elif name == CHOICE and (sampling := waiting.pop((place.attempt, place.scope), None)) is not None:
+            _print_sampling(sampling)
+    for sampling in waiting.values():
+        _print_sampling(sampling)
+
+
+def _print_summaries(summaries: Iterable[SamplingSummary]) -> None:
+    """What is known of samplings whose steps were deleted or lost."""
+    for one in summaries:
+        chosen = f"lane {one.lane}, turn {one.turn}" if one.lane >= 0 else "none"
+        outcome = "success" if one.success else "failure"
+        text = f"sampling ({one.strategy}): {outcome}, chosen: {chosen}; its candidates are no longer on record"
+        click.echo(printable(text))
+
+
+def _print_sampling(sampling: ShownSampling) -> None:
+    chosen = os.environ.get("COLUMNS", "")
+    columns = int(chosen) if chosen.isdecimal() and int(chosen) else terminal_columns(sys.stdout)
+    for line in sampling_lines(sampling, columns):
+        click.echo(line)
+
+
+def _print_record(record: Any, place: StepPlace | None) -> None:
     if not isinstance(record, LargeRecord):
-        click.echo(printable(_record_text(record)))
+        click.echo(printable(_record_text(record, place)))
         return
     click.echo(f"── {record.type} of {record.size:,} bytes, as it is stored")
     for part in with_line_breaks(record.pieces):
@@ -130,9 +173,9 @@ def _key_with_coordinates(run: Run, key: str) -> str:
     return f"{key} ({_coordinates(ends[-1])})" if ends else key
 
 
-def _record_text(record: Any) -> str:
+def _record_text(record: Any, place: StepPlace | None) -> str:
     if isinstance(record, StepRecord):
-        return _step_text(record)
+        return _step_text(record, place)
     if isinstance(record, AnswerRecord):
         return f"── answer (attempt {record.attempt})\n{first_characters(record.text)}"
     if isinstance(record, ScoreRecord):
@@ -154,8 +197,8 @@ def _score_text(value: float | None) -> str:
     return "unscored" if value is None else f"{value:g}"
 
 
-def _step_text(step: StepRecord) -> str:
-    lines = [f"── step {step.name} (attempt {step.attempt})"]
+def _step_text(step: StepRecord, place: StepPlace | None) -> str:
+    lines = [f"── step {step.name} (attempt {step.attempt}{_place_text(place)})"]
     if step.error is not None:
         return f"{lines[0]} came to nothing\n{step.error.message}"
     if isinstance(step.request, dict) and isinstance(step.request.get("messages"), list):
@@ -164,6 +207,13 @@ def _step_text(step: StepRecord) -> str:
     else:
         lines.append(first_characters(msgspec.json.encode(step.result).decode()))
     return "\n".join(lines)
+
+
+def _place_text(place: StepPlace | None) -> str:
+    """Where in a sampling a step was done."""
+    if place is None or place.lane < 0:
+        return ""
+    return f", sampling {place.number}, lane {place.lane}, turn {place.turn}"
 
 
 def _speaker(message: Any) -> str:

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from holdfast.analysis.report_text import cost_text
+from holdfast.analysis.sampling_report import SamplingCounts
 from holdfast.analysis.status import RunStatus, SessionStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
@@ -82,6 +83,7 @@ def _print_status(status: RunStatus) -> None:
         f"  {status.counts.finished_text()}, {status.counts.remaining_text()}",
         f"  started {status.started_at or '(not known)'}, last written {status.last_updated_at}",
         f"  calls: {_calls_text(status)}",
+        *_sampling_lines(status.samplings),
         f"  tokens: {status.usage.input_tokens:,} in, {status.usage.output_tokens:,} out{cost_text(status.cost)}",
     ]
     if status.remote is not None and (lag := str(status.remote.lag)):
@@ -115,6 +117,13 @@ def _session_lines(session: SessionStatus) -> list[str]:
         *(f"    {change.path}: {change_text(change.old, change.new)}" for change in session.changes),
         *(f"    {failure}" for failure in session.failures),
     ]
+
+
+def _sampling_lines(samplings: SamplingCounts) -> list[str]:
+    if not samplings.count:
+        return []
+    capped = f", {samplings.capped} stopped by a cap" if samplings.capped else ""
+    return [f"  samplings: {samplings.successes} of {samplings.count} succeeded{capped}"]
 
 
 def _calls_text(status: RunStatus) -> str:

@@ -53,6 +53,9 @@ class SamplingHost(Protocol):
     choice: Choice | None
     """The choice on record, if the sampling had ended."""
 
+    def check_model(self, name: str) -> None:
+        """Raises UsageError if there is no model of that name."""
+
     async def ask(
         self,
         place: Place,

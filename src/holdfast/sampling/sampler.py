@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -50,11 +50,14 @@ async def run_sampling(
         ModelError: every lane has ended with an error, and this is the first lane's; `result_of` has the candidates.
         Blocked: a policy of the provider's refused a candidate, in whatever lane.
         ConfigurationError: something that stands for a requirement is none.
+        UsageError: a judge, or a model of the strategy's, is not there.
         ValueError: a hook or the strategy gave a number out of range, or two requirements have the same id.
         TypeError: a hook, a requirement or a repair returned something of the wrong type.
     """
     telling = Telling(host, strategy)
     plan = await telling.start(in_order((*strategy.requirements, *map(as_requirement, requirements))))
+    for name in _asked_models(strategy, plan.requirements):
+        host.check_model(name)
     sampler = Sampler(host, strategy, telling, plan.requirements, plan.loops, plan.lanes)
     sampler.notes += plan.notes
     result: SamplingResult | None = None
@@ -335,6 +338,15 @@ class _CandidateChecking:
 
     async def ask(self, model: str, messages: tuple[Message, ...], generation: Mapping[str, Any]) -> Reply:
         return await self._sampler.ask_judge(self._candidate, model, messages, generation)
+
+
+def _asked_models(strategy: Strategy, requirements: Sequence[Requirement]) -> Iterator[str]:
+    """The names of the models that may be asked beside the usual one."""
+    yield from strategy.models
+    for requirement in requirements:
+        yield from requirement.models
+    if strategy.scorer is not None:
+        yield from strategy.scorer.models
 
 
 def _score_in(verdict: Verdict) -> float:

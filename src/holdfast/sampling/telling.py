@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.event_type import Event
@@ -41,7 +41,7 @@ class Telling:
 
     def __init__(self, host: SamplingHost, strategy: Strategy) -> None:
         self._host, self._strategy, self._sequence = host, strategy, 0
-        self._hooks = {kind: _having(strategy.hooks, method) for kind, method in _HOOK_METHODS.items()}
+        self._hooks = _by_event(strategy.hooks) if strategy.hooks else _NO_HOOKS
         self._told = {kind: bool(hooks) or host.is_observed(kind) for kind, hooks in self._hooks.items()}
 
     @property
@@ -143,9 +143,15 @@ class Telling:
         return self._sequence
 
 
-def _having(hooks: Iterable[SamplingHook], method: str) -> list[SamplingHook]:
-    """The hooks that have a method of their own by that name."""
-    return [hook for hook in hooks if getattr(type(hook), method, None) is not getattr(SamplingHook, method)]
+def _by_event(hooks: Sequence[SamplingHook]) -> dict[type[Event], list[SamplingHook]]:
+    """By the kind of event, the hooks that have a method of their own for it."""
+    return {
+        kind: [hook for hook in hooks if getattr(type(hook), method, None) is not getattr(SamplingHook, method)]
+        for kind, method in _HOOK_METHODS.items()
+    }
+
+
+_NO_HOOKS = _by_event(())
 
 
 def _changed(plan: SamplingPlan, changes: object, hook: SamplingHook, strategy: Strategy) -> SamplingPlan:

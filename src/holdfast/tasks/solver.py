@@ -38,7 +38,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
     generation: dict[str, Any] = msgspec.field(default_factory=dict)
 
     async def __call__(self, trial: Trial) -> Reply:
-        return await trial.generate(self.messages(trial.sample, trial.axes), **self.generation)
+        reply: Reply = await trial.generate(self.messages(trial.sample, trial.axes), **self.generation)
+        return reply
 
     @property
     def variants(self) -> list[str]:

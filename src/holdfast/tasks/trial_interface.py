@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 from holdfast.models.message import Message, Reply
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.sample import Sample
 
 Prompt = str | Message | Sequence[Message]
+
+
+class Sampled(Protocol):
+    """What a sampling came to: the chosen candidate, all the others, and why it ended."""
+
+    success: bool
+    """Whether the chosen candidate meets every requirement."""
+    stop_reason: str
+
+    @property
+    def text(self) -> str:
+        """The chosen text; raises ValueError where no candidate was chosen."""
+
+    @property
+    def reply(self) -> Reply:
+        """The chosen reply; raises ValueError where no candidate was chosen."""
+
+    @property
+    def chosen(self) -> Any: ...
+    @property
+    def candidates(self) -> list[Any]: ...
+    def as_answer(self) -> Answer: ...
 
 
 class Trial(Protocol):
@@ -36,9 +58,27 @@ class Trial(Protocol):
     def messages(self) -> tuple[Message, ...]:
         """The conversation so far, as the asyncio task that asks sees it."""
 
-    async def generate(self, prompt: Prompt, **generation: Any) -> Reply:
-        """One call of the model; replayed where its reply is on record, and never paid twice."""
-
+    # One call of the model; replayed where its reply is on record, and never paid twice.
+    #
+    # With a strategy or with requirements it is one sampling of the model: its candidates and its choice are durable
+    # as well, and the conversation goes on from the one that is chosen. Without a strategy, one candidate is drawn.
+    # Validators get the `validation_context`, or the sample if none is given.
+    @overload
+    async def generate(
+        self,
+        prompt: Prompt,
+        *,
+        strategy: Any,
+        requirements: Sequence[Any] = (),
+        validation_context: Any = None,
+        **generation: Any,
+    ) -> Sampled: ...
+    @overload
+    async def generate(
+        self, prompt: Prompt, *, requirements: Sequence[Any], validation_context: Any = None, **generation: Any
+    ) -> Sampled: ...
+    @overload
+    async def generate(self, prompt: Prompt, **generation: Any) -> Reply: ...
     async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """One durable action; what it returned is recorded, and returned again when replayed."""
 
@@ -56,6 +96,21 @@ class TrialScope(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+    @overload
+    async def generate(
+        self,
+        prompt: Prompt,
+        *,
+        strategy: Any,
+        requirements: Sequence[Any] = (),
+        validation_context: Any = None,
+        **generation: Any,
+    ) -> Sampled: ...
+    @overload
+    async def generate(
+        self, prompt: Prompt, *, requirements: Sequence[Any], validation_context: Any = None, **generation: Any
+    ) -> Sampled: ...
+    @overload
     async def generate(self, prompt: Prompt, **generation: Any) -> Reply: ...
     async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any: ...
 
@@ -76,4 +131,4 @@ class ScoreScope(Protocol):
         """As `Trial.scope`."""
 
 
-Solver = Callable[[Trial], Awaitable[Answer | Reply | str]]
+Solver = Callable[[Trial], Awaitable[Answer | Reply | Sampled | str]]

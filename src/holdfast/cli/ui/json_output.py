@@ -43,6 +43,15 @@ def _spelled_out(value: Any) -> Any:
     return [_spelled_out(item) for item in value] if isinstance(value, list) else value
 
 
+def as_json_value(value: Any) -> Any:
+    """A result as plain data with every key, also those whose values are the usual ones."""
+    if isinstance(value, msgspec.Struct):
+        return {name: as_json_value(item) for name, item in msgspec.structs.asdict(value).items()}
+    if isinstance(value, dict):
+        return {name: as_json_value(item) for name, item in value.items()}
+    return [as_json_value(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def _omits_defaults(value: msgspec.Struct) -> bool:
     return value.__struct_config__.omit_defaults
 

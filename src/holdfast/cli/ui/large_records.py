@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 import msgspec
 
-from holdfast.cli.ui.json_output import escape_terminal_controls
+from holdfast.cli.ui.json_output import as_json_value, escape_terminal_controls
 from holdfast.run.fold.reader import LargeRecord
 
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
@@ -28,8 +28,8 @@ def with_line_breaks(pieces: Iterator[bytes]) -> Iterator[str]:
     yield left
 
 
-def print_transcript_json(key: str, records: Iterator[Any]) -> None:
-    """Prints `{"trial": ..., "records": [...]}`, each record on a line of its own."""
+def print_transcript_json(key: str, records: Iterator[Any], samplings: Sequence[Any]) -> None:
+    """Prints `{"trial": ..., "records": [...], "samplings": [...]}`, each record on a line of its own."""
     click.echo(f'{{"trial":{msgspec.json.encode(key).decode()},"records":[', nl=False)
     for place, record in enumerate(records):
         click.echo(",\n" if place else "\n", nl=False)
@@ -37,7 +37,8 @@ def print_transcript_json(key: str, records: Iterator[Any]) -> None:
             record.pieces if isinstance(record, LargeRecord) else iter((msgspec.json.encode(record),))
         ):
             click.echo(escape_terminal_controls(part), nl=False)
-    click.echo("\n]}")
+    shown = msgspec.json.encode([as_json_value(sampling) for sampling in samplings]).decode()
+    click.echo(f'\n],"samplings":{escape_terminal_controls(shown)}}}')
 
 
 def _utf8_text(pieces: Iterator[bytes]) -> Iterator[str]:

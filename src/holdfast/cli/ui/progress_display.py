@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
 from collections import deque
@@ -12,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import TextIO
 
 from holdfast.cli.ui.standard_streams import mute_if_broken
-from holdfast.cli.ui.terminal_text import duration_text, printable
+from holdfast.cli.ui.terminal_text import duration_text, printable, terminal_columns
 from holdfast.engine.progress import Progress
 
 _PLAIN_SECONDS = 10.0
@@ -90,16 +89,10 @@ class ProgressDisplay:
         text = progress_text(self._progress)
         if self._on_terminal and not final:
             # A line that wraps could not be erased.
-            text = text[: self._terminal_columns() - 1]
+            text = text[: terminal_columns(self._stream) - 1]
             self._write_line(f"\r\033[36m{text}\033[0m", erasable=True)
         else:
             self._write_line(text + "\n")
-
-    def _terminal_columns(self) -> int:
-        try:
-            return os.get_terminal_size(self._stream.fileno()).columns or 80
-        except OSError:
-            return 80
 
     def _write_line(self, text: str, *, erasable: bool = False) -> None:
         """Writes in the place of the line before it, if that is `erasable`."""

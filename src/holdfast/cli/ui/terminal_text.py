@@ -5,7 +5,9 @@ Model output must not move the cursor, change colours or hide anything.
 
 from __future__ import annotations
 
+import os
 import re
+from typing import TextIO
 
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_]|[ -/]+[0-~])"
@@ -31,3 +33,11 @@ def duration_text(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60}m{whole % 60:02}s"
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+def terminal_columns(stream: TextIO) -> int:
+    """How wide the terminal behind a stream is; 80 where there is none."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except OSError:
+        return 80

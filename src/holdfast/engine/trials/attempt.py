@@ -5,13 +5,22 @@ from __future__ import annotations
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TimeLimit
 from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.trials.asking.sampling_tally import summaries
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE
 from holdfast.engine.trials.scoring import Scoring, TaskScorers
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.run.core.records import AnswerRecord, Failure, NoteRecord, Status, StepRecord, TrialRecord
+from holdfast.run.core.records import (
+    AnswerRecord,
+    Failure,
+    NoteRecord,
+    SamplingSummary,
+    Status,
+    StepRecord,
+    TrialRecord,
+)
 from holdfast.run.fold.states import failed_slot
 from holdfast.tasks.answer import Answer, as_answer
 
@@ -39,9 +48,9 @@ class Attempt:
         """The record of how the attempt ended; it is not yet written."""
         if self.answer is None:
             outcome = await guard(self._solve_and_record())
-            if self._trial.limit:
+            if self._trial.account.limit:
                 # Also where the solver has caught the error and continued.
-                return self._end_record(Status.LIMITED, limit=self._trial.limit)
+                return self._end_record(Status.LIMITED, limit=self._trial.account.limit)
             if not isinstance(outcome.value, AnswerRecord):
                 await self._admission.block_if_interrupted(self._trial.activity)
                 return self._failed_end(outcome)
@@ -58,13 +67,14 @@ class Attempt:
     async def _solve_and_record(self) -> AnswerRecord:
         """The solver's answer, handed to the journal."""
         found = await self._solve()
-        self._trial.check_answered()
+        self._trial.account.check_answered()
         await self._admission.block_if_interrupted(self._trial.activity)
         answer = AnswerRecord(
             trial=self._planned.key,
             attempt=self._state.attempt,
             text=found.text,
             value=found.value,
+            unscored=found.unscored,
             about=self._trial.about(),
         )
         # Where a scorer may take long or cost money, the answer is durable before it begins.
@@ -90,11 +100,11 @@ class Attempt:
             return as_answer(await limit.run(task.task.solver(trial)))
         finally:
             trial.activity.time_limit = None
-            trial.limit = trial.limit or ("time" if limit.is_reached else "")
+            trial.account.limit = trial.account.limit or ("time" if limit.is_reached else "")
 
     async def _score(self, grant: SlotGrant, answer: AnswerRecord) -> TrialRecord:
         self._trial.end_solving()
-        given = Answer(answer.text, answer.value)
+        given = Answer(answer.text, answer.value, answer.unscored)
         scoring = Scoring(self._environment, self._planned, self._state, self._trial, given)
         await scoring.run(self._scorers.all, grant)
         if scoring.unfinished:
@@ -122,11 +132,15 @@ class Attempt:
 
     def _account_for_unused(self, unused: list[StepRecord]) -> None:
         """Replies on record were paid for, asked for again or not."""
-        self._trial.account_for(unused)
+        self._trial.account.add_unused(unused)
         replies = sum(1 for step in unused if step.error is None)
         if replies and self._state.answer is None:
             text = f"{replies} steps on record were not asked for again: the solver asked for something else."
             self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
+
+    def _samplings(self, unused: list[StepRecord]) -> tuple[SamplingSummary, ...]:
+        """How its samplings went; by the record, where an earlier session has solved it."""
+        return self._trial.samplings if self._state.answer is None else summaries(unused)
 
     def _end_record(
         self,
@@ -138,7 +152,7 @@ class Attempt:
         error: Failure | None = None,
     ) -> TrialRecord:
         planned, trial = self._planned, self._trial
-        unused = trial.finish()
+        account, unused = trial.account, trial.finish()
         if status is not Status.UNFINISHED:
             self._account_for_unused(unused)
         return TrialRecord(
@@ -150,15 +164,16 @@ class Attempt:
             sample=planned.sample,
             epoch=planned.epoch,
             axes=dict(planned.axes),
-            usage=trial.usage,
-            shares=trial.shares,
-            calls=trial.calls,
-            replayed=trial.replayed,
-            tries=trial.tries,
+            usage=account.usage,
+            shares=account.shares,
+            calls=account.calls,
+            replayed=account.replayed,
+            tries=account.tries,
             at=self._at,
             seconds=self._clock.monotonic() - self._began,
             scores=scores or {},
             limit=limit,
             stage=stage,
             error=error,
+            samplings=self._samplings(unused),
         )

@@ -20,7 +20,7 @@ from holdfast.run.core.records import Failure
 T = TypeVar("T")
 _MESSAGE_CHARACTERS = 2000
 _TRACEBACK_CHARACTERS = 8000
-_ENGINE = "holdfast.engine."
+_ENGINE = ("holdfast.engine.", "holdfast.sampling.")
 
 
 class LimitReached(Exception):  # noqa: N818 - reads as a sentence where it is raised

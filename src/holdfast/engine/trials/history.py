@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from holdfast.engine.planning.trial_keys import KeySet
-from holdfast.engine.trials.scopes import scope_in_key, slot_in_path
+from holdfast.engine.trials.scopes import is_in_slot, scope_in_key, slot_in_path
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
     AnswerRecord,
@@ -146,8 +146,9 @@ def _begun(records: list[AnyRecord], attempt: int, *, again: bool = False) -> At
     state = _anew(records, attempt)
     state.in_flight = frozenset(sent.difference(step.step for step in steps))
     for step in steps:
-        if step.role is ModelRole.JUDGE:
-            state.slot_steps.setdefault(slot_in_path(scope_in_key(step.step)), []).append(step)
+        # A judge that a solver's sampling asks is no slot's.
+        if step.role is ModelRole.JUDGE and is_in_slot(path := scope_in_key(step.step)):
+            state.slot_steps.setdefault(slot_in_path(path), []).append(step)
         else:
             state.steps.append(step)
     # Of several, that of the newest session.

@@ -14,14 +14,13 @@ from typing import Any, Protocol
 
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, Conversation
 from holdfast.engine.trials.scopes import Scope, holding
-from holdfast.models.message import Reply
 from holdfast.tasks.trial_interface import Prompt
 
 
 class _Asking(Protocol):
     """A trial, or the slot of a scorer."""
 
-    async def generate(self, prompt: Prompt, **generation: Any) -> Reply: ...
+    async def generate(self, prompt: Prompt, **generation: Any) -> Any: ...
     async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any: ...
 
 
@@ -45,10 +44,10 @@ class NamedScope:
         CURRENT_CONVERSATION.reset(conversation)
         held.__exit__(kind, error, trace)
 
-    async def generate(self, prompt: Prompt, **generation: Any) -> Reply:
+    async def generate(self, *args: Any, **options: Any) -> Any:
         """As `Trial.generate`, in this scope."""
         with self:
-            return await self._trial.generate(prompt, **generation)
+            return await self._trial.generate(*args, **options)
 
     async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """As `Trial.step`, in this scope."""

@@ -22,6 +22,7 @@ from holdfast.errors import UsageError
 
 _NUMBERED = "~"
 _SLOTS = "score"
+_SAMPLING = "sampling~"
 _READABLE = " !\"#$&'()*+,:;<=>?@[]^`{|}"
 """What a name may hold unchanged; a slash nests, and the rest is escaped."""
 
@@ -88,12 +89,23 @@ SCORER = ScopeUser("scorer", "scope")
 class Scope:
     """One place inside an attempt at a trial."""
 
-    __slots__ = ("_asked", "_children", "depth", "family", "has_ended", "has_missed", "holder", "path", "scopes")
+    __slots__ = (
+        "_asked",
+        "_children",
+        "_samplings",
+        "depth",
+        "family",
+        "has_ended",
+        "has_missed",
+        "holder",
+        "path",
+        "scopes",
+    )
 
     def __init__(self, scopes: AttemptScopes, path: str = "", family: str = "") -> None:
         self.scopes, self.path, self.family = scopes, path, family
         """`family` is the path of the named scope that it belongs to: its own, if it has a name."""
-        self._children = 0
+        self._children = self._samplings = 0
         self._asked: dict[str, int] = {}
         self.has_ended = self.has_missed = False
         """Whether its task has ended, and whether it has asked for something that it has no record of."""
@@ -115,6 +127,15 @@ class Scope:
         """The scope of the next task that is started here."""
         self._children += 1
         return self.scopes.numbered(self, self._children)
+
+    def start_sampling(self) -> tuple[int, Scope]:
+        """The number and the scope of the next sampling that is asked for here."""
+        self._samplings += 1
+        return self._samplings, self.below(f"{_SAMPLING}{self._samplings}")
+
+    def below(self, spelled: str) -> Scope:
+        """A scope below this one, by a path that is spelled as it is to be."""
+        return self.scopes.at(_joined(self.path, spelled))
 
     def holds(self, other: Scope) -> bool:
         """Whether the other one lies somewhere below it."""
@@ -147,8 +168,11 @@ class AttemptScopes:
         spelled = self._spell(name)
         if not parent.path and _is_slot_part(spelled.partition("/")[0]):
             # Where the slots lie no solver gets by a name of its own.
-            spelled = f"%{ord(spelled[0]):X}{spelled[1:]}"
-        path = _joined(parent.path, spelled)
+            spelled = _escaped(spelled)
+        return self.at(_joined(parent.path, spelled))
+
+    def at(self, path: str) -> Scope:
+        """The scope at a path that ends in a name."""
         if path not in self._by_path:
             self._by_path[path] = Scope(self, path, path)
         return self._by_path[path]
@@ -206,9 +230,31 @@ def _joined(path: str, part: str) -> str:
 
 
 def _spell_part(part: str) -> str:
-    """One part of a path; it has no slash, and does not look like a number."""
+    """One part of a path; it has no slash, and looks neither like a number nor like a sampling."""
     spelled = quote(part, safe=_READABLE.replace(" ", ""), errors="backslashreplace")
-    return f"%7E{spelled[1:]}" if spelled.startswith(_NUMBERED) else spelled
+    return _escaped(spelled) if spelled.startswith((_NUMBERED, _SAMPLING)) else spelled
+
+
+def _escaped(part: str) -> str:
+    """The same name, which cannot be taken for something that is not one."""
+    return f"%{ord(part[0]):X}{part[1:]}"
+
+
+def is_below(path: str, other: str) -> bool:
+    """Whether a path is the other one, or lies below it."""
+    return path == other or path.startswith(f"{other}/")
+
+
+def is_in_sampling(path: str) -> bool:
+    """Whether a path lies in a sampling."""
+    return path.startswith(_SAMPLING) or f"/{_SAMPLING}" in path
+
+
+def sampling_in_path(path: str) -> str:
+    """The path of the sampling that a path lies in; empty if it lies in none."""
+    parts = path.split("/")
+    found = next((place for place, part in enumerate(parts) if part.startswith(_SAMPLING)), -1)
+    return "/".join(parts[: found + 1])
 
 
 def slot_path(scorer: str, slot_attempt: int) -> str:
@@ -220,6 +266,11 @@ def slot_path(scorer: str, slot_attempt: int) -> str:
 def slot_in_path(path: str) -> str:
     """The path of the score slot that a scope of one belongs to."""
     return "/".join(path.split("/", 2)[:2])
+
+
+def is_in_slot(path: str) -> bool:
+    """Whether a path lies in a score slot."""
+    return _is_slot_part(path.partition("/")[0])
 
 
 def key_at_slot(key: str, path: str) -> str:

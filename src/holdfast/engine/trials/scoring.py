@@ -97,6 +97,9 @@ class Scoring:
 
     async def run(self, scorers: tuple[TaskScorer, ...], grant: SlotGrant) -> None:
         """Fills every slot that is neither filled nor failed; the slots of the solver are given back before."""
+        if self._answer.unscored:
+            await self._leave_unscored(scorers, grant)
+            return
         limits = self._environment.score_limits[self._planned.task.name]
         plain: list[_OpenSlot] = []
         awaited: list[_OpenSlot] = []
@@ -109,6 +112,14 @@ class Scoring:
                 await self._fill(slot)
         if awaited:
             await self._fill_side_by_side(awaited)
+
+    async def _leave_unscored(self, scorers: tuple[TaskScorer, ...], grant: SlotGrant) -> None:
+        """Fills every slot without a score, for the reason that the answer gives: there is nothing to judge."""
+        for scorer in scorers:
+            if (slot := self._open(scorer, grant)) is not None:
+                record = self._filled_record(slot, Score(None, explanation=self._answer.unscored))
+                await self._hand_in(slot, record)
+                self.filled[scorer.name] = record
 
     def _open(self, scorer: TaskScorer, grant: SlotGrant) -> _OpenSlot | None:
         """The slot of a scorer, if there is anything left to do for it."""
@@ -183,10 +194,7 @@ class Scoring:
                     result = await result
         await self._admission.block_if_interrupted(slot.activity)
         record = self._filled_record(slot, as_score(result, slot.of.name))
-        if self._place or slot.of.is_awaited:
-            await self._keep(slot, record)
-        else:
-            self._sink.put(record)
+        await self._hand_in(slot, record)
         return record
 
     async def _record_blocked(self, slot: _OpenSlot, outcome: Outcome) -> ScoreRecord:
@@ -231,10 +239,7 @@ class Scoring:
             **self._place,
             **self._finish(slot),
         )
-        if self._place or slot.of.is_awaited:
-            await self._keep(slot, record)
-        else:
-            self._sink.put(record)
+        await self._hand_in(slot, record)
         if not will_retry:
             self.failed[slot.of.name] = failure
         return will_retry
@@ -260,6 +265,15 @@ class Scoring:
             return _NOTHING
         self._note_unused(slot.scope.finish())
         return {"usage": slot.scope.usage, "shares": slot.scope.shares}
+
+    async def _hand_in(self, slot: _OpenSlot, record: ScoreRecord) -> None:
+        """Hands in the outcome of a slot's attempt; where nobody waits for a later record of the trial, until it is
+        durable.
+        """
+        if self._place or slot.of.is_awaited:
+            await self._keep(slot, record)
+        else:
+            self._sink.put(record)
 
     async def _keep(self, slot: _OpenSlot, record: ScoreRecord) -> None:
         """Makes the outcome of a slot's attempt durable before anything follows it."""

@@ -21,7 +21,15 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.trials.scopes import AttemptScopes, Scope, family_of, names_in, scope_in_key
+from holdfast.engine.trials.scopes import (
+    AttemptScopes,
+    Scope,
+    family_of,
+    is_in_sampling,
+    names_in,
+    sampling_in_path,
+    scope_in_key,
+)
 from holdfast.errors import UsageError
 from holdfast.models.content import Part, ToolCall, joined_text
 from holdfast.models.fingerprints import MessageHash, fingerprint
@@ -83,6 +91,7 @@ class Steps:
         """By names, the paths of the named scopes on record that have them and have not moved since."""
         self._by_request: dict[tuple[str, str], list[str]] | None = None
         self._lenders: set[str] = set()
+        self._by_sampling: dict[str, list[StepRecord]] | None = None
         self.scopes = AttemptScopes(path)
 
     def replay(self, scope: Scope, key: str) -> StepRecord | None:
@@ -90,8 +99,8 @@ class Steps:
         found = self._waiting.pop(key, None)
         if found is None:
             scope.has_missed = True
-            # A call that was in flight is this scope's own, and is made again.
-            if self._waiting and key not in self._in_flight:
+            # A call that was in flight is this scope's own, and is made again. What a lane draws is nobody else's.
+            if self._waiting and key not in self._in_flight and not is_in_sampling(scope.path):
                 found = self._borrow(scope, request_in_key(key))
         return found
 
@@ -135,6 +144,25 @@ class Steps:
                 place = names_in(scope_in_key(key)), request_in_key(key)
                 self._by_request.setdefault(place, []).append(key)
         return self._by_request
+
+    def of_sampling(self, path: str) -> list[StepRecord]:
+        """What is on record of the sampling at this path, in the order of the records."""
+        if self._by_sampling is None:
+            self._by_sampling = {}
+            for step in self._records:
+                if found := sampling_in_path(scope_in_key(step.step)):
+                    self._by_sampling.setdefault(found, []).append(step)
+        return self._by_sampling.get(path, [])
+
+    def take_sampling(self, path: str) -> list[StepRecord]:
+        """The steps on record of a sampling that nobody has asked for; each is given once."""
+        own = {id(step) for step in self.of_sampling(path)}
+        if not own:
+            return []
+        waiting = [key for key, step in self._waiting.items() if id(step) in own]
+        failed = [step for step in self._failed if id(step) in own]
+        self._failed = [step for step in self._failed if id(step) not in own]
+        return [*map(self._waiting.pop, waiting), *failed]
 
     def unused(self) -> list[StepRecord]:
         """Steps on record that nobody has asked for in this session; each is given once."""

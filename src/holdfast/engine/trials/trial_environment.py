@@ -39,4 +39,6 @@ class TrialEnvironment:
     find_model: Callable[[str], OpenModel]
     """Gives the model of that name; raises UsageError where the eval has none."""
     seed: int = 0
+    deterministic: bool = False
+    """Whether no choice of a sampling may depend on timing."""
     reuse: ReusableReplies | None = None

@@ -25,6 +25,8 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     type: str
     trial: str = ""
     attempt: int = 1
+    step: str = ""
+    """Of a judge's: it says whether a score slot has asked for it."""
     scorer: str = ""
     model: str = ""
     role: ModelRole = ModelRole.UNDER_TEST
@@ -129,7 +131,9 @@ def outsource(line: bytes, blobs: BlobStore) -> bytes:
         return line
     # That something went wrong counts, whatever becomes of the blob that says what.
     error = Failure(envelope.error.kind, "") if envelope.error is not None else None
-    return _encoder.encode(msgspec.structs.replace(envelope, error=error, blob=blobs.put(line), size=len(line)))
+    step = envelope.step if envelope.role is ModelRole.JUDGE else ""
+    cited = msgspec.structs.replace(envelope, step=step, error=error, blob=blobs.put(line), size=len(line))
+    return _encoder.encode(cited)
 
 
 def citation(line: bytes) -> Envelope | None:

@@ -15,12 +15,16 @@ from holdfast.run.core.records import (
     CallRecord,
     Coordinates,
     Failure,
+    SamplingSummary,
     ScoreRecord,
     Status,
     StepRecord,
     TrialRecord,
     UsageShare,
 )
+
+_SLOTS = ("/score/", "/score~")
+"""How the keys of steps begin that score slots have asked for."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
@@ -48,12 +52,18 @@ class StepEntry(Entry, frozen=True, gc=False, tag="step"):
     usage: Usage | None = None
     lender: str = ""
     role: ModelRole = ModelRole.UNDER_TEST
+    step: str = ""
     cost: float = 0.0
     """In format 1 only."""
 
     @property
     def is_reused(self) -> bool:
         return _is_reused(self.source, self.cost)
+
+    @property
+    def is_of_slot(self) -> bool:
+        """Whether a score slot has asked for it; a judge may also be asked by a sampling of the solver."""
+        return self.role is ModelRole.JUDGE and (not self.step or self.step.startswith(_SLOTS))
 
 
 class AnswerEntry(Entry, frozen=True, gc=False, tag="answer"):
@@ -101,6 +111,7 @@ class TrialEntry(Entry, frozen=True, gc=False, tag="trial"):
     source: str = ""
     error: Failure | None = None
     will_retry: bool = False
+    samplings: tuple[SamplingSummary, ...] = ()
     cost: float = 0.0
     """In format 1 only."""
 
@@ -168,7 +179,7 @@ def entry_of_record(record: object, line: bytes) -> FoldedRecord | None:
     if type_ is CallRecord or (type_ in _SMALL and len(line) < _SMALL_BYTES):
         return record  # type: ignore[return-value]
     if isinstance(record, StepRecord):
-        of_model = record.usage, record.lender, record.role
+        of_model = record.usage, record.lender, record.role, record.step
         return StepEntry(
             record.trial, record.attempt, record.model, record.source, record.error, record.about, *of_model
         )

@@ -70,7 +70,7 @@ def _comparable_rows(fold: RunFold) -> Iterator[tuple[tuple[bool, str], object, 
 
 def _sums(fold: RunFold) -> tuple[object, ...]:
     standings = sorted(repr(one._replace(number=0)) for one in fold.standings.values())
-    return standings, sorted(fold.spent().items()), sorted(fold.record_counts().items())
+    return standings, sorted(fold.spent().items()), fold.samplings(), sorted(fold.record_counts().items())
 
 
 def _slots(fold: RunFold) -> Iterator[tuple[object, list[tuple[str, float | None]]]]:

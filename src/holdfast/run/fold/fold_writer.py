@@ -20,7 +20,6 @@ import msgspec
 from holdfast.journal import RecordPlace
 from holdfast.journal.frame import Origin
 from holdfast.journal.reader import SeenFrames
-from holdfast.models.role import ModelRole
 from holdfast.run.core.codec import head_of
 from holdfast.run.core.records import (
     KEPT_STATUSES,
@@ -60,6 +59,8 @@ CREATE TABLE slots (key, scorer INTEGER, attempt INTEGER, value REAL, cached INT
   PRIMARY KEY (key, scorer, attempt)) WITHOUT ROWID;
 CREATE TABLE spent (group_ INTEGER, model TEXT, reused INTEGER, figures TEXT, PRIMARY KEY (group_, model, reused))
   WITHOUT ROWID;
+CREATE TABLE sampled (group_ INTEGER, kind TEXT, name TEXT, figure INTEGER, PRIMARY KEY (group_, kind, name))
+  WITHOUT ROWID;
 CREATE TABLE written (session INTEGER, kind TEXT, records INTEGER, PRIMARY KEY (session, kind)) WITHOUT ROWID;
 CREATE TABLE landmarks (kind TEXT, session INTEGER, writer INTEGER, seq INTEGER, place INTEGER,
   segment INTEGER, offset INTEGER, PRIMARY KEY (kind, session, writer, seq, place)) WITHOUT ROWID;
@@ -68,9 +69,10 @@ CREATE TABLE landmarks (kind TEXT, session INTEGER, writer INTEGER, seq INTEGER,
 answer it has, `moment` orders trials as they were written, `places` are where their records lie: for every frame the
 number of its segment and its offset. `cached` marks a score that only the end of a trial gives, `state` is one of a
 slot. `scorers` have filled their slots, `failed` have used up the attempts of theirs. `figures` are `SpentFigures`,
-whole numbers of any size. `written` counts records by session, and of steps and ends those that are replies and kept.
+whole numbers of any size. `sampled` adds up `SamplingFigures`. `written` counts records by session, and of steps and
+ends those that are replies and kept.
 """
-TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "written", "landmarks")
+TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "sampled", "written", "landmarks")
 REPLY, KEPT = "reply", "kept"
 _BATCH_TRIALS = 8192
 _ROWS_AT_A_TIME = 64
@@ -249,6 +251,7 @@ class FoldWriter:
         self._standings: dict[_StandingNames, int] = {}
         self._moved: Counter[int] = Counter()
         self._spent: dict[tuple[int, str, bool], list[int]] = {}
+        self._sampled: Counter[tuple[int, str, str]] = Counter()
         self._written: Counter[tuple[int, str]] = Counter()
         self._landmarks: list[tuple[object, ...]] = []
 
@@ -349,7 +352,7 @@ class FoldWriter:
             self._locate(trial, entry.about)
 
     def _add_outcome(self, row: TrialRow, entry: StepEntry, frame: Origin) -> None:
-        is_judge = entry.role is ModelRole.JUDGE
+        is_judge = entry.is_of_slot
         if entry.error is None and entry.attempt == row.attempt and not is_judge:
             row.steps += 1
         if entry.model and not entry.source:
@@ -407,6 +410,10 @@ class FoldWriter:
             for place, figure in enumerate(figures):
                 if figure:
                     total[place] += sign * figure
+        end = trial.row.end
+        if end is not None and end.samplings:
+            for kind, name, figure in chain.from_iterable(one.figures(own) for one in end.samplings):
+                self._sampled[trial.group, kind, name] += sign * figure
 
     # Numbers of what has a name.
 
@@ -483,12 +490,14 @@ class FoldWriter:
     def _write_sums(self) -> None:
         moved, self._moved = self._moved, Counter()
         spent, self._spent = self._spent, {}
+        sampled, self._sampled = self._sampled, Counter()
         written, self._written = self._written, Counter()
         landmarks, self._landmarks = self._landmarks, []
         changes = [(change, standing) for standing, change in moved.items() if standing and change]
         self._db.executemany("UPDATE standings SET trials = trials + ? WHERE id = ?", changes)
         for key, figures in spent.items():
             self._write_spent(key, figures)
+        self._db.executemany(_ADD_SAMPLED, [(*names, count) for names, count in sampled.items()])
         self._db.executemany(_ADD_WRITTEN, [(*names, count) for names, count in written.items()])
         self._db.executemany("INSERT OR REPLACE INTO landmarks VALUES (?,?,?,?,?,?,?)", landmarks)
 
@@ -542,3 +551,4 @@ def _sort_key(trial: _OpenTrial) -> tuple[bool, bytes]:
 
 _SPENT_KEY = "(group_, model, reused) = (?, ?, ?)"
 _ADD_WRITTEN = "INSERT INTO written VALUES (?,?,?) ON CONFLICT DO UPDATE SET records = records + excluded.records"
+_ADD_SAMPLED = "INSERT INTO sampled VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET figure = figure + excluded.figure"

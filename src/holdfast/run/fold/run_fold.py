@@ -17,6 +17,7 @@ import msgspec
 from holdfast.journal import RecordId
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import PlanEntry, SessionRecord
+from holdfast.run.core.sampling_figures import SamplingSums
 from holdfast.run.fold.fold_writer import KEPT, REPLY, UNSCORED, pack_key, unpack_key, unpack_places, unpack_row
 from holdfast.run.fold.spent import Spent, SpentFigures
 from holdfast.run.fold.states import (
@@ -304,6 +305,20 @@ class RunFold:
             spent = SpentFigures(*map(int, figures.split())).as_spent((model or pair[1], bool(reused)))
             found[pair] = found.get(pair, Spent()).plus(spent)
         return found
+
+    def samplings(self) -> dict[tuple[str, str], SamplingSums]:
+        """How the samplings of the attempts that count went, by task and model; only where there are any."""
+        found: dict[tuple[str, str], SamplingSums] = {}
+        query = "SELECT group_, kind, name, figure FROM sampled WHERE figure ORDER BY kind, name, group_"
+        for group, *figure in self._query(query):
+            pair = self._pair(self.groups.get(group, _NO_GROUP))
+            found.setdefault(pair, SamplingSums()).add([tuple(figure)])
+        return found
+
+    @cached_property
+    def has_samplings(self) -> bool:
+        """Whether any trial that counts has sampled."""
+        return next(self._query("SELECT 1 FROM sampled WHERE figure LIMIT 1"), None) is not None
 
     def written(self, kind: str) -> dict[int, int]:
         """How many records of a kind each session wrote."""

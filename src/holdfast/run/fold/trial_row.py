@@ -14,7 +14,8 @@ import msgspec
 from holdfast.journal.frame import Origin
 from holdfast.models.message import Usage
 from holdfast.run.core.records import ARTIFACT, ShareKey, Status, TrialRecord
-from holdfast.run.fold.entries import TrialEntry
+from holdfast.run.core.sampling_figures import SamplingFigures
+from holdfast.run.fold.entries import TrialEntry, is_reused_end
 from holdfast.run.fold.spent import (
     AttemptReplies,
     AttemptSpent,
@@ -58,6 +59,8 @@ class DecidingEnd(msgspec.Struct, array_like=True, gc=False):
     """How many steps on record the attempt rests on, by its own count."""
     reason: str
     will_retry: bool
+    samplings: tuple[SamplingFigures, ...] = ()
+    """How the samplings of the attempt went, if the end is kept."""
 
     @property
     def status(self) -> Status:
@@ -113,7 +116,10 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     def add_end(self, entry: TrialEntry | TrialRecord, frame: Origin, place: int) -> None:
         """An attempt has ended."""
         steps, reason = _steps_of(entry), _reason(entry)
-        end = DecidingEnd(*frame, place, entry.attempt, _CODES[entry.status], steps, reason, entry.will_retry)
+        samplings = _sampling_figures(entry) if entry.samplings else ()
+        end = DecidingEnd(
+            *frame, place, entry.attempt, _CODES[entry.status], steps, reason, entry.will_retry, samplings
+        )
         if self.end is None or self.end.gives_way_to(end):
             self.end = end
 
@@ -246,6 +252,14 @@ def _steps_of(entry: TrialEntry | TrialRecord) -> int:
     if entry.source == ARTIFACT:
         return -1
     return min(max(entry.calls, 0) + max(entry.replayed, 0), _MOST_CALLS)
+
+
+def _sampling_figures(entry: TrialEntry | TrialRecord) -> tuple[SamplingFigures, ...]:
+    """A failed attempt counts nowhere but in what was spent."""
+    if not entry.status.is_kept:
+        return ()
+    is_reused = is_reused_end(entry)
+    return tuple(SamplingFigures.of(summary, is_reused=is_reused) for summary in entry.samplings)
 
 
 def _reason(entry: TrialEntry | TrialRecord) -> str:

@@ -37,7 +37,7 @@ _FIELDS = ("question", "answer", "criterion")
 _REPEATED_CHARACTERS = 4000
 
 
-class Judge(BuiltInRequirement, frozen=True, kw_only=True):
+class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """Met if the judge says so: by `met`, or by a score that is not below the threshold."""
 
     kind: ClassVar[str] = "judge"
@@ -108,14 +108,14 @@ def judge(
     threshold: float = 0.5,
     scored: bool = False,
     **naming: Unpack[Naming],
-) -> Judge:
+) -> JudgeRequirement:
     """A model of the eval says that the answer meets the criterion; takes one call, or two if its verdict is unclear.
 
     Raises:
         ConfigurationError: the template names no {answer}, or another field than it may; or an argument is wrong.
     """
     own = {"model": model, "criterion": criterion, "template": template, "threshold": threshold, "scored": scored}
-    return Judge.build({**own, **naming}, "judge()")
+    return JudgeRequirement.build({**own, **naming}, "judge()")
 
 
 def _check_fields(template: Template) -> None:

@@ -18,7 +18,7 @@ from holdfast.tasks.scorers.numeric import spelled_number
 Bound = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 
 
-class Numeric(BuiltInRequirement, frozen=True, kw_only=True):
+class NumericRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """Met if the answer's last number lies within the bounds; `45%` counts as 45 and as 0.45."""
 
     kind: ClassVar[str] = "numeric"
@@ -64,13 +64,13 @@ def numeric(
     whole: bool = False,
     decimal: Decimal = ".",
     **naming: Unpack[Naming],
-) -> Numeric:
+) -> NumericRequirement:
     """The answer's last number is at least `min` and at most `max`; with `whole`, an integer.
 
     Raises:
         ConfigurationError: the bounds contradict each other, or an argument has the wrong type.
     """
-    return Numeric.build({"min": min, "max": max, "whole": whole, "decimal": decimal, **naming}, "numeric()")
+    return NumericRequirement.build({"min": min, "max": max, "whole": whole, "decimal": decimal, **naming}, "numeric()")
 
 
 def _exact(bound: float | None) -> Fraction | None:

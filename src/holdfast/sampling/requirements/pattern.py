@@ -14,7 +14,7 @@ from holdfast.tasks.scorers.regex import compiled_pattern
 _REPETITIONS = frozenset("*+?{")
 
 
-class Regex(BuiltInRequirement, frozen=True, kw_only=True):
+class RegexRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """Met if the pattern is found in the text; with `full`, if the whole text matches, white space included."""
 
     kind: ClassVar[str] = "regex"
@@ -51,10 +51,10 @@ class Regex(BuiltInRequirement, frozen=True, kw_only=True):
         return f"The answer contains no match of the regular expression {quoted(self.pattern)}."
 
 
-def regex(pattern: str, *, full: bool = False, ignore_case: bool = False, **naming: Unpack[Naming]) -> Regex:
+def regex(pattern: str, *, full: bool = False, ignore_case: bool = False, **naming: Unpack[Naming]) -> RegexRequirement:
     """The text contains a match of the pattern or, with `full`, matches it as a whole.
 
     Raises:
         ConfigurationError: the pattern is not a regular expression, or an argument has the wrong type.
     """
-    return Regex.build({"pattern": pattern, "full": full, "ignore_case": ignore_case, **naming}, "regex()")
+    return RegexRequirement.build({"pattern": pattern, "full": full, "ignore_case": ignore_case, **naming}, "regex()")

@@ -18,7 +18,7 @@ _LANGUAGES = frozenset({"python", "py", "python3"})
 _MESSAGE_CHARACTERS = 200
 
 
-class Python(BuiltInRequirement, frozen=True, kw_only=True):
+class PythonRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """Met if the answer, or the one fenced block in it, compiles as a module."""
 
     kind: ClassVar[str] = "python"
@@ -28,9 +28,9 @@ class Python(BuiltInRequirement, frozen=True, kw_only=True):
         if len(text) > LONGEST_SOURCE:
             return self.failed(f"The answer has {len(text):,} characters; at most {LONGEST_SOURCE:,} are compiled.")
         block = fenced_block(text, _LANGUAGES)
-        fault = _fault(text if block is None else block)
+        fault = _syntax_fault(text if block is None else block)
         # A module may well have a fence in a docstring.
-        if fault and block is not None and not _fault(text):
+        if fault and block is not None and not _syntax_fault(text):
             return self.passed()
         return self.failed(fault) if fault else self.passed()
 
@@ -38,16 +38,16 @@ class Python(BuiltInRequirement, frozen=True, kw_only=True):
         return "The answer must be valid Python code, as it is or in one fenced block."
 
 
-def python(**naming: Unpack[Naming]) -> Python:
+def python(**naming: Unpack[Naming]) -> PythonRequirement:
     """The answer is Python code that compiles.
 
     Raises:
         ConfigurationError: an argument has the wrong type.
     """
-    return Python.build(dict(naming), "python()")
+    return PythonRequirement.build(dict(naming), "python()")
 
 
-def _fault(source: str) -> str:
+def _syntax_fault(source: str) -> str:
     """Why a text does not compile, as a sentence; empty where it does."""
     if not source.strip():
         return "The answer holds no Python code."

@@ -8,20 +8,29 @@ from typing import Any
 
 from holdfast.errors import ConfigurationError
 from holdfast.sampling.requirements.built_in import BuiltInRequirement
-from holdfast.sampling.requirements.model_judge import Judge, judge
-from holdfast.sampling.requirements.number_range import Numeric, numeric
-from holdfast.sampling.requirements.pattern import Regex, regex
-from holdfast.sampling.requirements.python_code import Python, python
+from holdfast.sampling.requirements.model_judge import JudgeRequirement, judge
+from holdfast.sampling.requirements.number_range import NumericRequirement, numeric
+from holdfast.sampling.requirements.pattern import RegexRequirement, regex
+from holdfast.sampling.requirements.python_code import PythonRequirement, python
 from holdfast.sampling.requirements.requirement import Requirement, in_order
-from holdfast.sampling.requirements.schema import JsonSchema, json_schema
-from holdfast.sampling.requirements.substring import Includes, includes
-from holdfast.sampling.requirements.text_length import Length, length
-from holdfast.sampling.requirements.user_function import Function, function
+from holdfast.sampling.requirements.schema import JsonSchemaRequirement, json_schema
+from holdfast.sampling.requirements.substring import IncludesRequirement, includes
+from holdfast.sampling.requirements.text_length import LengthRequirement, length
+from holdfast.sampling.requirements.user_function import FunctionRequirement, function
 from holdfast.suggestions import did_you_mean, listing
 
 BUILT_IN: Mapping[str, type[BuiltInRequirement]] = {
     requirement.kind: requirement
-    for requirement in (Regex, JsonSchema, Length, Includes, Numeric, Python, Function, Judge)
+    for requirement in (
+        RegexRequirement,
+        JsonSchemaRequirement,
+        LengthRequirement,
+        IncludesRequirement,
+        NumericRequirement,
+        PythonRequirement,
+        FunctionRequirement,
+        JudgeRequirement,
+    )
 }
 
 FACTORIES: tuple[Callable[..., Requirement], ...] = (
@@ -53,7 +62,7 @@ def build_requirement(given: ShortForm, place: str = "requirements", *, base_dir
         )
     kind = BUILT_IN[name]
     named = _named_arguments(kind, arguments, place)
-    if issubclass(kind, Function):
+    if issubclass(kind, FunctionRequirement):
         return kind.build(named, place, base_dir or Path())
     return kind.build(named, place)
 

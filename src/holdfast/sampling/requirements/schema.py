@@ -31,7 +31,7 @@ _PATTERN_GAVE_UP = "Error executing regex"
 _BYTE = re.compile(r"\s*\(byte \d+\)")
 
 
-class JsonSchema(BuiltInRequirement, frozen=True, kw_only=True):
+class JsonSchemaRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """Met if the answer, or the one fenced block in it, is JSON that fits the schema."""
 
     kind: ClassVar[str] = "json_schema"
@@ -73,14 +73,14 @@ class JsonSchema(BuiltInRequirement, frozen=True, kw_only=True):
         return self.passed()
 
 
-def json_schema(schema: Mapping[str, Any] | bool, **naming: Unpack[Naming]) -> JsonSchema:  # noqa: FBT001 - a schema
+def json_schema(schema: Mapping[str, Any] | bool, **naming: Unpack[Naming]) -> JsonSchemaRequirement:  # noqa: FBT001 - a schema
     """The answer is JSON that fits the schema, as it is or in one fenced block.
 
     Raises:
         ConfigurationError: it is not a schema, or the package that checks schemas is not installed.
     """
     given = dict(schema) if isinstance(schema, Mapping) else schema
-    return JsonSchema.build({"schema": given, **naming}, "json_schema()")
+    return JsonSchemaRequirement.build({"schema": given, **naming}, "json_schema()")
 
 
 class NotJson(ValueError):  # noqa: N818 - reads as a sentence where it is raised
@@ -96,14 +96,14 @@ def decode_strictly(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise NotJson(_fault(text, str(error))) from None
+        raise NotJson(_decoding_fault(text, str(error))) from None
     except RecursionError:
         raise NotJson("it is nested too deeply") from None
     except UnicodeEncodeError as error:
         raise NotJson(f"half a character{_place_text(text, error.start)}") from None
 
 
-def _fault(text: str, message: str) -> str:
+def _decoding_fault(text: str, message: str) -> str:
     """What is wrong, and where: the standard decoder says it better, but takes some things that are not JSON."""
     try:
         json.loads(text, parse_constant=_refuse_constant)

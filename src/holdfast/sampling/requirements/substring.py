@@ -15,7 +15,7 @@ _NAMED = 5
 _NAMED_CHARACTERS = 80
 
 
-class Includes(BuiltInRequirement, frozen=True, kw_only=True):
+class IncludesRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """Met if the answer contains the text, or every one of several; white space around each does not count."""
 
     kind: ClassVar[str] = "includes"
@@ -44,14 +44,14 @@ class Includes(BuiltInRequirement, frozen=True, kw_only=True):
         return folded_text(text, ignore_case=self.ignore_case)
 
 
-def includes(text: str | Sequence[str], *, ignore_case: bool = False, **naming: Unpack[Naming]) -> Includes:
+def includes(text: str | Sequence[str], *, ignore_case: bool = False, **naming: Unpack[Naming]) -> IncludesRequirement:
     """The answer contains the text, or all of several.
 
     Raises:
         ConfigurationError: a text is empty, or an argument has the wrong type.
     """
     given = text if isinstance(text, str) or not isinstance(text, Sequence) else list(text)
-    return Includes.build({"text": given, "ignore_case": ignore_case, **naming}, "includes()")
+    return IncludesRequirement.build({"text": given, "ignore_case": ignore_case, **naming}, "includes()")
 
 
 def _named(texts: Sequence[str]) -> str:

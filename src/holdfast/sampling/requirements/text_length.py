@@ -17,7 +17,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 _CHUNK = 1 << 20
 
 
-class Length(BuiltInRequirement, frozen=True, kw_only=True):
+class LengthRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """Met if the text has at least `min` and at most `max` of the unit."""
 
     kind: ClassVar[str] = "length"
@@ -50,13 +50,13 @@ def length(
     max: int | None = None,  # noqa: A002 - as above
     unit: Unit = "characters",
     **naming: Unpack[Naming],
-) -> Length:
+) -> LengthRequirement:
     """The text has at least `min` and at most `max` characters, words or lines.
 
     Raises:
         ConfigurationError: there is no bound, the two contradict each other, or an argument has the wrong type.
     """
-    return Length.build({"min": min, "max": max, "unit": unit, **naming}, "length()")
+    return LengthRequirement.build({"min": min, "max": max, "unit": unit, **naming}, "length()")
 
 
 def count_units(text: str, unit: Unit) -> int:

@@ -31,7 +31,7 @@ _COLLECTING = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 _ALLOWED = "True or False, a reason (a text), (bool, reason), a score from 0 to 1, or a Verdict"
 
 
-class Function(BuiltInRequirement, frozen=True, kw_only=True):
+class FunctionRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """Met if the function says so: by True, or by a score that is not below the threshold."""
 
     kind: ClassVar[str] = "function"
@@ -130,7 +130,9 @@ class Function(BuiltInRequirement, frozen=True, kw_only=True):
         )
 
 
-def function(given: Callable[..., Any] | str, *, threshold: float = 0.5, **naming: Unpack[Naming]) -> Function:
+def function(
+    given: Callable[..., Any] | str, *, threshold: float = 0.5, **naming: Unpack[Naming]
+) -> FunctionRequirement:
     """The function, or the one at `file.py:name`, says that the text is as it should be.
 
     It returns True or False, a reason why not (a text), both as (bool, reason), a score from 0 to 1, which must not be
@@ -139,7 +141,7 @@ def function(given: Callable[..., Any] | str, *, threshold: float = 0.5, **namin
     Raises:
         ConfigurationError: there is no such function, or it needs other arguments than those it can be given.
     """
-    return Function.build({"function": given, "threshold": threshold, **naming}, "function()")
+    return FunctionRequirement.build({"function": given, "threshold": threshold, **naming}, "function()")
 
 
 def function_name(given: object) -> str:

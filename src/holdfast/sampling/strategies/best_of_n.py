@@ -21,6 +21,7 @@ class BestOfN(Strategy):
 
         Raises:
             ValueError: an option is wrong.
+            ConfigurationError: something that stands for a requirement is none.
         """
         super().__init__(**options)
         self._scorer = scorer

@@ -19,6 +19,7 @@ class Escalate(Repair):
 
         Raises:
             ValueError: no model is named, or an option is wrong.
+            ConfigurationError: something that stands for a requirement is none.
         """
         super().__init__(**options)
         if isinstance(to, str) or not to or not all(isinstance(name, str) and name for name in to):

@@ -1,0 +1,271 @@
+"""Calls of models that are durable: replayed where their reply is on record, reused from another run, or sent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.engine.model_calls.caller import ModelClosed
+from holdfast.engine.model_calls.open_model import OpenModel
+from holdfast.engine.scheduling.call_tally import Flight
+from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.trials.asking.trial_account import TrialAccount
+from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
+from holdfast.engine.trials.conversation import Conversation
+from holdfast.engine.trials.error_boundary import Outcome
+from holdfast.engine.trials.scopes import Masking, Scope
+from holdfast.engine.trials.steps import (
+    Steps,
+    fingerprint_in_key,
+    record_reply,
+    recordable_reply,
+    recorded_request,
+    replay_reply,
+    request_fingerprint,
+)
+from holdfast.engine.trials.trial_environment import TrialEnvironment
+from holdfast.errors import StorageFailure, UsageError
+from holdfast.models.errors import ModelError, PassingError
+from holdfast.models.message import Message, Reply, Request, Usage, encodable
+from holdfast.models.role import ModelRole
+from holdfast.run.core.records import CallRecord, Failure, StepRecord
+from holdfast.spec import Generation
+from holdfast.tasks.solver import check_generation
+
+_to_builtins = msgspec.to_builtins
+
+
+class AskedModel(NamedTuple):
+    """A model as it is asked in one place."""
+
+    model: OpenModel
+    role: ModelRole = ModelRole.UNDER_TEST
+    call_name: str = "generate"
+    """The name of its calls in their keys: one for each model, so that none takes over the reply of another."""
+    note: Callable[[StepRecord], None] | None = None
+    """Called with every step of its calls, once for each that counts."""
+
+
+class DurableCalls:
+    """The calls of one attempt at a trial, or of one attempt of a score slot, whichever model they ask."""
+
+    __slots__ = ("_account", "_environment", "_grant", "_recorder", "_steps")
+
+    def __init__(
+        self,
+        environment: TrialEnvironment,
+        recorder: TrialRecorder,
+        account: TrialAccount,
+        steps: Steps,
+        grant: SlotGrant,
+    ) -> None:
+        self._environment, self._recorder, self._account = environment, recorder, account
+        self._steps, self._grant = steps, grant
+
+    async def ask(
+        self,
+        asked: AskedModel,
+        scope: Scope,
+        messages: tuple[Message, ...],
+        generation: dict[str, Any],
+        conversation: Conversation,
+    ) -> tuple[Reply, Conversation]:
+        """The reply to one request, and the conversation that it ends; `conversation` is what the request may continue.
+
+        Raises:
+            ModelError: no reply could be had.
+            ConfigurationError: a generation parameter is unknown or out of range.
+        """
+        request = Request(messages, self._generation(asked.model, generation))
+        hash_ = conversation.hash_with(messages)
+        key = scope.key(asked.call_name, request_fingerprint(request, hash_))
+        if (recorded := self._steps.replay(scope, key)) is not None:
+            if recorded.step != key:
+                self._environment.sink.put(self._borrowed(recorded, key, request, conversation))
+            reply = self._replay(asked, recorded)
+            self._recorder.report(recorded, replayed=True)
+        elif (reused := self._reused(asked, key)) is not None:
+            await self._recorder.keep(self._as_asked_here(reused, request, conversation))
+            reply = self._replay(asked, reused)
+        else:
+            reply = await self._ask_model(asked, request, key, conversation)
+        return reply, Conversation((*messages, reply.message), key, hash_)
+
+    def _generation(self, model: OpenModel, overrides: dict[str, Any]) -> Generation:
+        base, epoch = model.spec.generation, self._recorder.planned.epoch
+        if base.seed is not None and epoch > 1 and "seed" not in overrides:
+            # Another epoch is another draw; with the same seed it would be the same one.
+            overrides = {**overrides, "seed": base.seed + epoch - 1}
+        if not overrides:
+            return base
+        check_generation(overrides)
+        return msgspec.convert({**_to_builtins(base), **overrides}, Generation)
+
+    # Replies on record.
+
+    def _borrowed(self, lender: StepRecord, key: str, request: Request, conversation: Conversation) -> StepRecord:
+        """What says that a step took over the reply of another branch, which nobody asks for any more.
+
+        It need not be waited for: the reply is durable, and without this record it would be borrowed once more.
+        """
+        step = msgspec.structs.replace(lender, step=key, lender=lender.step)
+        return self._as_asked_here(step, request, conversation)
+
+    def _as_asked_here(self, step: StepRecord, request: Request, conversation: Conversation) -> StepRecord:
+        parent, added = conversation.added_by(request.messages)
+        asked = recorded_request(request, added)
+        return msgspec.structs.replace(step, parent=parent, request=asked, about=self._recorder.about())
+
+    def _reused(self, asked: AskedModel, key: str) -> StepRecord | None:
+        """The reply of another run to the same request, as a step of this trial."""
+        reuse, model = self._environment.reuse, asked.model
+        found = reuse.take(model.spec, fingerprint_in_key(key)) if reuse is not None else None
+        if found is None:
+            return None
+        return msgspec.structs.replace(
+            found,
+            trial=self._recorder.key,
+            attempt=self._recorder.attempt,
+            step=key,
+            model=model.name,
+            role=asked.role,
+            tries=0,
+            lender="",
+        )
+
+    def _replay(self, asked: AskedModel, step: StepRecord) -> Reply:
+        self._account.replayed += 1
+        self._environment.counts.replayed += 1
+        self._add(asked, step)
+        return replay_reply(step)
+
+    def _add(self, asked: AskedModel, step: StepRecord) -> None:
+        self._account.add(step)
+        if asked.note is not None:
+            asked.note(step)
+
+    # Replies of the model.
+
+    async def _ask_model(self, asked: AskedModel, request: Request, key: str, conversation: Conversation) -> Reply:
+        environment, model = self._environment, asked.model
+        at, began = environment.clock.wall(), environment.clock.monotonic()
+        flight = environment.admission.flight(model.name, model.estimate.tokens_of(request))
+        usage: Usage | None = None
+        try:
+            reply, tries = await self._send_call(asked, request, key, flight)
+            usage = reply.usage
+            return await self._record_call(asked, request, key, conversation, reply, tries, at, began)
+        finally:
+            # Its reply is durable, also where the trial was cancelled meanwhile: the cancellation has waited for that.
+            if not flight.has_failed:
+                environment.admission.end(flight, usage)
+
+    async def _record_call(
+        self,
+        asked: AskedModel,
+        request: Request,
+        key: str,
+        conversation: Conversation,
+        reply: Reply,
+        tries: int,
+        at: float,
+        began: float,
+    ) -> Reply:
+        """Makes the reply to a call durable; the reply as it is on record."""
+        if reply.logprobs is not None or not reply.is_plain:
+            # As they will be read back, whatever the provider made them of.
+            reply = recordable_reply(reply)
+        account, recorder = self._account, self._recorder
+        account.calls += 1
+        account.tries += tries
+        parent, added = conversation.added_by(request.messages)
+        step = StepRecord(
+            trial=recorder.key,
+            attempt=recorder.attempt,
+            step=key,
+            name="generate",
+            parent=parent,
+            request=recorded_request(request, added),
+            result=record_reply(reply),
+            model=asked.model.name,
+            role=asked.role,
+            usage=reply.usage,
+            tries=tries,
+            at=at,
+            seconds=self._environment.clock.monotonic() - began,
+        )
+        self._add(asked, step)
+        return await self._keep_reply(step, reply)
+
+    async def _send_call(self, asked: AskedModel, request: Request, key: str, flight: Flight) -> tuple[Reply, int]:
+        """The model's reply and how many tries it took; a failed call is on record too."""
+        environment, recorder = self._environment, self._recorder
+        deadline, was_sent = environment.settings.retry_deadline(recorder.planned.task.name), False
+
+        def on_sent() -> None:
+            nonlocal was_sent
+            was_sent = True
+            call = CallRecord(
+                trial=recorder.key,
+                attempt=recorder.attempt,
+                step=key,
+                model=asked.model.name,
+                role=asked.role,
+                about=recorder.about(),
+            )
+            environment.sink.put(call)
+
+        try:
+            with Masking():
+                found = await environment.caller.call(
+                    asked.model, request, deadline, recorder.activity, self._grant, flight, on_sent
+                )
+        except (ModelError, asyncio.CancelledError) as error:
+            self._record_failed_call(asked, key, error, flight if was_sent else None)
+            raise
+        self._account.note_answered(key)
+        return found
+
+    async def _keep_reply(self, step: StepRecord, reply: Reply) -> Reply:
+        """Makes a reply durable; the reply as it is on record."""
+        try:
+            await self._recorder.keep(step)
+        except UsageError:
+            # It holds what JSON cannot; it was paid for, so what can be kept of it is.
+            reply = recordable_reply(reply)
+            request = encodable(_to_builtins(step.request))
+            await self._recorder.keep(msgspec.structs.replace(step, request=request, result=record_reply(reply)))
+        return reply
+
+    def _record_failed_call(
+        self, asked: AskedModel, key: str, error: ModelError | asyncio.CancelledError, flight: Flight | None
+    ) -> None:
+        """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it.
+
+        Nothing was sent if there is no flight.
+        """
+        environment, recorder = self._environment, self._recorder
+        if isinstance(error, PassingError | ModelClosed):
+            self._account.note_unanswered(key, error)
+        if flight is None or (isinstance(error, asyncio.CancelledError) and environment.admission.is_closed):
+            return
+        usage: Usage | None = getattr(error, "usage", None)
+        failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", "given up")
+        step = StepRecord(
+            trial=recorder.key,
+            attempt=recorder.attempt,
+            step=key,
+            name="generate",
+            model=asked.model.name,
+            role=asked.role,
+            usage=usage,
+            error=failure,
+        )
+        self._add(asked, step)
+        with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
+            environment.sink.put(step)
+        self._account.add_failed_call(flight, usage)

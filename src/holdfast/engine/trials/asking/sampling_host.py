@@ -1,0 +1,255 @@
+"""A sampling inside a trial: its calls, candidates and choice are steps, in scopes of its own.
+
+The N-th sampling of a scope has the scope `sampling~N` below it, and a turn of a lane `sampling~N/lane-L/turn-T`. What
+it asks takes the way of every call of the trial. Its own code runs where no scope may be used, so that nothing depends
+on how many tasks it starts, or in which order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.engine.model_calls.caller import ModelClosed
+from holdfast.engine.trials.asking.durable_calls import AskedModel, DurableCalls
+from holdfast.engine.trials.asking.sampling_tally import CANDIDATE, CHOICE, STRATEGY, SamplingTally, turn_path
+from holdfast.engine.trials.asking.trial_account import TrialAccount
+from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
+from holdfast.engine.trials.asking.user_code import run_user_code
+from holdfast.engine.trials.conversation import EMPTY_CONVERSATION, Conversation
+from holdfast.engine.trials.error_boundary import LimitReached, Outcome
+from holdfast.engine.trials.scopes import Scope
+from holdfast.engine.trials.steps import Steps, arguments_fingerprint, fingerprint_in_key
+from holdfast.engine.trials.trial_environment import TrialEnvironment
+from holdfast.errors import RunHeld, StorageFailure
+from holdfast.event_type import Event
+from holdfast.models.errors import PassingError
+from holdfast.models.message import Message, Reply, Usage
+from holdfast.models.role import ModelRole
+from holdfast.run.core.records import Failure, SamplingSummary, StepRecord
+from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
+from holdfast.sampling.host import Choice
+from holdfast.sampling.place import Place, derive_seed
+
+_CANCELLED = Failure("cancelled", "given up")
+_NOT_FINAL = Failure("not final", "It is drawn again.")
+
+
+class SamplingTrial(Protocol):
+    """What a sampling needs to know of its trial."""
+
+    account: TrialAccount
+
+    @property
+    def seed(self) -> int: ...
+    def check_running(self, what: str) -> None: ...
+
+
+class TrialSampling:
+    """One sampling of a trial, or of a score slot: the host of its candidates."""
+
+    def __init__(
+        self,
+        trial: SamplingTrial,
+        environment: TrialEnvironment,
+        recorder: TrialRecorder,
+        calls: DurableCalls,
+        steps: Steps,
+        scope: Scope,
+        asked: AskedModel,
+        conversation: Conversation,
+    ) -> None:
+        """`scope` is the one in which it is asked for, `asked` the model that is asked where none is named."""
+        self._trial, self._environment, self._recorder, self._calls = trial, environment, recorder, calls
+        self._steps, self._asked, self._conversation = steps, asked, conversation
+        self.number, self._scope = scope.start_sampling()
+        self.trial, self.model = recorder.key, asked.model.name
+        # Samplings in different scopes have the same numbers; their draws must not be the same.
+        self.seed = derive_seed(trial.seed, scope.path) if scope.path else trial.seed
+        self.is_deterministic = environment.deterministic
+        self.recorded: Sequence[CandidateRecord] = ()
+        self.choice: Choice | None = None
+        self._said: dict[tuple[int, int], Conversation] = {}
+        """By lane and turn, the conversation that a candidate ends."""
+        self._last: dict[int, Conversation] = {}
+        """By lane, the last of them."""
+        self._models: dict[tuple[str, ModelRole], AskedModel] = {}
+
+    def begin(self, strategy: str, messages: tuple[Message, ...], generation: Mapping[str, Any]) -> None:
+        """Finds what is on record of it: only if the same was asked for."""
+        self._strategy = strategy
+        self._fingerprint = arguments_fingerprint([strategy, messages, generation])
+        self._tally = SamplingTally(self._scope.path, strategy)
+        for step in self._steps.of_sampling(self._scope.path):
+            if step.name in {CANDIDATE, CHOICE} and fingerprint_in_key(step.step) == self._fingerprint:
+                self._take(step)
+
+    def _take(self, step: StepRecord) -> None:
+        if step.name == CHOICE:
+            self.choice = self._tally.choice = msgspec.convert(step.result, Choice)
+            return
+        candidate = msgspec.convert(step.result, CandidateRecord)
+        self._tally.note(candidate)
+        if step.error is None:
+            self.recorded = (*self.recorded, candidate)
+
+    @property
+    def path(self) -> str:
+        """The path of its scope."""
+        return self._scope.path
+
+    def end(self) -> SamplingSummary:
+        """How it went; nothing more is asked for it."""
+        self.finish()
+        return self._tally.summary()
+
+    def conversation_at(self, place: Place) -> Conversation:
+        """The conversation that the candidate of a place ends."""
+        return self._said.get((place.lane, place.turn), self._conversation)
+
+    # Calls.
+
+    async def ask(
+        self,
+        place: Place,
+        messages: tuple[Message, ...],
+        generation: Mapping[str, Any],
+        *,
+        model: str = "",
+        role: ModelRole = ModelRole.UNDER_TEST,
+    ) -> Reply:
+        """One call of a model, as a step of that place; replayed where its reply is on record.
+
+        Raises:
+            ModelError: no reply could be had.
+            LimitReached: the trial has used up its tokens or its cost.
+            UsageError: the eval has no such model, or the trial is over.
+        """
+        self._trial.check_running("generate")
+        is_judged = role is ModelRole.JUDGE
+        conversation = EMPTY_CONVERSATION if is_judged else self._continued(place.lane, messages)
+        asked, scope = self._asking(model, role), self._scope.below(turn_path(place.lane, place.turn))
+        reply, said = await self._calls.ask(asked, scope, messages, dict(generation), conversation)
+        if not is_judged:
+            self._said[place.lane, place.turn] = self._last[place.lane] = said
+        self._trial.account.check_limits()
+        return reply
+
+    def _asking(self, model: str, role: ModelRole) -> AskedModel:
+        """A model as it is asked here: in a score slot, everybody is asked as a judge."""
+        if (known := self._models.get((model, role))) is not None:
+            return known
+        own, name, is_judge = self._asked, model or self.model, role is ModelRole.JUDGE
+        call_name = own.call_name if name == self.model and not is_judge else f"generate@{name}"
+        asked_as = ModelRole.JUDGE if is_judge else own.role
+        opened = own.model if name == self.model else self._environment.find_model(name)
+        found = self._models[model, role] = AskedModel(opened, asked_as, call_name, self._tally.add)
+        return found
+
+    def _continued(self, lane: int, messages: tuple[Message, ...]) -> Conversation:
+        """The conversation that a request continues: that of its lane, if it does, or that of the solver."""
+        last = self._last.get(lane)
+        if last is not None and messages[: len(last.messages)] == last.messages:
+            return last
+        return self._conversation
+
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Calls code of the user's: a plain function in a thread, and what can be awaited is awaited."""
+        outcome = await run_user_code(self._environment, self._recorder.activity, function, args)
+        return outcome.result()
+
+    # Records.
+
+    def put(self, candidate: Candidate, *, is_final: bool) -> None:
+        """Hands in the record of a candidate; one that is not final is drawn again when the sampling is resumed.
+
+        What the end of the session has cancelled is not on record at all: it is asked again.
+        """
+        record, is_cancelled = candidate.record(), candidate.status is CandidateStatus.CANCELLED
+        if is_cancelled and self._environment.admission.is_closed:
+            return
+        if record.usage is None and (usage := self._tally.reply_usage(record.lane, record.turn)) is not None:
+            # Its reply became durable while its lane was cancelled.
+            record = msgspec.structs.replace(record, usage=usage)
+        self._tally.note(record)
+        scope = self._scope.below(turn_path(record.lane, record.turn))
+        if is_final:
+            self._environment.sink.put(self._step(scope, CANDIDATE, record))
+            return
+        error = _CANCELLED if is_cancelled else record.error or _NOT_FINAL
+        with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
+            self._environment.sink.put(self._step(scope, CANDIDATE, record, error))
+
+    async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:
+        """Makes the choice durable, unless the infrastructure has kept a lane from what it was to contribute.
+
+        A success needs no other lane. Otherwise the trial is unfinished, whatever becomes of the result: the same lane
+        goes on when it is resumed.
+        """
+        account, path = self._trial.account, self._scope.path
+        if choice.success:
+            account.forgive(path, but=f"{path}/lane-{choice.lane}")
+        for error in errors if not choice.success else ():
+            if isinstance(error, PassingError | ModelClosed):
+                account.note_unanswered(f"/{path} {CHOICE}:#1", error)
+        if account.has_unanswered(path):
+            return
+        with self._recorder.activity.in_flight():
+            await self._environment.sink.keep(self._step(self._scope, CHOICE, choice))
+        self.choice = self._tally.choice = choice
+        # What became of its calls is on record before it.
+        account.end_failed_calls(self._environment.admission)
+
+    def _step(self, scope: Scope, name: str, result: object, error: Failure | None = None) -> StepRecord:
+        return StepRecord(
+            trial=self._recorder.key,
+            attempt=self._recorder.attempt,
+            step=scope.key(name, self._fingerprint),
+            name=name,
+            role=self._asked.role,
+            request={STRATEGY: self._strategy},
+            result=result,
+            at=self._environment.clock.wall(),
+            error=error,
+            about=self._recorder.about(),
+        )
+
+    def finish(self) -> None:
+        """The sampling is over. What else is on record of it counts as used."""
+        unused = self._steps.take_sampling(self._scope.path)
+        self._trial.account.add_unused(unused)
+        for step in unused:
+            if step.name not in {CANDIDATE, CHOICE}:
+                self._tally.add(step)
+
+    # What else a sampling needs.
+
+    def cost_of(self, model: str, usage: Usage | None) -> float | None:
+        """What a reply costs by the price that is set now; None where that is not known."""
+        found = self._asked.model if model in {"", self.model} else self._environment.find_model(model)
+        return None if usage is None or found.spec.price is None else found.cost_of(usage)
+
+    def is_observed(self, kind: type[Event]) -> bool:
+        """Whether anybody wants such events."""
+        return self._environment.events.is_observed(kind)
+
+    def emit(self, event: Event) -> None:
+        """Delivers an event to those who observe."""
+        self._environment.events.emit(event)
+
+    def failure_of(self, error: BaseException) -> Failure:
+        """An error as it is recorded."""
+        return Outcome(error=error).failure()
+
+    def is_fatal(self, error: BaseException) -> bool:
+        """Whether nothing can go on after this error, in no lane."""
+        return isinstance(error, StorageFailure | RunHeld | LimitReached)
+
+    def monotonic(self) -> float:
+        return self._environment.clock.monotonic()
+
+    def wall(self) -> float:
+        return self._environment.clock.wall()

@@ -1,0 +1,112 @@
+"""What a sampling has come to, by its steps: how its candidates ended, and what each of them took."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from holdfast.engine.trials.asking.trial_account import as_shares
+from holdfast.engine.trials.scopes import sampling_in_path, scope_in_key
+from holdfast.models.message import Usage
+from holdfast.models.role import ModelRole
+from holdfast.run.core.records import SamplingSummary, ShareKey, StepRecord
+from holdfast.sampling.candidate import CandidateRecord, CandidateStatus
+from holdfast.sampling.host import Choice
+
+CANDIDATE, CHOICE = "candidate", "choice"
+"""The names of a sampling's own steps."""
+STRATEGY = "strategy"
+"""What their `request` says."""
+_Position = tuple[int, int]
+
+
+def turn_path(lane: int, turn: int) -> str:
+    """The path of a turn below that of its sampling."""
+    return f"lane-{lane}/turn-{turn}"
+
+
+class SamplingTally:
+    """The figures of one sampling, from the steps that count."""
+
+    def __init__(self, path: str, strategy: str = "") -> None:
+        """`path` is that of its scope."""
+        self._path, self._strategy = path, strategy
+        self._taken: dict[str, dict[ShareKey, Usage]] = {}
+        """By the path of their turn, what calls took."""
+        self._replies: dict[str, Usage] = {}
+        """By the path of their turn, what candidates took without their judges."""
+        self._calls: set[str] = set()
+        self._statuses: dict[_Position, CandidateStatus] = {}
+        self.choice: Choice | None = None
+
+    def add(self, step: StepRecord) -> None:
+        """Takes in a step, whichever of the sampling's it is."""
+        if step.name == CHOICE:
+            self.choice, self._strategy = msgspec.convert(step.result, Choice), _strategy_in(step)
+        elif step.name == CANDIDATE:
+            self._strategy = _strategy_in(step)
+            self.note(msgspec.convert(step.result, CandidateRecord))
+        else:
+            self._add_call(step)
+
+    def _add_call(self, step: StepRecord) -> None:
+        self._calls.add(step.step)
+        if step.usage is None:
+            return
+        path, share = scope_in_key(step.step), (step.model, bool(step.source))
+        taken = self._taken.setdefault(path, {})
+        taken[share] = taken.get(share, Usage()) + step.usage
+        if step.role is ModelRole.UNDER_TEST:
+            self._replies[path] = self._replies.get(path, Usage()) + step.usage
+
+    def note(self, candidate: CandidateRecord) -> None:
+        """A candidate has ended; of several in one place the last counts."""
+        self._statuses[candidate.lane, candidate.turn] = candidate.status
+
+    def reply_usage(self, lane: int, turn: int) -> Usage | None:
+        """What the reply of a candidate took, as far as it is known."""
+        return self._replies.get(f"{self._path}/{turn_path(lane, turn)}")
+
+    def summary(self) -> SamplingSummary:
+        """What the end of the trial says of it."""
+        choice = self.choice or Choice(success=False, stop_reason="")
+        return SamplingSummary(
+            strategy=self._strategy,
+            success=choice.success,
+            lane=choice.lane,
+            turn=choice.turn,
+            turns=max((turn for _, turn in self._statuses), default=-1) + 1,
+            calls=len(self._calls),
+            candidates=dict(sorted(Counter(map(str, self._statuses.values())).items())),
+            wasted=as_shares(self._wasted(choice)),
+            capped=choice.capped,
+        )
+
+    def _wasted(self, choice: Choice) -> dict[ShareKey, Usage]:
+        chosen, found = f"{self._path}/{turn_path(choice.lane, choice.turn)}", dict[ShareKey, Usage]()
+        for path, taken in self._taken.items():
+            for share, usage in taken.items() if path != chosen else ():
+                found[share] = found.get(share, Usage()) + usage
+        return found
+
+
+def summaries(steps: Iterable[StepRecord]) -> tuple[SamplingSummary, ...]:
+    """How the samplings went that have steps on record, of a solver that is not asked again."""
+    found: dict[str, SamplingTally] = {}
+    for step in steps:
+        if path := sampling_in_path(scope_in_key(step.step)):
+            found.setdefault(path, SamplingTally(path)).add(step)
+    return tuple([found[path].summary() for path in sorted(found, key=by_number)])
+
+
+def by_number(path: str) -> list[Any]:
+    """Sorts paths by the numbers in them: the tenth comes after the ninth."""
+    return [int(part) if part.isdecimal() else part for part in re.split("([0-9]+)", path)]
+
+
+def _strategy_in(step: StepRecord) -> str:
+    return str(step.request.get(STRATEGY, "")) if isinstance(step.request, dict) else ""

@@ -1,0 +1,20 @@
+"""The examples that print something can be run as they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_trade_off_of_lanes_is_printed():
+    """More lanes make more calls for the same answers; what it prints of them does not depend on timing alone."""
+    program = ROOT / "examples" / "sampling" / "tradeoff.py"
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=True)
+    rows = [line.split() for line in done.stdout.splitlines()[1:5]]
+    assert [row[0] for row in rows] == ["1", "2", "4", "8"]
+    assert {row[1] for row in rows} == {"20"}
+    calls = [int(row[3]) for row in rows]
+    assert calls == sorted(calls) and calls[-1] > 2 * calls[0]
