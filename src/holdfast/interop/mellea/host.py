@@ -36,6 +36,9 @@ class MelleaHost:
     def __init__(self, sampling: MelleaSampling) -> None:
         self._sampling = sampling
 
+    def check_model(self, name: str) -> None:
+        """Strategies of Mellea's name no model: they have backends."""
+
     async def ask(
         self,
         place: Place,
