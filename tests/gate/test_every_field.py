@@ -24,6 +24,7 @@ OTHER_VALUES: dict[str, tuple[Any, Any]] = {
     "tasks.*.dataset": ("rows", "others"),
     "tasks.*.models": (["small"], ["second", "small"]),
     "tasks.*.sample_ids": (["a"], ["a", "b"]),
+    "tasks.*.sampling.escalate_to": (["second"], ["second", "small"]),
     "tasks.*.scorers": ([{"regex": {"pattern": "a"}}], [{"regex": {"pattern": "b"}}]),
 }
 """Two values for a field whose values must fit what stands elsewhere in the eval."""
@@ -120,6 +121,7 @@ def test_resume_7_every_field_is_judged_by_its_class_wherever_it_stands(place):
 
 # Nothing can be asked without these; and a scorer that comes is growth.
 NEVER_ABSENT = {"tasks.*.dataset", "tasks.*.use", "models.*.provider", "models.*.model", "tasks.*.scorers"}
+NEVER_ABSENT |= {"tasks.*.sampling.scorer", "tasks.*.sampling.escalate_to"}
 COMING = [place for place in OTHERS if may_be_absent(place) and place.path not in NEVER_ABSENT]
 
 

@@ -7,7 +7,7 @@ import itertools
 import shutil
 
 import pytest
-from schema_values import example, leaves, steps_to
+from schema_values import complete_sampling, example, leaves, steps_to
 
 from holdfast.spec import Drift, Place, schema_fields
 
@@ -21,6 +21,7 @@ VALUES = {
     "tasks.*.scorers": [{"exact": {"ignore_case": True}}],
     "tasks.*.use": "task.py:t",
     "tasks.*.choices": ["a", "b"],
+    "tasks.*.sampling.escalate_to": ["other"],
     "datasets.*.format": "json",
     "datasets.*.path": "elsewhere/rows.jsonl",
     "directory": "elsewhere",
@@ -55,6 +56,7 @@ def put(world, place: Place) -> None:
         first = place.block.exactly_one[0]
         data[first] = example(schema_fields(place.block)[first])
     data[steps[-1]] = value
+    complete_sampling(world.task, str(steps[-1]))
 
 
 @pytest.mark.parametrize("place", OFFERED, ids=lambda place: place.path)

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast import ModelSet, sample
+from holdfast import ModelSet, Reply, Usage, sample
 from holdfast.errors import ConfigurationError, UsageError
-from holdfast.sampling import CandidateStatus, Escalate, MultiTurn, Rejection, SamplingBudget, includes, judge
+from holdfast.sampling import CandidateStatus, Escalate, MultiTurn, Rejection, Repair, SamplingBudget, includes, judge
 from sampling.drawing import run
 
 
@@ -77,6 +77,31 @@ def test_judges_and_larger_models_are_asked_by_name(server):
     assert result.success and result.calls == 2 and result.chosen.judging is not None
     with pytest.raises(UsageError, match="There is no model 'large'"):
         run(sample("scripted/echo", "x", requirements=[includes("y")], strategy=Escalate(to=["large"], loop_budget=3)))
+
+
+def test_a_judge_is_shown_the_question_without_what_repairs_added():
+    """The judge of a later turn sees what the sampling was asked for, and the answer of that turn."""
+    verdict = '{"explanation": "no", "met": false}'
+    asked = []
+
+    class Judging:
+        async def send(self, request):
+            asked.append(request.messages[-1].text)
+            return Reply(verdict, "stop", Usage(1, 1))
+
+        async def close(self):
+            """Nothing is held."""
+
+    requirement = judge(model="strict", criterion="It is kind.")
+    for strategy in (MultiTurn(loop_budget=3), Repair(loop_budget=3)):
+        asked.clear()
+        run(
+            sample(
+                "scripted/echo", "Hello!", models={"strict": Judging()}, requirements=[requirement], strategy=strategy
+            )
+        )
+        questions = [text.partition("The question:")[2].partition("The answer:")[0] for text in asked]
+        assert len(questions) == 3 and len(set(questions)) == 1 and "Hello!" in questions[0]
 
 
 def test_wrong_arguments_are_refused_before_anything_is_asked(server):

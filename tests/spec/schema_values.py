@@ -23,8 +23,14 @@ OTHERWISE = {
     "few_shot_template": "{input} {output}",
     "grace_period": 7.5,
     "matches": "^a",
+    "selection": "best",
+    "vote": "similarity",
 }
 """Values for fields where a value made from the type alone would not do, or would be the default."""
+
+
+STRATEGIES = {"vote": "vote", "extract": "vote", "scorer": "best_of_n", "escalate_to": "escalate"}
+"""By field of `sampling`, the strategy that has a use for it."""
 
 
 def all_places() -> list[Place]:
@@ -57,10 +63,20 @@ def document_with(place: Place, value: Any) -> dict[str, Any]:
     for name, field in schema_fields(place.block).items():
         if field.required and name != last:
             block[name] = example(field)
+    complete_sampling(document["tasks"].get("ask", {}), str(last))
     if place.block.exactly_one and last not in place.block.exactly_one:
         first = place.block.exactly_one[0]
         block[first] = example(schema_fields(place.block)[first])
     return document
+
+
+def complete_sampling(task: dict[str, Any], field: str) -> None:
+    """Gives the `sampling` of a task, if it has one, what goes with a field of it."""
+    sampling = task.get("sampling")
+    if isinstance(sampling, dict):
+        # With nothing else in it, a block without its strategy would be no block.
+        name, value = ("strategy", STRATEGIES.get(field, "rejection")) if field != "strategy" else ("loop_budget", 2)
+        sampling[name] = value
 
 
 def example(field: Field) -> Any:
@@ -73,6 +89,9 @@ def other_example(field: Field) -> Any:
     value = example(field)
     if isinstance(value, list | dict):
         return type(value)()
+    kind = unwrapped(members(field.type)[0])
+    if typing.get_origin(kind) is Literal:
+        return next(choice for choice in typing.get_args(kind) if choice != value)
     return f"{value} more" if isinstance(value, str) else value + 1
 
 

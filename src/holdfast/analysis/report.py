@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.analysis.determinism import Determinism, determinism_of
 from holdfast.analysis.metrics import Metric, ScoreTotals
 from holdfast.analysis.sampling_report import SamplingReport, sampling_report
 from holdfast.analysis.spending import group_spending, no_spending, run_spending
@@ -50,6 +51,8 @@ class Report(msgspec.Struct, frozen=True):
     cost: float | None
     notes: list[str]
     """Why the cost is not known, although there are prices."""
+    determinism: Determinism | None
+    """What could not be guaranteed, where the eval is deterministic."""
     timing: dict[str, Any]
     lineage: list[dict[str, Any]]
 
@@ -91,6 +94,7 @@ def make_report(reader: RunReader) -> Report:
         usage=spending.usage,
         cost=spending.cost,
         notes=[spending.warning] if spending.warning else [],
+        determinism=determinism_of(fold.session),
         timing={"trial_seconds": round(spending.seconds, 3)},
         lineage=_lineage_entries(reader),
     )

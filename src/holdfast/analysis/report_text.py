@@ -27,7 +27,15 @@ def report_text(report: Report) -> str:
         f"  tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out{cost_text(report.cost)}"
     )
     lines += [f"  note: {note}" for note in report.notes]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_determinism_lines(report)])
+
+
+def _determinism_lines(report: Report) -> list[str]:
+    found = report.determinism
+    if found is None:
+        return []
+    limits = [f"    not guaranteed: {limit}" for limit in found.not_guaranteed]
+    return [f"  deterministic: every call has a seed, derived from {found.seed}", *limits]
 
 
 def coverage_text(coverage: StateCounts) -> str:

@@ -40,6 +40,7 @@ tasks:
     target: "{capital}"
     epochs: 2                          # every sample is asked twice
     scorers: [exact]
+    # sampling: {strategy: rejection, loop_budget: 3, requirements: [{length: {max: 20}}]}   # asks again if need be
   twice:                               # a task in Python
     use: task.py:twice
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +114,31 @@ def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
         for item in expected:
             if item.task == task.name:
                 click.echo(f"  {_forecast_text(item)}")
+                for line in _sampling_lines(item):
+                    click.echo(f"    {line}")
     click.echo(f"{quantity(prepared.planned, 'trial')} in all; nothing was called or written.")
 
 
 def _forecast_text(item: CostBound) -> str:
     if item.calls is None or item.most_calls is None:
         return f"{item.model}: as many calls as the task's own code makes"
-    cost = "" if item.most_cost is None else f", which would cost about {item.most_cost:.4f}"
-    return f"{item.model}: {quantity(item.calls, 'call')}, or {item.most_calls} if every attempt fails{cost}"
+    most = "up to " if item.sampling else ""
+    about = "at least" if item.is_lower_bound else "about"
+    cost = "" if item.most_cost is None else f", which would cost {about} {item.most_cost:.4f}"
+    return f"{item.model}: {most}{quantity(item.calls, 'call')}, or {item.most_calls} if every attempt fails{cost}"
+
+
+def _sampling_lines(item: CostBound) -> Iterator[str]:
+    """What a sampling adds to the forecast: its shape, and which models it may ask how often."""
+    shape = item.sampling
+    if shape is None:
+        return
+    drawn = f"{quantity(shape.lanes, 'lane')} x {quantity(shape.turns, 'turn')}"
+    judged = ", judges included" if shape.calls > shape.lanes * shape.turns else ""
+    yield f"{shape.strategy}: {drawn}, up to {quantity(shape.calls, 'call')} a trial{judged}"
+    if shape.lanes > 1:
+        yield f"lanes multiply requests: {shape.lanes} calls are made, and paid for, where one could do"
+    if len(item.by_model) > 1:
+        costs = {name: "" if bound.cost is None else f" ({bound.cost:.4f})" for name, bound in item.by_model.items()}
+        asked = [f"{name} {bound.calls}{costs[name]}" for name, bound in item.by_model.items()]
+        yield f"calls of each model at the most: {', '.join(asked)}"

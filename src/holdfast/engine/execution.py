@@ -193,6 +193,7 @@ class Execution:
             slots=self._scheduler.slots,
             find_model=self._find_model,
             seed=self._prepared.spec.seed,
+            deterministic=self._prepared.spec.deterministic is True,
             reuse=reuse,
         )
         return TrialRunner(environment, self._models, TrialHistory(self._session.reader))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from holdfast.sampling.result import SamplingResult, result_of
     from holdfast.sampling.selection import SelectionMode
+    from holdfast.sampling.solver import sampled
     from holdfast.sampling.strategies.best_of_n import BestOfN
     from holdfast.sampling.strategies.escalate import Escalate
     from holdfast.sampling.strategies.repair import MultiTurn, Rejection, Repair
@@ -68,6 +69,7 @@ __all__ = [
     "python",
     "regex",
     "result_of",
+    "sampled",
 ]
 
 __getattr__ = load_lazily(
@@ -94,6 +96,7 @@ __getattr__ = load_lazily(
         ),
         "holdfast.sampling.result": ("SamplingResult", "result_of"),
         "holdfast.sampling.selection": ("SelectionMode",),
+        "holdfast.sampling.solver": ("sampled",),
         "holdfast.sampling.strategies.best_of_n": ("BestOfN",),
         "holdfast.sampling.strategies.escalate": ("Escalate",),
         "holdfast.sampling.strategies.repair": ("MultiTurn", "Rejection", "Repair"),

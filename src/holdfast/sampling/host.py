@@ -48,10 +48,12 @@ class SamplingHost(Protocol):
     """The name of the model that is asked where none is named."""
     is_deterministic: bool
     """Whether the choice may depend on no timing, whatever the strategy says."""
-    recorded: Sequence[CandidateRecord]
-    """The candidates on record that ended valid or invalid, in the order of their records."""
     choice: Choice | None
     """The choice on record, if the sampling had ended."""
+
+    @property
+    def recorded(self) -> Sequence[CandidateRecord]:
+        """The candidates on record that ended valid or invalid, in the order of their records."""
 
     def check_model(self, name: str) -> None:
         """Raises UsageError if there is no model of that name."""

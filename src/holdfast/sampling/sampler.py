@@ -294,7 +294,7 @@ class Sampler:
         return reply
 
     async def _is_valid(self, candidate: Candidate, reply: Reply) -> bool:
-        draft = Draft(reply.text, reply, candidate.messages, candidate.place, self._context)
+        draft = Draft(reply.text, reply, candidate.messages, candidate.place, self._context, self._messages)
         verdicts = candidate.verdicts = []
         scorer = self._strategy.scorer
         if scorer is None and self._checks.are_quick:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.spec.schema.introspect import Field, Place, schema_fields, schema_places
     from holdfast.spec.schema.model import Generation, ModelSpec, Price, RateLimit, Timeouts
     from holdfast.spec.schema.runner import RunnerSpec, StageLimits, TaskRunner
+    from holdfast.spec.schema.sampling import SamplingSpec
     from holdfast.spec.schema.task import Shot, TaskSpec, TrialLimits
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "RateLimit",
     "Repeat",
     "RunnerSpec",
+    "SamplingSpec",
     "Shot",
     "Shuffle",
     "Slice",
@@ -65,6 +67,7 @@ _HOMES = {
     "holdfast.spec.schema.introspect": ("Field", "Place", "schema_fields", "schema_places"),
     "holdfast.spec.schema.model": ("Generation", "ModelSpec", "Price", "RateLimit", "Timeouts"),
     "holdfast.spec.schema.runner": ("RunnerSpec", "StageLimits", "TaskRunner"),
+    "holdfast.spec.schema.sampling": ("SamplingSpec",),
     "holdfast.spec.schema.task": ("Shot", "TaskSpec", "TrialLimits"),
 }
 __getattr__ = load_lazily(__name__, _HOMES)

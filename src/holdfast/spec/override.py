@@ -44,6 +44,8 @@ def _meant_paths(spec: EvalSpec, path: str) -> list[Steps]:
     if len(steps) > 1 or steps[0] in {*schema_fields(EvalSpec), *inlined_fields(EvalSpec)}:
         return [_canonical_path(steps)]
     found = dict.fromkeys(_canonical_path(place) for place in _places_named(spec, steps[0]))
+    # `tokens` of a task are its limit; those of a sampling, which few tasks have, are meant where nothing else is.
+    found = {place: None for place in found if "sampling" not in place} or found
     common = [place for place in found if place[0] not in _MAPS]
     return common or list(found) or [steps]
 
@@ -68,8 +70,9 @@ def _places_named(spec: EvalSpec, name: str) -> Iterator[Steps]:
             continue
         if first not in _MAPS:
             yield (first, *rest)
-        for owner in getattr(spec, first) if first in _MAPS else ():
-            yield (first, owner, *rest[1:])
+        for owner, entry in getattr(spec, first).items() if first in _MAPS else ():
+            if rest[1] != "sampling" or len(rest) == 2 or entry.sampling is not None:
+                yield (first, owner, *rest[1:])
 
 
 def _canonical_path(steps: Steps, block: type[Block] = EvalSpec) -> Steps:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -17,6 +16,7 @@ from holdfast.spec.canonical import plain_data
 from holdfast.spec.derived_models import derive_models
 from holdfast.spec.loading.error_messages import describe_value, item_path, key_path, refuse
 from holdfast.spec.loading.load import typed_eval
+from holdfast.spec.resolved_sampling import models_under_test, resolve_sampling, sampling_problems, short_form
 from holdfast.spec.schema.dataset import DatasetSpec
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.runner import RunnerSpec, TaskRunner
@@ -34,6 +34,7 @@ def resolve(spec: EvalSpec, source: str = "the eval") -> EvalSpec:
     refuse(source, list(_problems(spec)))
     return msgspec.structs.replace(
         spec,
+        deterministic=spec.deterministic or None,
         models=models,
         datasets={name: _dataset(dataset, spec) for name, dataset in spec.datasets.items()},
         tasks={name: _task(task, spec) for name, task in spec.tasks.items()},
@@ -47,22 +48,15 @@ def _dataset(dataset: DatasetSpec, spec: EvalSpec) -> DatasetSpec:
 def _task(task: TaskSpec, spec: EvalSpec) -> TaskSpec:
     return msgspec.structs.replace(
         task,
-        models=sorted(spec.models if task.models is None else task.models),
+        models=models_under_test(spec) if task.models is None else sorted(task.models),
         prompt=task.prompt or None,
         epochs=1 if task.epochs is None and task.use is None else task.epochs,
         sample_ids=sorted(set(task.sample_ids)) if task.sample_ids else None,
         choices=task.choices or None,
-        scorers=[_scorer(scorer) for scorer in task.scorers],
+        scorers=[short_form(scorer) for scorer in task.scorers],
+        sampling=resolve_sampling(task.sampling, deterministic=spec.deterministic is True),
         runner=_task_runner(task.runner, spec.runner),
     )
-
-
-def _scorer(scorer: str | dict[str, Any]) -> str | dict[str, Any]:
-    """A scorer by its bare name where it has no arguments."""
-    if isinstance(scorer, dict):
-        ((name, arguments),) = scorer.items()
-        return {name: arguments} if arguments else name
-    return scorer
 
 
 def _task_runner(own: TaskRunner, run: RunnerSpec) -> TaskRunner:
@@ -85,6 +79,9 @@ def _problems(spec: EvalSpec) -> Iterator[str]:
         yield from _source_problems(place, task, spec)
         yield from _model_problems(place, task, spec)
         yield from _scorer_problems(place, task)
+        yield from sampling_problems(place, task, spec)
+    if spec.deterministic:
+        yield from _seed_problems(spec)
 
 
 def _dataset_problems(place: str, dataset: DatasetSpec) -> Iterator[str]:
@@ -119,6 +116,8 @@ def _declarative_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterato
 def _model_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
     names = task.models
     if names is None:
+        if spec.models and not models_under_test(spec):
+            yield f"{place}.models is missing, and every model is a judge or one to escalate to; name those under test"
         return
     if not names:
         yield f"{place}.models is an empty list; name a model, or leave the key out to ask every model"
@@ -128,6 +127,13 @@ def _model_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]
             yield f"{at} is {describe_value(name)}, which is unknown; {nearest_or_known(name, spec.models)}"
         elif name in names[:index]:
             yield f"{at} is {describe_value(name)} a second time; keep one"
+
+
+def _seed_problems(spec: EvalSpec) -> Iterator[str]:
+    for name, model in spec.models.items():
+        if model.generation.seed is not None:
+            at = f"{key_path('models', name)}.generation.seed"
+            yield f"deterministic is true, which gives every call a seed of its own, and {at} is set; keep one of them"
 
 
 def _scorer_problems(place: str, task: TaskSpec) -> Iterator[str]:

@@ -7,7 +7,7 @@ axis "prompt" of the grid says which one a trial asks with.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -31,6 +31,9 @@ Prompts = str | Sequence[str] | Mapping[str, str]
 class Generate(msgspec.Struct, frozen=True, kw_only=True):
     """Asks once; what it asks is fixed by the sample and the axis alone."""
 
+    is_sampled: ClassVar[bool] = False
+    """Whether it draws several replies and chooses among them, as a subclass does."""
+
     prompts: dict[str, Template]
     system: Template | None = None
     shots: tuple[Shot, ...] = ()
@@ -40,6 +43,20 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
     async def __call__(self, trial: Trial) -> Reply:
         reply: Reply = await trial.generate(self.messages(trial.sample, trial.axes), **self.generation)
         return reply
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models that it asks beside the one under test: none, unless a subclass does."""
+        return ()
+
+    @property
+    def has_cost_cap(self) -> bool:
+        """Whether the price of a model decides how many replies a subclass asks for."""
+        return False
+
+    def draw_identity(self) -> dict[str, Any] | None:
+        """What decides which reply is the answer, where a subclass asks for several."""
+        return None
 
     @property
     def variants(self) -> list[str]:
@@ -67,7 +84,9 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
     def identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
         """What a trial's answer depends on here: what is asked, and how."""
         messages = msgspec.to_builtins(self.messages(sample, axes))
-        return {"solver": "generate", "revision": REVISION, "messages": messages, "generation": self.generation}
+        own = {"solver": "generate", "revision": REVISION, "messages": messages, "generation": self.generation}
+        drawn = self.draw_identity()
+        return own if drawn is None else {**own, "sampling": drawn}
 
     def check(self, sample: Sample, place: str) -> None:
         """Raise if any of the prompts cannot be made from the sample."""

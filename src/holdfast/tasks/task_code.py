@@ -79,6 +79,7 @@ def _generate_settings(solver: Generate) -> Iterator[tuple[str, Any]]:
     yield "solver's system", _template_texts([solver.system])
     yield "few_shot", [_builtins(solver.shots), *_template_texts([solver.shot_template])] if solver.shots else None
     yield "generation", solver.generation
+    yield "sampling", solver.draw_identity()
 
 
 def _has_choices(task: Task) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.planning.plan import PlannedTask
-from holdfast.engine.planning.prepared_eval import PreparedEval
+from holdfast.engine.planning.prepared_eval import PreparedEval, other_models
 from holdfast.engine.trials.reuse import model_identity
 from holdfast.run.core.records import TaskCode
 from holdfast.spec import plain_data
@@ -41,10 +41,16 @@ class TrialIdentities:
             msgspec.json.encode(own, order="sorted"),
             self._code[task.name].solver,
             task.dataset.input_digest(position),
-            model_identity(spec.models[model]),
-            msgspec.json.encode(plain_data(spec.models[model].generation), order="sorted"),
+            *self._model_identity(model),
             spec.seed,
+            spec.deterministic,
+            [(name, *self._model_identity(name)) for name in other_models(task.task)],
         )
+
+    def _model_identity(self, name: str) -> tuple[bytes, bytes]:
+        """What the replies of a model depend on."""
+        model = self.prepared.spec.models[name]
+        return model_identity(model), msgspec.json.encode(plain_data(model.generation), order="sorted")
 
     def _settings(self, task: str, axes: Mapping[str, str]) -> dict[str, str]:
         """What a task in Python sets itself, as far as this trial is concerned."""

@@ -20,7 +20,7 @@ from holdfast.digests import file_digest
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name
-from holdfast.engine.planning.prepared_eval import task_of_entry
+from holdfast.engine.planning.prepared_eval import other_models, task_of_entry
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, ResumeAborted
 from holdfast.run.core.config_file import check_config
@@ -34,6 +34,7 @@ from holdfast.spec.edited_values import edited_values
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.tasks import Rows, Task, source_files
+from holdfast.tasks.solver import Generate
 from holdfast.tasks.task_code import code_of
 
 
@@ -44,6 +45,12 @@ def raw_digest(path: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:
         return ""
+
+
+def _is_cost_limited(task: Task) -> bool:
+    """Whether a price decides how a trial of the task ends."""
+    in_trial = task.limits is not None and task.limits.cost is not None
+    return in_trial or (isinstance(task.solver, Generate) and task.solver.has_cost_cap)
 
 
 class ResumePlan:
@@ -125,8 +132,9 @@ class ResumeComparison:
 
     def _with_cost_limits(self, spec: EvalSpec, differences: list[Difference]) -> list[Difference]:
         """The differences, where a price that decides how a trial ends is part of what is asked."""
-        limited = [name for name, task in self._tasks.items() if task.limits and task.limits.cost is not None]
-        models = {model for name in limited for model in spec.tasks[name].models or spec.models}
+        limited = {name: task for name, task in self._tasks.items() if _is_cost_limited(task)}
+        under_test = {model for name in limited for model in spec.tasks[name].models or spec.models}
+        models = under_test.union(*map(other_models, limited.values()))
         prices = tuple(key_path(key_path("models", model), "price") for model in models)
         return [
             refused_difference(item.path, Drift.IDENTITY, item.old, item.new) if item.path.startswith(prices) else item

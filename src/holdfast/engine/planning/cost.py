@@ -1,6 +1,7 @@
 """What an eval may cost: at the most, before anything is called; and likely, by what trials have taken so far.
 
-A declarative task asks once in every attempt. How often a solver in Python asks is up to its code, and is not guessed.
+A declarative task asks once in every attempt, or as often as its sampling may (sampling_cost.py). How often a solver in
+Python asks is up to its code, and is not guessed.
 Tokens of a prompt are guessed by its length; a reply is taken to be as long as `max_tokens` allows, so without that
 there is no bound, and none is given.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -23,9 +25,31 @@ from holdfast.run.fold.spent import Spent
 from holdfast.spec import EvalSpec, ModelSpec, plain_data
 from holdfast.tasks.solver import Generate
 
+if TYPE_CHECKING:
+    from holdfast.sampling.solver import SampledGenerate
+
 _CHARACTERS_OF_A_TOKEN = 3.0
 _SAMPLED = 200
 """How many samples of a task are looked at for the length of its prompts."""
+
+
+class SamplingShape(msgspec.Struct, frozen=True):
+    """How many candidates a trial may draw."""
+
+    strategy: str
+    lanes: int
+    """At once. They multiply requests: each of them is paid for."""
+    turns: int
+    """In a lane, one after the other."""
+    calls: int
+    """Of models, for one trial at the most; judges included."""
+
+
+class ModelBound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one model may be asked for, at the most and taken by itself."""
+
+    calls: int
+    cost: float | None = None
 
 
 class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,39 +59,69 @@ class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     trials: int
     calls: int | None = None
-    """Calls if nothing fails; None where the task's own code decides."""
+    """Calls if no attempt fails, at the most; None where the task's own code decides."""
     most_calls: int | None = None
     """Calls if every attempt fails and is made again."""
     most_cost: float | None = None
     """What those would cost, with replies as long as they may be; None without a price, `max_tokens`, or a count."""
+    sampling: SamplingShape | None = None
+    """How many candidates a trial may draw, where it draws several."""
+    is_lower_bound: bool = False
+    """Whether the worst case may cost more than that: repaired requests, and those to judges, are longer."""
+    by_model: dict[str, ModelBound] = {}
+    """Of a sampling, what each model may be asked for if every attempt fails, taken by itself."""
 
 
 def cost_bounds(prepared: PreparedEval) -> list[CostBound]:
     """One for every task and model of a plan."""
     return [
-        _cost_bound(task, name, prepared.spec.models[name])
-        for task in prepared.tasks
-        for name in task.models
-        if task.planned
+        _cost_bound(task, name, prepared.spec.models) for task in prepared.tasks for name in task.models if task.planned
     ]
 
 
-def _cost_bound(task: PlannedTask, name: str, model: ModelSpec) -> CostBound:
-    trials = task.planned_by_model
-    if not isinstance(task.task.solver, Generate):
+def _cost_bound(task: PlannedTask, name: str, models: Mapping[str, ModelSpec]) -> CostBound:
+    trials, solver = task.planned_by_model, task.task.solver
+    if not isinstance(solver, Generate):
         return CostBound(task.name, name, trials)
     most = trials * (task.max_retries + 1)
-    cost = _cost_of_a_call(task, task.task.solver, model)
+    if solver.is_sampled:
+        return _sampling_bound(task, cast("SampledGenerate", solver), name, models, most)
+    longest = solver.generation.get("max_tokens", models[name].generation.max_tokens)
+    cost = call_cost(models[name], _prompt_tokens(task, solver), longest)
     return CostBound(task.name, name, trials, trials, most, None if cost is None else most * cost)
 
 
-def _cost_of_a_call(task: PlannedTask, solver: Generate, model: ModelSpec) -> float | None:
-    longest = solver.generation.get("max_tokens", model.generation.max_tokens)
+def _sampling_bound(
+    task: PlannedTask, solver: SampledGenerate, name: str, models: Mapping[str, ModelSpec], most: int
+) -> CostBound:
+    # Most evals have none.
+    from holdfast.engine.planning.sampling_cost import SamplingCost  # noqa: PLC0415
+
+    each = SamplingCost(solver, name, models, _prompt_tokens(task, solver))
+    trials, cost = task.planned_by_model, each.cost()
+    return CostBound(
+        task.name,
+        name,
+        trials,
+        trials * each.shape.calls,
+        most * each.shape.calls,
+        None if cost is None else most * cost,
+        each.shape,
+        cost is not None and each.is_lower_bound,
+        each.by_model(most),
+    )
+
+
+def call_cost(model: ModelSpec, prompt_tokens: float, longest: float | None) -> float | None:
+    """What one call costs whose reply is as long as it may be; None without a price or a bound of the reply."""
     if model.price is None or longest is None:
         return None
+    return (prompt_tokens * model.price.input + float(longest) * model.price.output) / 1e6
+
+
+def _prompt_tokens(task: PlannedTask, solver: Generate) -> float:
     lengths = list(_prompt_lengths(task, solver))
-    asked = sum(lengths) / len(lengths) / _CHARACTERS_OF_A_TOKEN
-    return (asked * model.price.input + float(longest) * model.price.output) / 1e6
+    return sum(lengths) / len(lengths) / _CHARACTERS_OF_A_TOKEN
 
 
 def _prompt_lengths(task: PlannedTask, solver: Generate) -> Iterator[int]:

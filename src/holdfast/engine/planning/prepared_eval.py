@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -11,8 +12,10 @@ from holdfast.engine.planning.plan import PlannedTask, axis_values
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import open_provider
 from holdfast.models.provider import Provider
-from holdfast.spec import EvalSpec, TaskSpec, TrialLimits
+from holdfast.spec import EvalSpec, SamplingSpec, TaskSpec, TrialLimits
+from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks import Task, adapt_task, build_task, load_use, source_files
+from holdfast.tasks.solver import Generate
 
 T = TypeVar("T")
 IN_MEMORY = "python:"
@@ -31,12 +34,12 @@ class PreparedEval:
         return sum(task.planned for task in self.tasks)
 
     def open_providers(self) -> None:
-        """Opens the provider of every model that a task asks; they connect when they are first asked.
+        """Opens the provider of every model that a task or its sampling asks; they connect when they are first asked.
 
         Raises:
             ConfigurationError: a provider does not exist, or lacks something, such as its key.
         """
-        for name in sorted({name for task in self.tasks for name in task.models}):
+        for name in sorted({name for task in self.tasks for name in (*task.models, *other_models(task.task))}):
             self.provider(name)
 
     def provider(self, name: str) -> Provider:
@@ -48,6 +51,11 @@ class PreparedEval:
         if name not in self.providers:
             self.providers[name] = open_provider(self.spec.models[name])
         return self.providers[name]
+
+    def takes_seed(self) -> dict[str, bool]:
+        """By model, whether its provider takes a seed, as far as providers are open and say so."""
+        said = {name: getattr(provider, "takes_seed", None) for name, provider in self.providers.items()}
+        return {name: takes for name, takes in said.items() if isinstance(takes, bool)}
 
 
 def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | None = None) -> PreparedEval:
@@ -62,6 +70,7 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
 
 def _plan_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Task | None) -> PlannedTask:
     task = task_of_entry(name, entry, spec, given)
+    _check_other_models(task, spec)
     dataset = task.bind(inputs.rows(input_name(name, entry), task), entry.limit)
     if entry.sample_ids:
         dataset.keep_only(entry.sample_ids)
@@ -88,8 +97,51 @@ def _or_default(own: T | None, default: T) -> T:
     return default if own is None else own
 
 
+def other_models(task: Task) -> tuple[str, ...]:
+    """The models that the sampling of a task asks beside the one under test, as far as that is known before."""
+    return task.solver.models if isinstance(task.solver, Generate) else ()
+
+
+def _check_other_models(task: Task, spec: EvalSpec) -> None:
+    for name in other_models(task):
+        if name not in spec.models:
+            raise ConfigurationError(
+                f"The sampling of the task {task.name!r} asks the model {name!r}, which the eval does not have.",
+                hint=did_you_mean(name, spec.models) or f"It has {listing(spec.models)}.",
+            )
+
+
 def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, given: Task | None) -> Task:
-    """The task that an entry of the eval describes, or `given` under the entry's settings.
+    """The task that an entry of the eval describes, or `given` under the entry's settings, with its sampling.
+
+    Raises:
+        ConfigurationError: it cannot be built.
+    """
+    task = unsampled_task(name, entry, spec, given)
+    return task if entry.sampling is None else _with_sampling(task, entry.sampling, spec)
+
+
+def _with_sampling(task: Task, sampling: SamplingSpec, spec: EvalSpec) -> Task:
+    # Most evals have none.
+    from holdfast.sampling.from_spec import build_strategy  # noqa: PLC0415
+    from holdfast.sampling.solver import SampledGenerate, sampled  # noqa: PLC0415
+
+    solver, place = task.solver, f"tasks.{task.name}.sampling"
+    if isinstance(solver, SampledGenerate) and solver.spec == sampling:
+        # The task was built before, to be compared.
+        return task
+    if not isinstance(solver, Generate) or solver.is_sampled:
+        own = "draws candidates itself" if isinstance(solver, Generate) else "is code of its own"
+        raise ConfigurationError(
+            f"{place}: the solver of this Python task {own}, so a sampling in the eval file cannot apply to it.",
+            hint="Leave sampling out, or make the solver of the task generate(...).",
+        )
+    strategy = build_strategy(sampling, place, Path(spec.directory or "."))
+    return dataclasses.replace(task, solver=sampled(solver, strategy=strategy, spec=sampling))
+
+
+def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, given: Task | None) -> Task:
+    """The same without its sampling, whose code is not needed where nothing is asked.
 
     Raises:
         ConfigurationError: it cannot be built.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.engine.planning.inputs import SavedInputs, input_name
-from holdfast.engine.planning.prepared_eval import IN_MEMORY, task_of_entry
+from holdfast.engine.planning.prepared_eval import IN_MEMORY, unsampled_task
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, HoldfastError, ResumeAborted, UsageError
 from holdfast.run.core.records import SessionRecord
@@ -108,7 +108,7 @@ class SavedSamples:
             raise UsageError("The run's newest configuration does not have this task.")
         rows = self._inputs.copied_rows(input_name(task, entry), task)
         if entry.use is None:
-            declared = task_of_entry(task, entry, self._spec, None)
+            declared = unsampled_task(task, entry, self._spec, None)
             solver = declared.solver if isinstance(declared.solver, Generate) else None
             return _TaskSamples(declared.bind_all(rows), solver=solver)
         return self._open_python_task(task, rows)
@@ -152,7 +152,7 @@ class SavedSamples:
         entry = self._spec.tasks[task]
         if entry.use is not None and entry.use.startswith(IN_MEMORY):
             raise UsageError(f"The task {task!r} was defined in a Python process, and no file has its code.")
-        return task_of_entry(task, entry, self._spec, None)
+        return unsampled_task(task, entry, self._spec, None)
 
 
 def _data_settings(settings: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,6 @@ import msgspec
 
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
-from holdfast.engine.planning.trial_keys import trial_seed
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.asking.durable_calls import AskedModel, DurableCalls
@@ -118,7 +117,7 @@ class RunningTrial:
     @property
     def seed(self) -> int:
         """A seed of this trial's own, the same in every session."""
-        return trial_seed(self._environment.seed, self.key)
+        return self._recorder.seed
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from holdfast.errors import UsageError
+from holdfast.sampling.place import derive_seed
 
 _NUMBERED = "~"
 _SLOTS = "score"
@@ -91,6 +92,7 @@ class Scope:
 
     __slots__ = (
         "_asked",
+        "_calls",
         "_children",
         "_samplings",
         "depth",
@@ -105,7 +107,7 @@ class Scope:
     def __init__(self, scopes: AttemptScopes, path: str = "", family: str = "") -> None:
         self.scopes, self.path, self.family = scopes, path, family
         """`family` is the path of the named scope that it belongs to: its own, if it has a name."""
-        self._children = self._samplings = 0
+        self._calls = self._children = self._samplings = 0
         self._asked: dict[str, int] = {}
         self.has_ended = self.has_missed = False
         """Whether its task has ended, and whether it has asked for something that it has no record of."""
@@ -117,6 +119,11 @@ class Scope:
         base = f"{name}:{fingerprint}"
         count = self._asked[base] = self._asked.get(base, 0) + 1
         return f"/{self.path} {base}#{count}" if self.path else f"{base}#{count}"
+
+    def call_seed(self, seed: int) -> int:
+        """The seed of the call of a model that is made here now: derived from the trial's, the path, and its number."""
+        self._calls += 1
+        return derive_seed(seed, self.path, self._calls)
 
     @property
     def has_asked(self) -> bool:

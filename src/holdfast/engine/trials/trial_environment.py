@@ -40,5 +40,5 @@ class TrialEnvironment:
     """Gives the model of that name; raises UsageError where the eval has none."""
     seed: int = 0
     deterministic: bool = False
-    """Whether no choice of a sampling may depend on timing."""
+    """Whether every call gets a seed, and no choice among candidates may depend on timing."""
     reuse: ReusableReplies | None = None

@@ -69,6 +69,8 @@ class RequestSlots:
 class LocalProvider:
     """A local model; llama.cpp is started by the first `send`."""
 
+    takes_seed = True
+
     def __init__(self, spec: ModelSpec, options: LocalOptions, weights: Path) -> None:
         self._spec = spec
         self._options = options

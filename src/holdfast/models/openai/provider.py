@@ -30,6 +30,8 @@ _STREAMED = 1 << 20
 class OpenAIProvider:
     """A connection pool to one chat endpoint; opened on the first `send`, in the loop that makes it."""
 
+    takes_seed = True
+
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._name = endpoint.name

@@ -129,6 +129,8 @@ class SessionRecord(Record, frozen=True):
     changes: list[Change] = []
     mark: int = 0
     """The first admission mark of the session: at most so many calls are in flight until another is on record."""
+    takes_seed: dict[str, bool] = {}
+    """Of a deterministic eval, by model: whether its provider takes a seed; one that does not say so is not here."""
 
 
 class Coordinates(msgspec.Struct, frozen=True, array_like=True, gc=False):

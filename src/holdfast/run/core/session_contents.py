@@ -31,6 +31,7 @@ class SessionContents:
     lost: list[SegmentId] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     mark: int = 0
+    takes_seed: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
     def carried_over(cls, last: SessionRecord) -> SessionContents:
@@ -44,6 +45,7 @@ class SessionContents:
             code=last.code,
             source=last.source,
             serving=last.serving,
+            takes_seed=last.takes_seed,
         )
 
     def with_inputs(self, copied: Mapping[str, Input]) -> SessionContents:
@@ -73,6 +75,7 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
         lost=contents.lost,
         changes=contents.changes,
         mark=contents.mark,
+        takes_seed=contents.takes_seed,
     )
 
 

@@ -84,6 +84,8 @@ def decide(saved: Snapshot, offered: Snapshot) -> Decision:
                 known = {item.path for item in differences}
                 sizes = task_size_differences(task, saved.code[task], code)
                 differences += [item for item in sizes if item.path not in known]
+            else:
+                differences += _compare_sampling(task, saved.code[task], code, where)
     return Decision(joined.spec, differences)
 
 
@@ -120,6 +122,14 @@ def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterat
         if new.scorers.get(name) != digest:
             state = "changed in" if name in new.scorers else "is no longer in"
             yield refused_difference(f"tasks.{task}.scorers.{name}", Drift.SCORING, "scorer", f"{name} {state} {where}")
+
+
+def _compare_sampling(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
+    """The code behind the sampling of a task that has none of its own: functions, and strategies of this version."""
+    if old.settings.get("sampling") != new.settings.get("sampling"):
+        yield refused_difference(
+            f"tasks.{task}.sampling", Drift.IDENTITY, "requirements", f"their code changed in {where}"
+        )
 
 
 def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:

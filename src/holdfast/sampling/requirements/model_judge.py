@@ -80,7 +80,7 @@ class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     def _request(self, draft: Draft) -> str:
         fields = {
             "criterion": self.criterion.strip(),
-            "question": _marked("question", _question(draft.messages)),
+            "question": _marked("question", _question(draft.request or draft.messages)),
             "answer": _marked("answer", draft.text),
         }
         rendered = self.__dict__["parsed_template"].render(fields, "the judge's question")

@@ -20,10 +20,12 @@ class Draft(msgspec.Struct, frozen=True):
     text: str
     reply: Reply
     messages: tuple[Message, ...]
-    """What was asked."""
+    """What was asked, with whatever a repair has added."""
     place: Place
     context: Any = None
     """The validation context that the caller gave, exactly as it is; in a trial, its sample if none was given."""
+    request: tuple[Message, ...] = ()
+    """What the sampling was asked for, without repairs."""
 
 
 class Checking(Protocol):

@@ -39,7 +39,7 @@ class Vote(Strategy):
 
         Raises:
             ValueError: there is no such vote, or an option is wrong.
-            ConfigurationError: the pattern is no regular expression, or something that stands for a requirement is none.
+            ConfigurationError: the pattern is no regular expression, or a requirement is none.
         """
         super().__init__(**options)
         if by not in list(VoteKind):

@@ -22,6 +22,11 @@ class EvalSpec(Block, frozen=True):
     description: Annotated[str, Drift.UNMATCHED] = ""
     tags: Annotated[list[str], Drift.UNMATCHED] = msgspec.field(default_factory=list)
     seed: Annotated[Seed, Drift.IDENTITY] = 0
+    deterministic: Annotated[bool | None, Drift.IDENTITY] = None
+    """Whether every call gets a seed derived from `seed`, and no choice among candidates depends on timing; resolving
+    leaves it out where it is not so.
+    """
+
     models: Annotated[dict[Name, ModelSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
     datasets: Annotated[dict[Name, DatasetSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
     tasks: Annotated[dict[Name, TaskSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)

@@ -7,6 +7,7 @@ import msgspec
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.field_types import Cost, Count, LargeCount, Seconds, Words
 from holdfast.spec.schema.runner import TaskRunner
+from holdfast.spec.schema.sampling import SamplingSpec
 
 
 class TrialLimits(Block, frozen=True):
@@ -34,7 +35,7 @@ class TaskSpec(Block, frozen=True):
     """The first so many samples after the dataset's operations."""
 
     models: Annotated[list[Words] | None, Drift.ADDITIVE] = None
-    """Names in `models`; resolving puts every model here when none is named."""
+    """Names in `models`; resolving puts every model that is nobody's judge here, if none is named."""
 
     prompt: Annotated[str | list[str] | dict[str, str] | None, Drift.IDENTITY] = None
     """A template; several of them, in a list or by name, are an axis called `prompt`."""
@@ -56,6 +57,9 @@ class TaskSpec(Block, frozen=True):
 
     scorers: Annotated[list[str | dict[str, Any]], Drift.SCORING] = msgspec.field(default_factory=list)
     """A scorer's name, or its name with its arguments; resolving keeps a bare name where there are none."""
+
+    sampling: Annotated[SamplingSpec | None, Drift.IDENTITY] = None
+    """Draws several candidates and chooses one; for a Python task only if its solver is `generate(...)`."""
 
     limits: Annotated[TrialLimits, Drift.IDENTITY] = TrialLimits()
     use: Annotated[Words | None, Drift.IDENTITY] = None

@@ -80,6 +80,9 @@ class DurableCalls:
             ModelError: no reply could be had.
             ConfigurationError: a generation parameter is unknown or out of range.
         """
+        if self._environment.deterministic:
+            # What the call gives comes last. It is counted either way: its number is its place in the solver.
+            generation = {"seed": scope.call_seed(self._recorder.seed), **generation}
         request = Request(messages, self._generation(asked.model, generation))
         hash_ = conversation.hash_with(messages)
         key = scope.key(asked.call_name, request_fingerprint(request, hash_))

@@ -43,8 +43,6 @@ class SamplingTrial(Protocol):
 
     account: TrialAccount
 
-    @property
-    def seed(self) -> int: ...
     def check_running(self, what: str) -> None: ...
 
 
@@ -68,9 +66,9 @@ class TrialSampling:
         self.number, self._scope = scope.start_sampling()
         self.trial, self.model = recorder.key, asked.model.name
         # Samplings in different scopes have the same numbers; their draws must not be the same.
-        self.seed = derive_seed(trial.seed, scope.path) if scope.path else trial.seed
+        self.seed = derive_seed(recorder.seed, scope.path) if scope.path else recorder.seed
         self.is_deterministic = environment.deterministic
-        self.recorded: Sequence[CandidateRecord] = ()
+        self.recorded: list[CandidateRecord] = []
         self.choice: Choice | None = None
         self._said: dict[tuple[int, int], Conversation] = {}
         """By lane and turn, the conversation that a candidate ends."""
@@ -94,7 +92,7 @@ class TrialSampling:
         candidate = msgspec.convert(step.result, CandidateRecord)
         self._tally.note(candidate)
         if step.error is None:
-            self.recorded = (*self.recorded, candidate)
+            self.recorded.append(candidate)
 
     @property
     def path(self) -> str:
@@ -111,6 +109,10 @@ class TrialSampling:
         return self._said.get((place.lane, place.turn), self._conversation)
 
     # Calls.
+
+    def check_model(self, name: str) -> None:
+        """Raises UsageError if the eval has no model of that name."""
+        self._environment.find_model(name)
 
     async def ask(
         self,

@@ -6,6 +6,7 @@ import asyncio
 
 from holdfast.engine.events import StepRecorded
 from holdfast.engine.planning.plan import PlannedTrial
+from holdfast.engine.planning.trial_keys import trial_seed
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import Coordinates, StepRecord
@@ -28,6 +29,11 @@ class TrialRecorder:
         """`is_named` says whether a record of this session tells which trial it is."""
         self._environment, self.planned, self.attempt, self.activity = environment, planned, attempt, activity
         self.key, self._is_named = planned.key, is_named
+
+    @property
+    def seed(self) -> int:
+        """A seed of the trial's own, the same in every session."""
+        return trial_seed(self._environment.seed, self.key)
 
     def about(self) -> Coordinates | None:
         """Which trial it is, for the first record that this session writes about it."""

@@ -1,0 +1,112 @@
+"""A solver that draws its answer by a strategy: `sampled(generate("…"), strategy=Repair(loop_budget=3))`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.sampling.requirements.registry import Given, as_requirements
+from holdfast.sampling.requirements.requirement import Requirement, in_order
+from holdfast.sampling.strategies.repair import Rejection
+from holdfast.sampling.strategies.strategy import Strategy
+from holdfast.spec import SamplingSpec
+from holdfast.tasks.solver import Generate
+from holdfast.tasks.source.digest import source_digest
+from holdfast.tasks.trial_interface import Trial
+
+
+class SampledGenerate(Generate, frozen=True, kw_only=True):
+    """Asks as `generate` does, and answers with the candidate that the strategy chooses."""
+
+    is_sampled: ClassVar[bool] = True
+
+    strategy: Strategy
+    requirements: tuple[Requirement, ...] = ()
+    """They apply in addition to the strategy's own."""
+    spec: SamplingSpec | None = None
+    """The `sampling` of an eval file that it was made from, if it was."""
+    parts: tuple[object, ...] = ()
+    """The requirements and hooks that its strategy holds: where the code of a solver is looked for."""
+
+    async def __call__(self, trial: Trial) -> Any:
+        messages = self.messages(trial.sample, trial.axes)
+        drawing = {"strategy": self.strategy, "requirements": self.requirements}
+        return await trial.generate(messages, **drawing, **self.generation)
+
+    @property
+    def checks(self) -> tuple[Requirement, ...]:
+        """Every requirement that a candidate is checked against, as they are checked; the scorer is not among them."""
+        return in_order((*self.strategy.requirements, *self.requirements))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models that it asks beside the one under test: larger ones, and judges."""
+        judges = [model for check in (*self.checks, *_scorers(self.strategy)) for model in check.models]
+        return tuple(dict.fromkeys((*self.strategy.models, *judges)))
+
+    @property
+    def has_cost_cap(self) -> bool:
+        return self.strategy.budget.cost is not None
+
+    def draw_identity(self) -> dict[str, Any]:
+        """What the choice of the answer depends on."""
+        own = {
+            **self.strategy.identity(),
+            "call_requirements": [requirement.identity() for requirement in self.requirements],
+        }
+        code = [held for held in (type(self.strategy), *self.strategy.hooks) if not _is_ours(held)]
+        return {**own, "code": [source_digest(held) for held in code]} if code else own
+
+
+def sampled(
+    solver: Generate,
+    *,
+    strategy: Strategy | None = None,
+    requirements: Sequence[Given] = (),
+    spec: SamplingSpec | None = None,
+) -> SampledGenerate:
+    """A solver that asks what `solver` asks, several times if need be, and answers with the chosen candidate.
+
+    Without a strategy there is one candidate, which has to meet the requirements. They apply in addition to the
+    strategy's own. The strategy's `concurrency_budget` multiplies requests. `spec` is what the strategy was made from.
+
+    Raises:
+        ConfigurationError: the solver is not `generate(...)`, one of the requirements is none, or two have the same id.
+    """
+    if not isinstance(solver, Generate) or isinstance(solver, SampledGenerate):
+        name = getattr(solver, "__name__", type(solver).__name__)
+        raise ConfigurationError(
+            f"{name} cannot be sampled.",
+            hint="Give generate(...); in a solver of your own: trial.generate(strategy=…).",
+        )
+    strategy = strategy or Rejection()
+    checks = _checks(strategy, requirements)
+    parts = (*strategy.requirements, *_scorers(strategy), *strategy.hooks)
+    return SampledGenerate(
+        **msgspec.structs.asdict(solver),
+        strategy=strategy,
+        requirements=checks,
+        spec=spec,
+        parts=parts,
+    )
+
+
+def _checks(strategy: Strategy, requirements: Sequence[Given]) -> tuple[Requirement, ...]:
+    try:
+        checks = as_requirements(requirements)
+        in_order((*strategy.requirements, *checks))
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    return checks
+
+
+def _scorers(strategy: Strategy) -> tuple[Requirement, ...]:
+    return () if strategy.scorer is None else (strategy.scorer,)
+
+
+def _is_ours(held: object) -> bool:
+    kind = held if isinstance(held, type) else type(held)
+    return kind.__module__.partition(".")[0] == "holdfast"
