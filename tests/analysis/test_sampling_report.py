@@ -91,6 +91,11 @@ def test_a_run_without_samplings_has_no_such_section(tmp_path):
     session.close("completed")
     assert sampling_of(tmp_path / "run") is None
     assert "sampling" not in str(report_of(tmp_path / "run"))
+    reader = RunReader(tmp_path / "run")
+    try:
+        assert run_status(reader).samplings is None
+    finally:
+        reader.close()
 
 
 def test_only_the_attempt_that_counts_is_counted(tmp_path):

@@ -82,6 +82,7 @@ from holdfast.providers import (
     read_options,
     redact,
 )
+from holdfast.sampling import Repair, length
 
 version: str = __version__
 
@@ -167,6 +168,12 @@ async def calls_tools(trial: Trial) -> Reply | str:
         return error.message
 
 
+async def samples_twice(trial: Trial) -> str:
+    first = await trial.generate("one", requirements=[length(max=9)])
+    found = await trial.scope("again").generate("two", strategy=Repair(loop_budget=2), temperature=0.5)
+    return found.text if found.success else f"{found.stop_reason} {len(first.candidates)}"
+
+
 async def returns_any(trial: Trial) -> Answer | Reply | str:
     try:
         return await trial.generate("x")
@@ -243,7 +250,7 @@ def configured(n: int = 3, *, tone: str = "kind") -> Task:
 by_path = Task(name="by path", dataset=Path("rows.jsonl"), solver=returns_text, scorers=exact())
 by_text_path = Task(name="by text", dataset="rows.csv", solver=generate(), scorers="exact")
 by_former_keywords = Task(name="former", samples=samples, solve=generate(), score=[exact(), plain])
-its_solver: Callable[[Trial], Awaitable[Answer | Reply | str]] = by_former_keywords.solver
+its_solver: Callable[[Trial], Awaitable[object]] = by_former_keywords.solver
 its_scorers: list[str] = [one.name for one in by_former_keywords.scorers]
 
 

@@ -192,7 +192,7 @@ def test_listed_samples_need_no_code(capfdbinary, tmp_path, monkeypatch, state):
     """The copy holds everything; the file may be gone or broken, and is not even opened."""
     root = run_code(capfdbinary, tmp_path, LISTED)
     become(tmp_path / "task.py", state)
-    monkeypatch.setattr(saved_samples, "task_of_entry", no_import)
+    monkeypatch.setattr(saved_samples, "unsampled_task", no_import)
     one, two = sorted(found(root)["t"].values(), key=lambda sample: sample.input)
     assert one == SavedSample("one", "1", {"n": 1}, "a")
     assert two == SavedSample("two", None, {"deep": {"x": [1, None]}}, "")
@@ -212,7 +212,7 @@ def test_columns_by_their_usual_names_need_no_code(capfdbinary, tmp_path, monkey
     write_rows(tmp_path / "rows.jsonl", [{"input": "x", "target": ["y", "z"], "note": 1}])
     root = run_code(capfdbinary, tmp_path, USUAL)
     (tmp_path / "task.py").unlink()
-    monkeypatch.setattr(saved_samples, "task_of_entry", no_import)
+    monkeypatch.setattr(saved_samples, "unsampled_task", no_import)
     assert list(found(root)["t"].values()) == [SavedSample("x", ["y", "z"], {"note": 1}, "")]
 
 

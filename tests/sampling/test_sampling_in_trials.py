@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from engine.rig import Rig, Solver, interrupt, simple_task
+from engine.rig import Actor, Rig, Solver, interrupt, simple_task
 from folds import check_fold
 from holdfast import Answer, Blocked, Score, TrialLimits, exact, scorer
 from holdfast.engine.planning.trial_keys import trial_seed
@@ -315,6 +315,49 @@ def test_sampling_7_a_failure_with_such_an_error_is_no_outcome(tmp_path, swallow
     assert dict(model.asked) == {(0, 0): 1}
     assert end(rig).status is Status.VALID
     assert choice(rig)["success"] is False
+    folded(rig)
+
+
+class Forgiving(Judged, frozen=True):
+    """Passes what its judge could not be asked about."""
+
+    async def check_later(self, draft, checking):
+        try:
+            return await Judged.check_later(self, draft, checking)
+        except Unavailable:
+            return Verdict(self.id, VerdictKind.PASSED)
+
+
+def test_a_verdict_without_its_judge_is_none(tmp_path):
+    """A requirement swallows that its judge is down, and passes: the trial is unfinished, and the judge asked again."""
+
+    async def down(request, _count):
+        raise Unavailable("down")
+
+    model = LaneModel()
+    others = {"judge": Actor(down)}
+    rig = unretried(sampling_rig(tmp_path / "r", model, Rejection(), requirements=[Forgiving(id="j")], others=others))
+    rig.session()
+    assert (end(rig).status, choice(rig)) == (Status.UNFINISHED, None)
+    rig.actors["judge"] = Judge(word="never")
+    assert rig.session().ended.exit_code == 0
+    assert (model.calls, rig.actors["judge"].calls) == (1, 1)
+    assert choice(rig)["success"] is False
+    folded(rig)
+
+
+def test_a_hostile_verdict_is_recorded_as_far_as_it_can_be(tmp_path):
+    """What JSON cannot hold is replaced; neither the candidate nor the trial is lost for it."""
+
+    def check(draft):
+        return Verdict("own", VerdictKind.FAILED, "\ud800\x00\x1b[31m", score=float("nan"))
+
+    strategy = Rejection(loop_budget=2)
+    rig = sampling_rig(tmp_path / "r", LaneModel(), strategy, requirements=[Asks(id="own", function=check)])
+    assert rig.session().ended.exit_code == 0
+    verdicts = [verdict for step in steps_named(rig, "candidate") for verdict in step.result["verdicts"]]
+    assert len(verdicts) == 2
+    assert all("score" not in verdict and "\ud800" not in verdict["reason"] for verdict in verdicts)
     folded(rig)
 
 

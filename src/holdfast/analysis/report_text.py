@@ -18,7 +18,7 @@ def report_text(report: Report) -> str:
         for model, group in models.items():
             lines.append(f"  {task} · {model}: {coverage_text(group.coverage)}")
             lines += [f"    {line}" for line in _metric_lines(group)]
-            lines += [f"    {line}" for line in _sampling_lines(group.sampling)]
+            lines += [f"    {line}" for line in _sampling_figure_lines(group.sampling)]
     if report.unassigned:
         lines.append(f"  {report.unassigned} trials belong to no task above: the records that name them are lost")
     if report.transcripts_lost:
@@ -58,7 +58,7 @@ def _metric_lines(group: GroupReport) -> list[str]:
     return lines
 
 
-def _sampling_lines(sampling: SamplingReport | None) -> list[str]:
+def _sampling_figure_lines(sampling: SamplingReport | None) -> list[str]:
     if sampling is None:
         return []
     by_turn = ", ".join(f"{turn}: {share:.0%}" for turn, share in enumerate(sampling.success_by_turn[:_SHOWN_TURNS]))

@@ -82,9 +82,11 @@ class SamplingCounts(msgspec.Struct, frozen=True):
     """How many have reached a cap of their budget."""
 
 
-def sampling_counts(fold: RunFold) -> SamplingCounts:
-    """How many samplings a run has on record, and how they went."""
+def sampling_counts(fold: RunFold) -> SamplingCounts | None:
+    """How many samplings a run has on record, and how they went; None where there are none."""
     every = fold.samplings().values()
+    if not every:
+        return None
     return SamplingCounts(
         sum(one.samplings for one in every),
         sum(one.successes for one in every),

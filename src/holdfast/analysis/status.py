@@ -80,8 +80,8 @@ class RunStatus(msgspec.Struct, frozen=True):
     last_updated_at: str | None
     sessions: list[SessionStatus]
     calls: CallTotals
-    samplings: SamplingCounts
-    """Of the attempts that count; their calls are among the others."""
+    samplings: SamplingCounts | None
+    """Of the attempts that count; None where there are none. Their calls are among the others."""
     usage: Usage
     cost: float | None
     """By the newest prices on record; None where a model that was used has none."""

@@ -83,7 +83,7 @@ def _print_status(status: RunStatus) -> None:
         f"  {status.counts.finished_text()}, {status.counts.remaining_text()}",
         f"  started {status.started_at or '(not known)'}, last written {status.last_updated_at}",
         f"  calls: {_calls_text(status)}",
-        *_sampling_lines(status.samplings),
+        *_samplings_line(status.samplings),
         f"  tokens: {status.usage.input_tokens:,} in, {status.usage.output_tokens:,} out{cost_text(status.cost)}",
     ]
     if status.remote is not None and (lag := str(status.remote.lag)):
@@ -119,8 +119,8 @@ def _session_lines(session: SessionStatus) -> list[str]:
     ]
 
 
-def _sampling_lines(samplings: SamplingCounts) -> list[str]:
-    if not samplings.count:
+def _samplings_line(samplings: SamplingCounts | None) -> list[str]:
+    if samplings is None:
         return []
     capped = f", {samplings.capped} stopped by a cap" if samplings.capped else ""
     return [f"  samplings: {samplings.successes} of {samplings.count} succeeded{capped}"]

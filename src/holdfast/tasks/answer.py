@@ -26,8 +26,24 @@ class Answer(msgspec.Struct, frozen=True):
 
     text: str
     value: Any = None
-    unscored: str = ""
-    """Why there is nothing to judge, if there is nothing: no scorer is asked then, and metrics leave the trial out."""
+
+    @property
+    def unscored(self) -> str:
+        """Why there is nothing to judge; empty for every answer that can be."""
+        return ""
+
+
+class UnscoredAnswer(Answer, frozen=True):
+    """What a solver came to where there is nothing to judge: no scorer is asked, and metrics leave the trial out.
+
+    A class of its own: a field of `Answer` would change the digest of all code that holds one.
+    """
+
+    reason: str = ""
+
+    @property
+    def unscored(self) -> str:
+        return self.reason
 
 
 @runtime_checkable
@@ -66,6 +82,6 @@ def _checked_answer(answer: Answer) -> Answer:
     try:
         if not answer.text.isascii():
             recorded(answer.text)
-        return answer if answer.value is None else Answer(answer.text, recorded(answer.value), answer.unscored)
+        return answer if answer.value is None else msgspec.structs.replace(answer, value=recorded(answer.value))
     except Unrecordable as error:
         raise InvalidAnswer(f"The solver returned an answer that {error}.", hint=RECORDABLE) from None

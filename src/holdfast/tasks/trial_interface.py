@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol, overload
 
 from holdfast.models.message import Message, Reply
-from holdfast.tasks.answer import Answer
+from holdfast.tasks.answer import Answer, AnswerSource
 from holdfast.tasks.sample import Sample
 
 Prompt = str | Message | Sequence[Message]
@@ -131,4 +131,4 @@ class ScoreScope(Protocol):
         """As `Trial.scope`."""
 
 
-Solver = Callable[[Trial], Awaitable[Answer | Reply | Sampled | str]]
+Solver = Callable[[Trial], Awaitable[Answer | AnswerSource | Reply | str]]

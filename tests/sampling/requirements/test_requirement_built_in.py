@@ -47,6 +47,8 @@ MET = {
     "json": (json_schema(SCHEMA), '{"name": "x", "ages": [1, 2]}'),
     "fenced json": (json_schema(SCHEMA), 'Sure:\n```json\n{"name": "x"}\n```'),
     "long fence": (json_schema(True), '````json\n"```"\n````'),
+    "a fence inside a longer one": (python(), '````python\nx = """\n```\n"""\n````'),
+    "a word across pieces": (length(min=2, max=2, unit="words"), "a" * 1_500_000 + " " + "b" * 1_500_000),
     "a schema that refers to itself": (json_schema({"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}), "null"),
 }
 

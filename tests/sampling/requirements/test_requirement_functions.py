@@ -138,6 +138,20 @@ def test_an_async_validator_runs_in_the_loop_and_a_plain_one_does_not():
     assert seen["async"] is threading.main_thread() is not seen["plain"]
 
 
+@pytest.mark.parametrize("wrapped", [AsyncCheck(), functools.partial(AsyncCheck())])
+def test_an_object_with_an_async_call_is_not_sent_to_a_thread(wrapped):
+    """What it builds before its first await may need the loop."""
+    called = []
+
+    class Noting(ThreadedChecking):
+        async def call(self, function, *args):
+            called.append(inspect.iscoroutinefunction(function))
+            return await super().call(function, *args)
+
+    assert verdict_of(function(wrapped), "yes", Noting()).is_passed
+    assert called == [True]
+
+
 @pytest.mark.parametrize("plain", [PlainCheck(), PlainCheck().method, functools.partial(is_short), str.isalpha])
 def test_plain_callables_of_every_kind(plain):
     assert verdict_of(function(plain), "yes").is_passed

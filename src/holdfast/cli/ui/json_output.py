@@ -12,13 +12,15 @@ _TERMINAL_CONTROLS = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u20
 
 
 _OF_PLAN = ("planned", "not_started", "remaining", "remaining_by_reason")
+_ONLY_WHERE_ANY = {"sampling", "samplings"}
+"""Keys that are there only in runs that have sampled."""
 SCHEMA_VERSION = 1
 """Raised when a key of an object changes its meaning or goes."""
 
 
 def as_object(value: Any) -> dict[str, Any]:
     """What is printed of a result: its fields, with the counts of trials among them."""
-    fields = dict(value) if isinstance(value, dict) else msgspec.structs.asdict(value)
+    fields = dict(value) if isinstance(value, dict) else _fields_of(value)
     return {
         name: item
         for field, value in fields.items()
@@ -37,10 +39,15 @@ def _spelled_out(value: Any) -> Any:
     if hasattr(value, "remaining_by_reason"):
         return _counts_object(value)
     if isinstance(value, msgspec.Struct) and (hasattr(value, "input_tokens") or not _omits_defaults(value)):
-        return {name: _spelled_out(item) for name, item in msgspec.structs.asdict(value).items()}
+        return {name: _spelled_out(item) for name, item in _fields_of(value).items()}
     if isinstance(value, dict):
         return {name: _spelled_out(item) for name, item in value.items()}
     return [_spelled_out(item) for item in value] if isinstance(value, list) else value
+
+
+def _fields_of(value: msgspec.Struct) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(value)
+    return {name: item for name, item in fields.items() if item is not None or name not in _ONLY_WHERE_ANY}
 
 
 def as_json_value(value: Any) -> Any:

@@ -51,8 +51,8 @@ class ScopeUser(NamedTuple):
     def inside_step(self, what: str) -> UsageError:
         """It was called where a replay leaves everything out."""
         return UsageError(
-            f"{self.handle}.{what} was called inside a function that {self.handle}.step runs.",
-            hint=f"Call it in the {self.code} itself, before the step or after it.",
+            f"{self.handle}.{what} was called inside a function that {self.handle}.step runs, or inside a sampling.",
+            hint=f"Call it in the {self.code} itself, before or after.",
         )
 
     def unknown_branch(self, what: str) -> UsageError:

@@ -17,7 +17,7 @@ import typing
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ from holdfast.run.core.records import StepRecord
 from holdfast.spec import Generation
 from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
 
+Recordable = TypeVar("Recordable", bound=msgspec.Struct)
 _encoder = msgspec.json.Encoder(order="deterministic")
 _DEFAULT_GENERATION = Generation()
 
@@ -258,8 +259,13 @@ def replay_reply(step: StepRecord) -> Reply:
 
 def recordable_reply(reply: Reply) -> Reply:
     """A reply that was paid for, with what JSON cannot hold replaced: lone surrogates, infinities, NaN."""
-    plain = encodable(_finite(msgspec.to_builtins(reply, str_keys=True)))
-    return msgspec.convert(plain, Reply)
+    return recordable(reply)
+
+
+def recordable(value: Recordable) -> Recordable:
+    """The same struct, with what JSON cannot hold replaced."""
+    plain = encodable(_finite(msgspec.to_builtins(value, str_keys=True)))
+    return msgspec.convert(plain, type(value))
 
 
 def _finite(value: Any) -> Any:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 from holdfast.models.message import LATER_FIELDS, Message
+from holdfast.tasks.answer import Answer
 from holdfast.tasks.source.importing import unnumbered
 from holdfast.tasks.source.origin import object_state, versioned_name
 
 _OWN = "holdfast"
+
+_LATER: dict[type, Collection[str]] = {Message: LATER_FIELDS, Answer: {"unscored"}}
 
 
 class Spelling:
@@ -43,11 +47,11 @@ class Spelling:
 
     def state(self, value: object) -> Any:
         """What an object holds, where that determines what it does."""
-        state = object_state(value)
-        if type(value) is not Message:
+        state, later = object_state(value), _LATER.get(type(value))
+        if later is None:
             return state
-        # Fields that messages have gained since digests are taken count only where they are used.
-        return {name: held for name, held in state.items() if held or name not in LATER_FIELDS}
+        # Fields that a class of ours has gained since digests are taken count only where they are used.
+        return {name: held for name, held in state.items() if held or name not in later}
 
     def order(self, value: Any) -> str:
         """What the members of a set, and the keys of a map, are sorted by."""

@@ -22,9 +22,9 @@ from holdfast.engine.trials.asking.user_code import run_user_code
 from holdfast.engine.trials.conversation import EMPTY_CONVERSATION, Conversation
 from holdfast.engine.trials.error_boundary import LimitReached, Outcome
 from holdfast.engine.trials.scopes import Scope
-from holdfast.engine.trials.steps import Steps, arguments_fingerprint, fingerprint_in_key
+from holdfast.engine.trials.steps import Steps, arguments_fingerprint, fingerprint_in_key, recordable
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.errors import RunHeld, StorageFailure
+from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.event_type import Event
 from holdfast.models.errors import PassingError
 from holdfast.models.message import Message, Reply, Usage
@@ -178,12 +178,19 @@ class TrialSampling:
             record = msgspec.structs.replace(record, usage=usage)
         self._tally.note(record)
         scope = self._scope.below(turn_path(record.lane, record.turn))
-        if is_final:
-            self._environment.sink.put(self._step(scope, CANDIDATE, record))
+        if is_final and not self._trial.account.has_unanswered(scope.path):
+            self._hand_in(self._step(scope, CANDIDATE, record))
             return
+        # Also where a requirement has swallowed that its judge could not be reached: it has judged nothing.
         error = _CANCELLED if is_cancelled else record.error or _NOT_FINAL
         with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
-            self._environment.sink.put(self._step(scope, CANDIDATE, record, error))
+            self._hand_in(self._step(scope, CANDIDATE, record, error))
+
+    def _hand_in(self, step: StepRecord) -> None:
+        try:
+            self._environment.sink.put(step)
+        except UsageError:
+            self._environment.sink.put(_recordable(step))
 
     async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:
         """Makes the choice durable, unless the infrastructure has kept a lane from what it was to contribute.
@@ -199,13 +206,17 @@ class TrialSampling:
                 account.note_unanswered(f"/{path} {CHOICE}:#1", error)
         if account.has_unanswered(path):
             return
+        step = self._step(self._scope, CHOICE, choice)
         with self._recorder.activity.in_flight():
-            await self._environment.sink.keep(self._step(self._scope, CHOICE, choice))
+            try:
+                await self._environment.sink.keep(step)
+            except UsageError:
+                await self._environment.sink.keep(_recordable(step))
         self.choice = self._tally.choice = choice
         # What became of its calls is on record before it.
         account.end_failed_calls(self._environment.admission)
 
-    def _step(self, scope: Scope, name: str, result: object, error: Failure | None = None) -> StepRecord:
+    def _step(self, scope: Scope, name: str, result: msgspec.Struct, error: Failure | None = None) -> StepRecord:
         return StepRecord(
             trial=self._recorder.key,
             attempt=self._recorder.attempt,
@@ -255,3 +266,8 @@ class TrialSampling:
 
     def wall(self) -> float:
         return self._environment.clock.wall()
+
+
+def _recordable(step: StepRecord) -> StepRecord:
+    """The same, with what JSON cannot hold replaced: verdicts and notes are of whoever wrote the requirements."""
+    return msgspec.structs.replace(step, result=recordable(step.result))
