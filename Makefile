@@ -2,6 +2,7 @@
 # make demo   a real model, killed half-way and resumed
 # make bench  our figures beside the floor's, as ratios
 # make soak   the long campaigns
+# make interop  the strategies for Mellea's users beside Mellea's own, in .venv-mellea
 # Each target installs what it needs into .venv; only Python 3.11+, pip and make have to be there.
 
 PYTHON ?= python3
@@ -9,9 +10,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 MODEL  := $(VENV)/.model
+MELLEA := .venv-mellea
 CORE   := $(wildcard $(addprefix tests/,journal storage run crash gate repair remote))
 
-.PHONY: test lint types imports core rest demo bench soak fix tools clean
+.PHONY: test lint types imports core rest demo bench soak interop fix tools clean
 
 test: lint types imports core rest
 
@@ -61,9 +63,18 @@ bench: $(STAMP) tools
 soak: $(MODEL) tools
 	$(BIN)/python -m pytest -m soak --timeout=7200
 
+# Mellea brings 400 MB of packages: it has an environment of its own.
+$(MELLEA)/.installed: pyproject.toml
+	test -x $(MELLEA)/bin/python || $(PYTHON) -m venv $(MELLEA)
+	$(MELLEA)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[mellea]' 'mellea[hooks]'
+	touch $@
+
+interop: $(MELLEA)/.installed
+	$(MELLEA)/bin/python interop_tests/mellea
+
 fix: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(MELLEA) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = ("holdfast", "holdfast.events", "holdfast.providers", "holdfast.sampling", "holdfast.testing")
+PUBLIC = (
+    "holdfast",
+    "holdfast.events",
+    "holdfast.interop.mellea",
+    "holdfast.providers",
+    "holdfast.sampling",
+    "holdfast.testing",
+)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
