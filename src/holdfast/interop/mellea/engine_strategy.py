@@ -10,7 +10,7 @@ from holdfast.sampling.candidate import Candidate
 from holdfast.sampling.hooks import SamplingHook
 from holdfast.sampling.requirements.requirement import Checking, Draft, Requirement
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
-from holdfast.sampling.selection import Selection, SelectionMode
+from holdfast.sampling.selection import SelectionMode, SelectionRule
 from holdfast.sampling.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ class EngineStrategy(Strategy):
         self.index_chosen = index
         return index % count
 
-    def start_selection(self, mode: SelectionMode, lanes: int) -> Selection:  # noqa: ARG002 - the engine's
+    def start_selection(self, mode: SelectionMode, lanes: int) -> SelectionRule:  # noqa: ARG002 - the engine's
         """The first valid candidate; a sampling may end a lane before its last turn."""
         return _FirstValid(self._sampling)
 
 
-class _FirstValid(Selection):
+class _FirstValid(SelectionRule):
     def __init__(self, sampling: MelleaSampling) -> None:
         super().__init__()
         self._sampling = sampling

@@ -15,7 +15,7 @@ from holdfast.models.message import Message, Reply, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import Candidate, CandidateRecord
-from holdfast.sampling.host import Choice
+from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.place import Place
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class MelleaHost:
     model = ""
     is_deterministic = False
     recorded: Sequence[CandidateRecord] = ()
-    choice: Choice | None = None
+    choice: SamplingChoice | None = None
 
     def __init__(self, sampling: MelleaSampling) -> None:
         self._sampling = sampling
@@ -61,7 +61,7 @@ class MelleaHost:
         if is_final:
             self._sampling.progress.update()
 
-    async def keep(self, choice: Choice, errors: Sequence[BaseException]) -> None:  # noqa: ARG002 - the engine's
+    async def keep(self, choice: SamplingChoice, errors: Sequence[BaseException]) -> None:  # noqa: ARG002 - the engine's
         """Warns of lanes that failed beside others."""
         for error in errors:
             MelleaLogger.get_logger().warning("A lane of the sampling failed: %s: %s", type(error).__name__, error)
