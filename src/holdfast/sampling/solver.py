@@ -18,6 +18,9 @@ from holdfast.tasks.source.digest import source_digest
 from holdfast.tasks.trial_interface import Trial
 
 
+_ONE_CANDIDATE = Rejection()
+
+
 class SampledGenerate(Generate, frozen=True, kw_only=True):
     """Asks as `generate` does, and answers with the candidate that the strategy chooses."""
 
@@ -82,7 +85,7 @@ def sampled(
             f"{name} cannot be sampled.",
             hint="Give generate(...); in a solver of your own: trial.generate(strategy=…).",
         )
-    strategy = strategy or Rejection()
+    strategy = strategy or _ONE_CANDIDATE
     checks = _checks(strategy, requirements)
     parts = (*strategy.requirements, *_scorers(strategy), *strategy.hooks)
     return SampledGenerate(
