@@ -17,7 +17,6 @@ from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.digest import source_digest
 from holdfast.tasks.trial_interface import Trial
 
-
 _ONE_CANDIDATE = Rejection()
 
 
