@@ -13,6 +13,7 @@ import pytest
 import holdfast
 import holdfast.events
 import holdfast.providers
+import holdfast.sampling
 import holdfast.testing
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,7 @@ def test_the_exported_names_are_exactly_the_documented_ones():
     assert len(set(sections)) == len(sections)
 
 
-@pytest.mark.parametrize("module", [holdfast.events, holdfast.providers, holdfast.testing])
+@pytest.mark.parametrize("module", [holdfast.events, holdfast.providers, holdfast.sampling, holdfast.testing])
 def test_the_names_of_a_public_module_are_exactly_the_documented_ones(module):
     """Each name stands in the module's table in docs/api.md, and no other name does."""
     table = DOCUMENTED.partition(f"The names in `{module.__name__}`:\n")[2].partition("\n## ")[0]
