@@ -82,25 +82,20 @@ def sampled(
             f"{name} cannot be sampled.",
             hint="Give generate(...); in a solver of your own: trial.generate(strategy=…).",
         )
-    strategy = strategy or Rejection()
-    checks = _checks(strategy, requirements)
-    parts = (*strategy.requirements, *_scorers(strategy), *strategy.hooks)
+    try:
+        chosen = strategy or Rejection()
+        checks = as_requirements(requirements)
+        in_order((*chosen.requirements, *checks))
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    parts = (*chosen.requirements, *_scorers(chosen), *chosen.hooks)
     return SampledGenerate(
         **msgspec.structs.asdict(solver),
-        strategy=strategy,
+        strategy=chosen,
         requirements=checks,
         spec=spec,
         parts=parts,
     )
-
-
-def _checks(strategy: Strategy, requirements: Sequence[Given]) -> tuple[Requirement, ...]:
-    try:
-        checks = as_requirements(requirements)
-        in_order((*strategy.requirements, *checks))
-    except ValueError as error:
-        raise ConfigurationError(str(error)) from None
-    return checks
 
 
 def _scorers(strategy: Strategy) -> tuple[Requirement, ...]:
