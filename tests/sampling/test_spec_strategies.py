@@ -173,7 +173,7 @@ def test_only_generate_can_be_sampled(solver):
 
 def test_two_requirements_of_one_id_are_refused_when_the_solver_is_made():
     """Not in the middle of a run."""
-    with pytest.raises(ConfigurationError, match="Two requirements have the id 'a'"):
+    with pytest.raises(ValueError, match="Two requirements have the id 'a'"):
         sampled(generate(), strategy=Rejection(requirements=[Judged(id="a")]), requirements=[Judged(id="a")])
 
 

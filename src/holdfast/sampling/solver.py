@@ -76,7 +76,8 @@ def sampled(
     strategy's own. The strategy's `concurrency_budget` multiplies requests. `spec` is what the strategy was made from.
 
     Raises:
-        ConfigurationError: the solver is not `generate(...)`, one of the requirements is none, or two have the same id.
+        ConfigurationError: the solver is not `generate(...)`, or one of the requirements is none.
+        ValueError: two requirements have the same id.
     """
     if not isinstance(solver, Generate) or isinstance(solver, SampledGenerate):
         name = getattr(solver, "__name__", type(solver).__name__)
@@ -84,25 +85,17 @@ def sampled(
             f"{name} cannot be sampled.",
             hint="Give generate(...); in a solver of your own: trial.generate(strategy=…).",
         )
-    strategy = strategy or _ONE_CANDIDATE
-    checks = _checks(strategy, requirements)
-    parts = (*strategy.requirements, *_scorers(strategy), *strategy.hooks)
+    chosen, checks = strategy or _ONE_CANDIDATE, as_requirements(requirements)
+    # Ids that clash are found now, not in the middle of a run.
+    in_order((*chosen.requirements, *checks))
+    parts = (*chosen.requirements, *_scorers(chosen), *chosen.hooks)
     return SampledGenerate(
         **msgspec.structs.asdict(solver),
-        strategy=strategy,
+        strategy=chosen,
         requirements=checks,
         spec=spec,
         parts=parts,
     )
-
-
-def _checks(strategy: Strategy, requirements: Sequence[Given]) -> tuple[Requirement, ...]:
-    try:
-        checks = as_requirements(requirements)
-        in_order((*strategy.requirements, *checks))
-    except ValueError as error:
-        raise ConfigurationError(str(error)) from None
-    return checks
 
 
 def _scorers(strategy: Strategy) -> tuple[Requirement, ...]:
