@@ -6,7 +6,7 @@ A text or a message continues the conversation; a list of messages is a conversa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -155,7 +155,7 @@ class RunningTrial:
 
     # Calls of models.
 
-    async def generate(
+    def generate(
         self,
         prompt: Prompt,
         *,
@@ -163,7 +163,7 @@ class RunningTrial:
         strategy: Strategy | None = None,
         validation_context: Any = None,
         **generation: Any,
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """One call of the model under test, or one sampling of it; replayed as far as it is on record.
 
         Raises:
@@ -172,10 +172,11 @@ class RunningTrial:
             ConfigurationError: a generation parameter is unknown or out of range.
             UsageError: the trial is over.
         """
+        # No coroutine of its own: nearly every call of a run comes through here.
         if strategy is None and not requirements:
-            return await self.ask(self._asked, prompt, generation)
+            return self.ask(self._asked, prompt, generation)
         context = self.sample if validation_context is None else validation_context
-        return await self._sample(prompt, strategy or Rejection(loop_budget=1), requirements, generation, context)
+        return self._sample(prompt, strategy or Rejection(loop_budget=1), requirements, generation, context)
 
     async def ask(self, asked: AskedModel, prompt: Prompt, generation: dict[str, Any]) -> Reply:
         """One call of a model, in the conversation of this branch."""
