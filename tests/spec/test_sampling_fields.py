@@ -93,6 +93,13 @@ def test_sampling_31_a_field_without_a_use_is_refused(strategy, field, value, ow
     )
 
 
+def test_sampling_20_a_cap_on_cost_needs_prices():
+    """Without a price of every model that is asked it would never be reached."""
+    text = refusal({"strategy": "repair", "budget": {"cost": 1.0}, "requirements": [JUDGE]})
+    assert "tasks.ask.sampling.budget.cost needs a price of every model that is asked" in text
+    assert "models.strict has none" in text
+
+
 @pytest.mark.parametrize(("strategy", "selection"), [("best_of_n", "first"), ("vote", "best")])
 def test_sampling_31_a_selection_without_a_use_is_refused(strategy, selection):
     """A vote and a best of n choose by themselves."""

@@ -71,6 +71,28 @@ def sampling_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[st
         if isinstance(given, dict) and len(given) != 1:
             yield f"{at}.{where} must have exactly one name with its arguments; it has {len(given)}"
     yield from _model_problems(at, sampling, spec)
+    yield from _price_problems(at, sampling, task, spec)
+
+
+def _price_problems(at: str, sampling: SamplingSpec, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
+    """A cap on cost would never be reached by a model that has no price."""
+    if sampling.budget.cost is None:
+        return
+    others = [model for _, model in sampling.other_models()]
+    for name in sorted({*(task.models or models_under_test(spec)), *others}):
+        if name in spec.models and not _has_price(name, spec):
+            yield f"{at}.budget.cost needs a price of every model that is asked, and models.{name} has none"
+
+
+def _has_price(name: str, spec: EvalSpec) -> bool:
+    """Whether a model has a price, its own or that of a model it is derived from."""
+    seen: set[str] = set()
+    while name in spec.models and name not in seen:
+        seen.add(name)
+        if spec.models[name].price is not None:
+            return True
+        name = spec.models[name].base or ""
+    return False
 
 
 def _field_problems(at: str, sampling: SamplingSpec) -> Iterator[str]:
