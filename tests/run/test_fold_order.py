@@ -12,7 +12,8 @@ from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Coordinates, Failure, Status, UsageShare
 from holdfast.run.fold.entries import AnswerEntry, CallEntry, ScoreEntry, StepEntry, TrialEntry
-from holdfast.run.fold.fold_writer import SCHEMA, FoldWriter
+from holdfast.run.fold.fold_tables import SCHEMA
+from holdfast.run.fold.fold_writer import FoldWriter
 
 SEED = 20261118
 NAMED = (

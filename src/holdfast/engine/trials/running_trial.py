@@ -154,6 +154,7 @@ class RunningTrial:
     def finish(self) -> list[StepRecord]:
         """Ends the attempt: nothing more can be asked of it. The steps on record that it did not ask for again."""
         self._is_over = True
+        self._steps.scopes.forget()
         return self._steps.unused()
 
     async def generate(self, prompt: Prompt, **generation: Any) -> Reply:

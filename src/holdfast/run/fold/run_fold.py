@@ -17,7 +17,8 @@ import msgspec
 from holdfast.journal import RecordId
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import PlanEntry, SessionRecord
-from holdfast.run.fold.fold_writer import KEPT, REPLY, UNSCORED, pack_key, unpack_key, unpack_places, unpack_row
+from holdfast.run.fold.fold_tables import KEPT, REPLY, pack_key, unpack_key, unpack_places, unpack_row
+from holdfast.run.fold.score_slot import UNSCORED
 from holdfast.run.fold.spent import Spent, SpentFigures
 from holdfast.run.fold.states import (
     FINISHED,

@@ -18,6 +18,7 @@ from holdfast.run.fold.entries import ScoreEntry, TrialEntry, is_reused_end
 
 MICRO = 10**6
 _MOST = 1 << 62
+_MOST_SECONDS = _MOST / MICRO
 _NO_USAGE = Usage()
 Tokens = tuple[int, int, int, int]
 """In, out, cached and for reasoning."""
@@ -201,7 +202,7 @@ def attempt_spent(entry: TrialEntry | TrialRecord, frame: tuple[int, int, int], 
         usage.output_tokens,
         usage.cached_input_tokens,
         usage.reasoning_tokens,
-        round(min(entry.seconds, _MOST / MICRO) * MICRO),
+        round(min(entry.seconds, _MOST_SECONDS) * MICRO),
     )
     if min(found) < 0 or max(found) > _MOST:
         # No trial takes less than nothing, or so much that it could not be stored.
