@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sqlite3
 
+import msgspec
 import pytest
 
 from holdfast.journal.frame import Origin
@@ -24,10 +26,11 @@ SLOTS = (
     "SELECT key, name, attempt, value, cached, session, writer, seq, place, state, slot_attempt"
     " FROM slots JOIN scorers ON id = scorer"
 )
+SPENT = "SELECT g.task, g.model, g.axes, s.model, reused, figures FROM spent s LEFT JOIN groups g ON g.id = s.group_"
 
 
-def folded(frames, every: int) -> dict:
-    """What the tables hold, without the numbers that they give to names."""
+def filled_tables(frames, every: int) -> sqlite3.Connection:
+    """The tables, written after every so many frames, or at the end."""
     db = sqlite3.connect("", isolation_level=None)
     db.executescript(f"BEGIN;{SCHEMA}")
     writer = FoldWriter()
@@ -37,13 +40,23 @@ def folded(frames, every: int) -> dict:
         if every and number % every == 0:
             writer.flush()
     writer.flush()
+    return db
+
+
+def places_of(frames, every: int) -> list:
+    return sorted(filled_tables(frames, every).execute("SELECT key, places FROM trials"), key=str)
+
+
+def folded(frames, every: int) -> dict:
+    """What the tables hold, without the numbers that they give to names."""
+    db = filled_tables(frames, every)
     standings = {number: names for number, *names in db.execute(NAMED)}
     rows = db.execute("SELECT key, standing, counted, answer, moment, row FROM trials")
     return {
-        "trials": sorted((key, *map(str, standings[number][:-1]), *rest) for key, number, *rest in rows),
+        "trials": sorted((str(key), *map(str, standings[number][:-1]), *rest) for key, number, *rest in rows),
         "totals": sorted(map(str, (names for names in standings.values() if names[-1]))),
         "slots": sorted(map(str, db.execute(SLOTS))),
-        "spent": sorted(db.execute("SELECT * FROM spent")),
+        "spent": sorted(db.execute(SPENT), key=str),
         "written": sorted(db.execute("SELECT * FROM written")),
     }
 
@@ -111,3 +124,95 @@ def test_any_order_of_frames_gives_the_same_rows(earlier):
         for every in (0, 1, 2):
             noise.shuffle(frames)
             assert folded(frames, every) == expected
+
+
+USUAL = Usage(5, 7)
+
+
+def usual_records(key: str) -> list:
+    """What a session writes about a trial that goes well."""
+    about = Coordinates("task", "m", f"s{key}", 2, {"prompt": "long"} if key == "t1" else {})
+    return [
+        CallEntry(key, 1, "m", about),
+        StepEntry(key, 1, "m", usage=USUAL),
+        AnswerEntry(key, 1),
+        ScoreEntry(key, 1, "exact", 1.0),
+        ScoreEntry(key, 1, "close", 0.25),
+        TrialEntry(
+            key,
+            Status.VALID,
+            task="task",
+            model="m",
+            sample=about.sample,
+            epoch=2,
+            axes=about.axes,
+            scores={"exact": 1.0, "close": 0.25},
+            usage=USUAL,
+            calls=1,
+            seconds=0.5,
+        ),
+    ]
+
+
+UNUSUAL = {
+    "as usual": {},
+    "a second attempt": {place: {"attempt": 2} for place in range(6)},
+    "a call that does not say what it is for": {0: {"about": None}},
+    "a call of another attempt": {0: {"attempt": 2}},
+    "a reply from another run": {1: {"source": "another run"}},
+    "a reply of another branch": {1: {"lender": "generate:1#1"}},
+    "a reply of another model": {1: {"model": "other"}},
+    "a reply to a judge": {1: {"role": ModelRole.JUDGE}},
+    "a failed call": {1: {"error": Failure("x", "y")}},
+    "a reply without usage": {1: {"usage": None}},
+    "a reply that took less": {1: {"usage": Usage(5, 6)}},
+    "less than nothing": {1: {"usage": Usage(-5, 7)}, 5: {"usage": Usage(-5, 7)}},
+    "more than can be stored": {1: {"usage": Usage(1 << 63, 7)}, 5: {"usage": Usage(1 << 63, 7)}},
+    "an answer of another attempt": {2: {"attempt": 2}},
+    "a score of another attempt": {3: {"attempt": 2}},
+    "no score, for a reason": {3: {"value": None, "unscored": True}},
+    "no score": {3: {"value": None}},
+    "a score that failed": {3: {"value": None, "error": Failure("x", "y")}},
+    "a score that was paid for": {3: {"usage": Usage(1, 1)}},
+    "a score at the second attempt": {3: {"slot_attempt": 2}},
+    "a score that the end does not name": {5: {"scores": {"exact": 1.0}}},
+    "a score that only the end names": {5: {"scores": {"exact": 1.0, "close": 0.25, "far": 0.0}}},
+    "two scores of a scorer": {4: {"scorer": "exact"}},
+    "other scores at the end": {5: {"scores": {"exact": 0.0, "close": None}}},
+    "a limited end": {5: {"status": Status.LIMITED, "limit": "time"}},
+    "an end from another run": {5: {"source": "another run"}},
+    "an end with shares": {5: {"shares": (UsageShare("judge", Usage(1, 1)),)}},
+    "an end of two calls": {5: {"calls": 2}},
+    "an end of a replayed call": {5: {"calls": 0, "replayed": 1}},
+    "an end of another model": {5: {"model": "other"}},
+    "less than no time": {5: {"seconds": -1.0}},
+    "more time than can be stored": {5: {"seconds": 1e300}},
+    "an end that says another follows": {5: {"will_retry": True}},
+}
+
+
+@pytest.mark.parametrize("change", UNUSUAL.values(), ids=UNUSUAL)
+@pytest.mark.parametrize("cuts", [(), (2,), (1, 2), (3,), (5,)], ids=str)
+def test_a_trial_taken_in_at_once_has_the_rows_of_one_merged_record_by_record(change, cuts):
+    """A usual trial, and others that differ from one in a single thing; in one frame or in several."""
+    frames = []
+    for number, key in enumerate(("t1", "t2", "0123456789abcdef0123")):
+        records = usual_records(key)
+        for place, fields in change.items():
+            records[place] = msgspec.structs.replace(records[place], **fields)
+        bounds = [0, *cuts, len(records)]
+        for seq, (first, last) in enumerate(itertools.pairwise(bounds), start=10 * number + 1):
+            frames.append((Origin(1, 0, seq), records[first:last]))
+    assert places_of(frames, 0) == places_of(frames, 1)
+    assert folded(frames, 0) == folded(one_record_each(frames), 1)
+
+
+def one_record_each(frames) -> list:
+    """Every record by itself, at its place in its frame."""
+    return [(frame, [None] * place + [record]) for frame, records in frames for place, record in enumerate(records)]
+
+
+def test_a_usual_trial_is_taken_in_at_once(monkeypatch):
+    """Nothing of it is merged."""
+    monkeypatch.setattr("holdfast.run.fold.open_trial.OpenTrial.take_in", None)
+    assert len(folded([(Origin(1, 0, 1), usual_records("t1")[:2]), (Origin(1, 0, 2), usual_records("t1")[2:])], 0)) == 5

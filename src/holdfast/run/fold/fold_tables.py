@@ -60,8 +60,8 @@ def unpack_key(stored: bytes | str) -> str:
     return stored.hex() if isinstance(stored, bytes) else stored
 
 
-def pack_row(row: TrialRow) -> bytes:
-    """The row of a trial, to be stored."""
+def pack_row(row: TrialRow | tuple[object, ...]) -> bytes:
+    """The row of a trial, or its fields in their order, to be stored."""
     return _row_encoder.encode(row)
 
 

@@ -39,10 +39,10 @@ from holdfast.run.fold.fold_tables import (
     unpack_row,
 )
 from holdfast.run.fold.open_trial import OF_TRIALS, FoundRecord, FrameAt, OpenTrial
-from holdfast.run.fold.score_slot import FILLED, Slot
+from holdfast.run.fold.score_slot import Slot
 from holdfast.run.fold.spent import SpentFigures
 from holdfast.run.fold.trial_row import TrialRow
-from holdfast.run.fold.usual_trial import UsualTrial, usual_trial
+from holdfast.run.fold.usual_trial import UsualKind, UsualTrials
 
 if TYPE_CHECKING:
     # Whoever only reads a run needs no queue, nor what that needs.
@@ -83,11 +83,10 @@ class FoldWriter:
         self._moved: Counter[int] = Counter()
         self._spent: dict[tuple[int, str, bool], list[int]] = {}
         self._written: Counter[tuple[int, str]] = Counter()
-        self._usual: Counter[int] = Counter()
-        """By session, the usual trials: each has one reply and one end that is kept."""
         self._landmarks: list[tuple[object, ...]] = []
-        self._rows: list[tuple[object, ...]] = []
-        self._slot_rows: list[tuple[object, ...]] = []
+        self._usual = UsualTrials(self._usual_kind)
+        self._rows, self._slot_rows = self._usual.rows, self._usual.slot_rows
+        """Of all trials that are to be written."""
 
     # Frames.
 
@@ -144,10 +143,10 @@ class FoldWriter:
         self._is_empty = self._is_empty and not found
         for key, packed in keys.items():
             records, trial = found[key], known.get(packed)
-            if trial is None and (usual := usual_trial(records)) is not None:
-                self._write_usual(packed, usual)
-            else:
+            if trial is not None or not self._usual.add(packed, records):
                 self._write_merged(trial or OpenTrial(packed, TrialRow()), records)
+        for kind in self._usual.take_kinds():
+            self._add_usual(kind)
         self._write_rows()
         self._write_sums()
 
@@ -174,22 +173,6 @@ class FoldWriter:
             " FROM slots JOIN scorers ON scorers.id = slots.scorer WHERE key = ?"
         )
         return tuple(Slot(*row) for row in self._db.execute(query, (key,)))
-
-    def _write_usual(self, key: bytes | str, trial: UsualTrial) -> None:
-        about, row, spent, scores = trial.about, trial.row, trial.spent, trial.scores
-        group = self._group(about)
-        scorers = tuple([score.entry.scorer for score in scores])
-        if len(scorers) > 1:
-            scorers = tuple(sorted(scorers))
-        standing = self._standing((group, *_VALID, scorers, (), False))
-        self._moved[standing] += 1
-        self._usual[row.session] += 1
-        self._add_figures((group, about.model, False), (1, spent.microseconds, *spent.tokens))
-        self._rows.append((key, standing, 1, 1, row.moment, pack_row(row), trial.places))
-        for score in scores:
-            entry = score.entry
-            scorer, frame, tried = self._scorer(entry.scorer), score.at.frame, entry.slot_attempt
-            self._slot_rows.append((key, scorer, 1, entry.value, False, *frame, score.place, FILLED, tried))
 
     def _write_merged(self, trial: OpenTrial, records: Iterable[FoundRecord]) -> None:
         trial.take_in(records, self._written)
@@ -219,6 +202,18 @@ class FoldWriter:
         for place, figure in enumerate(figures):
             if figure:
                 total[place] += sign * figure
+
+    def _usual_kind(self, session: int, about: Coordinates, scorers: list[str]) -> UsualKind:
+        group = self._group(about)
+        standing = self._standing((group, *_VALID, tuple(sorted(scorers)), (), False))
+        return UsualKind(session, group, about.model, standing, tuple(map(self._scorer, scorers)))
+
+    def _add_usual(self, kind: UsualKind) -> None:
+        """Adds usual trials to the sums: each has one reply and one end that is kept."""
+        self._moved[kind.standing] += kind.trials
+        self._add_figures((kind.group, kind.model, False), kind.figures)
+        self._written[kind.session, REPLY] += kind.trials
+        self._written[kind.session, KEPT] += kind.trials
 
     # Numbers of what has a name.
 
@@ -263,17 +258,14 @@ class FoldWriter:
     # Rows.
 
     def _write_rows(self) -> None:
-        rows, self._rows = self._rows, []
-        slot_rows, self._slot_rows = self._slot_rows, []
-        insert_rows(self._db, "trials", rows)
-        insert_rows(self._db, "slots", slot_rows)
+        for table, rows in (("trials", self._rows), ("slots", self._slot_rows)):
+            insert_rows(self._db, table, rows)
+            rows.clear()
 
     def _write_sums(self) -> None:
         moved, self._moved = self._moved, Counter()
         spent, self._spent = self._spent, {}
-        usual, self._usual = self._usual, Counter()
         written, self._written = self._written, Counter()
-        written.update({(session, kind): count for session, count in usual.items() for kind in (REPLY, KEPT)})
         landmarks, self._landmarks = self._landmarks, []
         changes = [(change, standing) for standing, change in moved.items() if standing and change]
         self._db.executemany("UPDATE standings SET trials = trials + ? WHERE id = ?", changes)
