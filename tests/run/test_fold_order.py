@@ -165,6 +165,7 @@ UNUSUAL = {
     "a reply to a judge": {1: {"role": ModelRole.JUDGE}},
     "a failed call": {1: {"error": Failure("x", "y")}},
     "a reply without usage": {1: {"usage": None}},
+    "no usage": {1: {"usage": None}, 5: {"usage": None}},
     "a reply that took less": {1: {"usage": Usage(5, 6)}},
     "less than nothing": {1: {"usage": Usage(-5, 7)}, 5: {"usage": Usage(-5, 7)}},
     "more than can be stored": {1: {"usage": Usage(1 << 63, 7)}, 5: {"usage": Usage(1 << 63, 7)}},
@@ -172,11 +173,14 @@ UNUSUAL = {
     "a score of another attempt": {3: {"attempt": 2}},
     "no score, for a reason": {3: {"value": None, "unscored": True}},
     "no score": {3: {"value": None}},
+    "a number that is no score": {3: {"unscored": True}},
+    "a number and an error": {3: {"error": Failure("x", "y")}},
     "a score that failed": {3: {"value": None, "error": Failure("x", "y")}},
     "a score that was paid for": {3: {"usage": Usage(1, 1)}},
     "a score at the second attempt": {3: {"slot_attempt": 2}},
     "a score that the end does not name": {5: {"scores": {"exact": 1.0}}},
     "a score that only the end names": {5: {"scores": {"exact": 1.0, "close": 0.25, "far": 0.0}}},
+    "another score at the end": {5: {"scores": {"exact": 1.0, "far": 0.25}}},
     "two scores of a scorer": {4: {"scorer": "exact"}},
     "other scores at the end": {5: {"scores": {"exact": 0.0, "close": None}}},
     "a limited end": {5: {"status": Status.LIMITED, "limit": "time"}},
@@ -192,7 +196,7 @@ UNUSUAL = {
 
 
 @pytest.mark.parametrize("change", UNUSUAL.values(), ids=UNUSUAL)
-@pytest.mark.parametrize("cuts", [(), (2,), (1, 2), (3,), (5,)], ids=str)
+@pytest.mark.parametrize("cuts", [(), (2,), (1, 2), (2, 3), (5,)], ids=str)
 def test_a_trial_taken_in_at_once_has_the_rows_of_one_merged_record_by_record(change, cuts):
     """A usual trial, and others that differ from one in a single thing; in one frame or in several."""
     frames = []
@@ -200,9 +204,34 @@ def test_a_trial_taken_in_at_once_has_the_rows_of_one_merged_record_by_record(ch
         records = usual_records(key)
         for place, fields in change.items():
             records[place] = msgspec.structs.replace(records[place], **fields)
-        bounds = [0, *cuts, len(records)]
-        for seq, (first, last) in enumerate(itertools.pairwise(bounds), start=10 * number + 1):
-            frames.append((Origin(1, 0, seq), records[first:last]))
+        frames += [(Origin(1, 0, 10 * number + seq), part) for seq, part in enumerate(in_parts(records, cuts))]
+    check_batches(frames)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [lambda seq: Origin(seq, 0, 1), lambda seq: Origin(1, seq, 1), lambda seq: Origin(1, 0, 9 - seq)],
+    ids=["of several sessions", "of several writers", "the newest first"],
+)
+def test_frames_of_a_trial_from_anywhere_give_the_same_rows(origin):
+    """Also where its records are those of a usual one."""
+    check_batches([(origin(seq), part) for seq, part in enumerate(in_parts(usual_records("t1"), (1, 2)), start=1)])
+
+
+def test_records_of_a_trial_in_any_order_give_the_same_rows():
+    """Also where they are those of a usual one."""
+    print(f"seed {SEED}")
+    noise, records = random.Random(SEED), usual_records("t1")
+    for _ in range(100):
+        noise.shuffle(records)
+        check_batches([(Origin(1, 0, 1), records[:3]), (Origin(1, 0, 2), records[3:])])
+
+
+def in_parts(records: list, cuts: tuple[int, ...]) -> list[list]:
+    return [records[first:last] for first, last in itertools.pairwise([0, *cuts, len(records)])]
+
+
+def check_batches(frames) -> None:
     assert places_of(frames, 0) == places_of(frames, 1)
     assert folded(frames, 0) == folded(one_record_each(frames), 1)
 

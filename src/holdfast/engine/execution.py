@@ -74,12 +74,12 @@ class SessionOutcome:
 
 
 _FLUSH_SECONDS = 5.0
-_COLLECTED_OBJECTS = 30_000
+_COLLECTED_OBJECTS = 50_000
 
 
 @contextlib.contextmanager
 def _relaxed_collector() -> Iterator[None]:
-    """While a session runs, the collector looks for cycles after 30,000 new objects instead of 700.
+    """While a session runs, the collector looks for cycles after 50,000 new objects instead of 700.
 
     A trial makes hundreds of objects and no cycle of its own: looking again and again at those of the trials that are
     running, some 25,000 in a few hundred of them, took a sixth of a session's time.

@@ -147,7 +147,6 @@ def _are_scores(scores: list[FoundRecord], end: FoundRecord) -> bool:
         entry = score.entry
         if (
             type(entry) not in _SCORES
-            or score.at is not end.at
             or entry.attempt != 1
             or entry.value is None
             or entry.unscored
