@@ -33,7 +33,7 @@ from holdfast.journal.reader import open_segment
 from holdfast.run import RunReader, verify_run
 from holdfast.run.core.layout import reader_index_path
 from holdfast.run.core.records import Status, TrialRecord
-from holdfast.run.fold.fold_writer import pack_place
+from holdfast.run.fold.rows.fold_tables import pack_place
 from holdfast.storage import RealFileSystem
 from holdfast.testing import FaultyFileSystem, InjectedFault
 
@@ -488,7 +488,7 @@ def test_rows_are_written_in_batches_with_the_same_answers(run, monkeypatch):
     """A batch of any size indexes every record."""
     before, _ = answers(run)
     for size in (1, 2, 7):
-        monkeypatch.setattr("holdfast.run.fold.fold_writer._BATCH_TRIALS", size)
+        monkeypatch.setattr("holdfast.run.fold.fold_writer._BATCH_RECORDS", size)
         own_index(run).unlink()
         (run / "index.sqlite").unlink(missing_ok=True)
         assert answers(run)[0] == before

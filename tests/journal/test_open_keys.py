@@ -44,7 +44,7 @@ def test_the_fold_is_what_the_records_mean(tmp_path, monkeypatch):
     for _ in range(12):
         for _ in range(noise.randrange(15)):
             write(session, noise)
-        monkeypatch.setattr("holdfast.run.fold.fold_writer._BATCH_TRIALS", noise.choice([1, 3, 20_000]))
+        monkeypatch.setattr("holdfast.run.fold.fold_writer._BATCH_RECORDS", noise.choice([1, 3, 20_000]))
         if noise.random() < 0.5:
             session.close("interrupted")
         else:

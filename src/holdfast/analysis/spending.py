@@ -6,8 +6,8 @@ from functools import reduce
 from typing import NamedTuple
 
 from holdfast.models.message import Usage
+from holdfast.run.fold.rows.spent import Spent
 from holdfast.run.fold.run_fold import RunFold
-from holdfast.run.fold.spent import Spent
 
 
 class Spending(NamedTuple):

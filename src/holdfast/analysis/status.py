@@ -18,9 +18,9 @@ from holdfast.journal import Damage
 from holdfast.models.message import Usage
 from holdfast.run.core.layout import spool_root
 from holdfast.run.core.records import FAILURE, FAILURES, Change
-from holdfast.run.fold.fold_writer import KEPT, REPLY
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.rows.fold_tables import KEPT, REPLY
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.remote.upload_lag import UploadLag, read_lag
 from holdfast.storage.leases.holder import LeaseHolder

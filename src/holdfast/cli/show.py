@@ -20,9 +20,18 @@ from holdfast.cli.ui.message_text import first_characters, message_text
 from holdfast.cli.ui.sampling_grid import sampling_lines
 from holdfast.cli.ui.terminal_text import printable, quantity, terminal_columns
 from holdfast.errors import UsageError
-from holdfast.run.core.records import AnswerRecord, Failure, SamplingSummary, ScoreRecord, StepRecord, TrialRecord
+from holdfast.run.core.records import (
+    CANDIDATE,
+    CHOICE,
+    AnswerRecord,
+    Failure,
+    SamplingSummary,
+    ScoreRecord,
+    StepRecord,
+    TrialRecord,
+)
 from holdfast.run.fold.reader import LargeRecord
-from holdfast.sampling.on_record import CANDIDATE, CHOICE, RecordedSamplings, ShownSampling, StepPlace, sampling_place
+from holdfast.sampling.on_record import RecordedSamplings, ShownSampling, StepPlace, sampling_place
 
 _CANDIDATES = 8
 

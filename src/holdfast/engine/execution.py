@@ -74,15 +74,15 @@ class SessionOutcome:
 
 
 _FLUSH_SECONDS = 5.0
-_COLLECTED_OBJECTS = 10_000
+_COLLECTED_OBJECTS = 50_000
 
 
 @contextlib.contextmanager
 def _relaxed_collector() -> Iterator[None]:
-    """While a session runs, the collector looks for cycles after 10,000 new objects instead of 700.
+    """While a session runs, the collector looks for cycles after 50,000 new objects instead of 700.
 
-    A trial makes hundreds of objects and hardly any cycle: looking at the same few thousand living ones again and again
-    took a sixth of a session's time.
+    A trial makes hundreds of objects and no cycle of its own: looking again and again at those of the trials that are
+    running, some 25,000 in a few hundred of them, took a sixth of a session's time.
     """
     before = gc.get_threshold()
     if before[0]:

@@ -17,8 +17,8 @@ from holdfast.engine.scheduling.holds import Hold
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.fold.rows.trial_row import INTERRUPTED, NO_REPLY, POLICY, TASK_ERROR
 from holdfast.run.fold.states import State, StateCounts
-from holdfast.run.fold.trial_row import INTERRUPTED, NO_REPLY, POLICY, TASK_ERROR
 
 _RECENT_SECONDS = 60.0
 

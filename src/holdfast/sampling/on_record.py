@@ -10,14 +10,14 @@ import msgspec
 
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import Failure, StepRecord
+from holdfast.run.core.records import CANDIDATE, CHOICE, Failure, StepRecord
 from holdfast.sampling.candidate import CandidateRecord, CandidateStatus
 from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.requirements.verdict import Verdict
 
 _PATH = re.compile(r"/((?:[^ ]*/)?sampling~(\d{1,9}))(?:/lane-(\d{1,9})/turn-(\d{1,9}))? ")
 """Where a step belongs, at the beginning of its key: a sampling, and a turn of a lane."""
-_GENERATE, CANDIDATE, CHOICE = "generate", "candidate", "choice"
+_GENERATE = "generate"
 _OF_SLOT = re.compile(r"score[~/]")
 _STRATEGY = "strategy"
 _KEPT_CHARACTERS = 2000

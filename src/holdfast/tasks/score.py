@@ -92,7 +92,7 @@ def _check_text_part(part: str, text: object) -> None:
 
 
 def _describe_invalid(value: object) -> str:
-    if not isinstance(value, bool | int | float):
+    if not isinstance(value, (bool, int, float)):
         return type(value).__name__
     if isinstance(value, int):
         return "an integer beyond 2**53" if abs(value) > LARGEST_INTEGER else ""

@@ -21,7 +21,7 @@ from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import ShareKey
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.spent import Spent
+from holdfast.run.fold.rows.spent import Spent
 from holdfast.spec import EvalSpec, ModelSpec, plain_data
 from holdfast.tasks.solver import Generate
 

@@ -147,6 +147,7 @@ class RunningTrial:
     def finish(self) -> list[StepRecord]:
         """Ends the attempt: nothing more can be asked of it. The steps on record that it did not ask for again."""
         self._is_over = True
+        self._steps.scopes.forget()
         return self._steps.unused()
 
     def end_failed_calls(self) -> None:

@@ -154,16 +154,25 @@ class AttemptScopes:
 
     def __init__(self, path: str = "") -> None:
         """With a path, they are those of a score slot, which lies there."""
-        self.root = Scope(self, path, path)
-        self._by_path: dict[str, Scope] = {path: self.root}
+        self._path = path
+        self._by_path: dict[str, Scope] = {}
+        self.user = SCORER if path else SOLVER
+        """Whose code asks here."""
 
     @property
-    def user(self) -> ScopeUser:
-        """Whose code asks here."""
-        return SCORER if self.root.path else SOLVER
+    def root(self) -> Scope:
+        """Where the solver, or the slot, starts."""
+        root = self._by_path.get(self._path)
+        if root is None:
+            root = self._by_path[self._path] = Scope(self, self._path, self._path)
+        return root
 
     def find(self, path: str) -> Scope | None:
         return self._by_path.get(path)
+
+    def forget(self) -> None:
+        """The attempt is over. Scopes refer to this object: with them in it, only the collector could free it."""
+        self._by_path.clear()
 
     def numbered(self, parent: Scope, number: int) -> Scope:
         path = _joined(parent.path, f"{_NUMBERED}{number}")

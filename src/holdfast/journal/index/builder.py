@@ -234,6 +234,8 @@ class IndexBuilder:
             raise _SegmentChangedError
         walk.follow(segment, scan)
         self._save(known, segment, scan, hash_)
+        if hash_:
+            self._hashed[segment.ident] = scan.size
 
     def _note_name(self, segment: SegmentFile, known: _IndexedSegment) -> None:
         """A sealed segment has been given the name of one since it was read."""

@@ -196,6 +196,10 @@ class StepRecord(Record, frozen=True):
     """As of a call."""
 
 
+CANDIDATE, CHOICE = "candidate", "choice"
+"""The names of steps that say how a sampling goes; nobody asked for them."""
+
+
 class AnswerRecord(Record, frozen=True):
     """The solver's outcome; journaled before scoring starts."""
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from holdfast.run.core.records import Coordinates
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.rows.spent import Spent
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
-from holdfast.run.fold.spent import Spent
 from holdfast.run.fold.states import NOT_STARTED, State
 from holdfast.run.where.expression import Names
 

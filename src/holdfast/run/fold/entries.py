@@ -11,6 +11,8 @@ from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
     ARTIFACT,
+    CANDIDATE,
+    CHOICE,
     AnswerRecord,
     CallRecord,
     Coordinates,
@@ -25,6 +27,8 @@ from holdfast.run.core.records import (
 
 _SLOTS = ("/score/", "/score~")
 """How the keys of steps begin that score slots have asked for."""
+_ABOUT_SAMPLINGS = (f"{CANDIDATE}:", f"{CHOICE}:")
+"""How the keys of those begin, after their scope, that say how a sampling goes."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
@@ -64,6 +68,11 @@ class StepEntry(Entry, frozen=True, gc=False, tag="step"):
     def is_of_slot(self) -> bool:
         """Whether a score slot has asked for it; a judge may also be asked by a sampling of the solver."""
         return self.role is ModelRole.JUDGE and (not self.step or self.step.startswith(_SLOTS))
+
+    @property
+    def is_about_sampling(self) -> bool:
+        """Whether it is no step that a solver asked for, but says how a sampling goes."""
+        return self.step.startswith("/") and self.step.partition(" ")[2].startswith(_ABOUT_SAMPLINGS)
 
 
 class AnswerEntry(Entry, frozen=True, gc=False, tag="answer"):

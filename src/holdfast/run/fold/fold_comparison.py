@@ -7,8 +7,8 @@ from itertools import groupby, zip_longest
 
 import msgspec
 
-from holdfast.run.fold.fold_writer import unpack_key, unpack_places
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_places
 from holdfast.run.fold.run_fold import RunFold
 
 _NAMED = 1000

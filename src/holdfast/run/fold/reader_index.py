@@ -15,7 +15,7 @@ from pathlib import Path
 
 from holdfast.journal.index.database import INDEX_ERRORS, copy_index, has_its_sum, indexed_bytes, sum_path
 from holdfast.run.core.layout import Layout, reader_index_path
-from holdfast.run.fold.fold_writer import SCHEMA
+from holdfast.run.fold.rows.fold_tables import SCHEMA
 
 
 class ReaderIndex:

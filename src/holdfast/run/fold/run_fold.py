@@ -18,8 +18,10 @@ from holdfast.journal import RecordId
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.core.sampling_figures import SamplingSums
-from holdfast.run.fold.fold_writer import KEPT, REPLY, UNSCORED, pack_key, unpack_key, unpack_places, unpack_row
-from holdfast.run.fold.spent import Spent, SpentFigures
+from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, pack_key, unpack_key, unpack_places, unpack_row
+from holdfast.run.fold.rows.score_slot import UNSCORED
+from holdfast.run.fold.rows.spent import Spent, SpentFigures
+from holdfast.run.fold.rows.trial_row import INTERRUPTED, NOT_SCORED, SCORE, TrialRow
 from holdfast.run.fold.states import (
     FINISHED,
     NOT_UPLOADED,
@@ -29,7 +31,6 @@ from holdfast.run.fold.states import (
     failed_slot,
     is_failed_slot,
 )
-from holdfast.run.fold.trial_row import INTERRUPTED, NOT_SCORED, SCORE, TrialRow
 
 Query = Callable[..., Iterator[tuple[Any, ...]]]
 """Gives the rows of a statement, as `Index.query` does."""

@@ -33,7 +33,8 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import SessionEndRecord, SessionRecord
 from holdfast.run.core.run_id import refuse_newer
 from holdfast.run.fold.entries import AnyEntry, StepEntry, entry_of_line
-from holdfast.run.fold.fold_writer import SCHEMA, FoldWriter
+from holdfast.run.fold.fold_writer import FoldWriter
+from holdfast.run.fold.rows.fold_tables import SCHEMA
 from holdfast.run.fold.run_fold import RunFold
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 

@@ -10,7 +10,8 @@ from holdfast.journal.frame import Origin
 from holdfast.run.core.codec import citation, decode
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.entries import FoldedRecord, TrialEntry
-from holdfast.run.fold.fold_writer import SCHEMA, FoldWriter, pack_key
+from holdfast.run.fold.fold_writer import FoldWriter
+from holdfast.run.fold.rows.fold_tables import SCHEMA, pack_key
 from holdfast.run.verify.cross_check_records import RecordCrossCheck
 
 _ARTIFACTS, _BLOB = b'"artifacts":{', b'"blob":"'

@@ -36,7 +36,7 @@ def folded_text(text: str, *, ignore_case: bool = False, ignore_punctuation: boo
 
 
 def _acceptable_text(item: Any, scorer: str, place: str) -> str:
-    if isinstance(item, str | int | float):
+    if isinstance(item, (str, int, float)):
         return json_text(item)
     raise ConfigurationError(
         f"The scorer {scorer!r} compares texts, and the target of {place} is {json_text(item)[:60]}.",

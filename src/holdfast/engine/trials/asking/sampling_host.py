@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.trials.asking.durable_calls import AskedModel, DurableCalls
-from holdfast.engine.trials.asking.sampling_tally import CANDIDATE, CHOICE, STRATEGY, SamplingTally, turn_path
+from holdfast.engine.trials.asking.sampling_tally import STRATEGY, SamplingTally, turn_path
 from holdfast.engine.trials.asking.trial_account import TrialAccount
 from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
 from holdfast.engine.trials.asking.user_code import run_user_code
@@ -29,7 +29,7 @@ from holdfast.event_type import Event
 from holdfast.models.errors import PassingError
 from holdfast.models.message import Message, Reply, Usage
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import Failure, SamplingSummary, StepRecord
+from holdfast.run.core.records import CANDIDATE, CHOICE, Failure, SamplingSummary, StepRecord
 from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
 from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.place import Place, derive_seed

@@ -13,11 +13,10 @@ from holdfast.engine.trials.asking.trial_account import as_shares
 from holdfast.engine.trials.scopes import sampling_in_path, scope_in_key
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import SamplingSummary, ShareKey, StepRecord
+from holdfast.run.core.records import CANDIDATE, CHOICE, SamplingSummary, ShareKey, StepRecord
 from holdfast.sampling.candidate import CandidateRecord, CandidateStatus
 from holdfast.sampling.host import SamplingChoice
 
-CANDIDATE, CHOICE = "candidate", "choice"
 """The names of a sampling's own steps."""
 STRATEGY = "strategy"
 """What their `request` says."""

@@ -14,7 +14,7 @@ from holdfast.engine.trials.steps import request_in_key
 from holdfast.errors import UsageError
 from holdfast.models.errors import ModelError
 from holdfast.models.message import Usage
-from holdfast.run.core.records import ShareKey, StepRecord, UsageShare
+from holdfast.run.core.records import CANDIDATE, CHOICE, ShareKey, StepRecord, UsageShare
 from holdfast.spec import TrialLimits
 
 NO_LIMITS = TrialLimits()
@@ -72,7 +72,7 @@ class TrialAccount:
         """Takes in what steps on record took, without replaying them."""
         for step in steps:
             self.add(step)
-            self.replayed += step.error is None
+            self.replayed += step.error is None and step.name not in {CANDIDATE, CHOICE}
 
     def _cost_of(self, model: str, usage: Usage) -> float:
         try:

@@ -16,7 +16,7 @@ from holdfast.models.message import Usage
 from holdfast.run.core.records import ARTIFACT, ShareKey, Status, TrialRecord
 from holdfast.run.core.sampling_figures import SamplingFigures
 from holdfast.run.fold.entries import TrialEntry, is_reused_end
-from holdfast.run.fold.spent import (
+from holdfast.run.fold.rows.spent import (
     AttemptReplies,
     AttemptSpent,
     SlotSpent,
@@ -208,8 +208,8 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         """A number that grows with the place, in the run, of what decides about it."""
         end = self.end
         if end is None:
-            return min((self.session << 50) + (self.seq << 20), _LAST_MOMENT)
-        return min((end.session << 50) + (end.seq << 20) + end.place, _LAST_MOMENT)
+            return moment_of(self.session, self.seq, 0)
+        return moment_of(end.session, end.seq, end.place)
 
     def fact(self) -> tuple[str, str]:
         """How it stands, and why, whatever the plan asks for."""
@@ -237,6 +237,11 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         if end is None or end.code >= _KEPT_CODES or end.attempt < self.attempt:
             return False
         return self.steps < end.steps or (end.code == 0 and end.steps >= 0 and self.is_without_answer)
+
+
+def moment_of(session: int, seq: int, place: int) -> int:
+    """A number that grows with the place of a record in the run."""
+    return min((session << 50) + (seq << 20) + place, _LAST_MOMENT)
 
 
 def _slot_order(slot: SlotSpent) -> tuple[int, str, int]:

@@ -17,7 +17,8 @@ from holdfast.run.core.records import ARTIFACT, ScoreRecord, ShareKey, TrialReco
 from holdfast.run.fold.entries import ScoreEntry, TrialEntry, is_reused_end
 
 MICRO = 10**6
-_MOST = 1 << 62
+MOST = 1 << 62
+_LONGEST = MOST / MICRO
 _NO_USAGE = Usage()
 Tokens = tuple[int, int, int, int]
 """In, out, cached and for reasoning."""
@@ -201,9 +202,9 @@ def attempt_spent(entry: TrialEntry | TrialRecord, frame: tuple[int, int, int], 
         usage.output_tokens,
         usage.cached_input_tokens,
         usage.reasoning_tokens,
-        round(min(entry.seconds, _MOST / MICRO) * MICRO),
+        round(min(entry.seconds, _LONGEST) * MICRO),
     )
-    if min(found) < 0 or max(found) > _MOST:
+    if min(found) < 0 or max(found) > MOST:
         # No trial takes less than nothing, or so much that it could not be stored.
         found = tuple(map(_bounded, found))  # type: ignore[assignment]
     shares: tuple[ShareTokens, ...] = ()
@@ -311,4 +312,4 @@ def _tokens(usage: Usage) -> Tokens:
 
 
 def _bounded(figure: int) -> int:
-    return min(max(figure, 0), _MOST)
+    return min(max(figure, 0), MOST)
