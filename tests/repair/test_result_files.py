@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from holdfast.errors import UsageError
 from holdfast.models.message import Usage
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import Failure, Status, TrialRecord, UsageShare
+from holdfast.run.core.records import Failure, SamplingSummary, Status, TrialRecord, UsageShare
 from holdfast.run.core.result_file import (
     RESULT_BYTES,
     ResultFileFault,
@@ -34,6 +34,19 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(-(2**70), 2**70)
 MAPS = st.dictionaries(TEXT, TEXT, max_size=3)
 USAGE = st.builds(Usage, input_tokens=COUNTS, output_tokens=COUNTS, cached_input_tokens=COUNTS)
+SHARES = st.lists(st.builds(UsageShare, model=TEXT, usage=USAGE, reused=st.booleans()), max_size=2).map(tuple)
+SAMPLINGS = st.builds(
+    SamplingSummary,
+    strategy=TEXT,
+    success=st.booleans(),
+    lane=COUNTS,
+    turn=COUNTS,
+    turns=COUNTS,
+    calls=COUNTS,
+    candidates=st.dictionaries(TEXT, COUNTS, max_size=3),
+    wasted=SHARES,
+    capped=TEXT,
+)
 FIELDS = {
     "trial": st.text(string.ascii_letters + string.digits, min_size=1, max_size=30),
     "attempt": COUNTS,
@@ -46,7 +59,7 @@ FIELDS = {
     "digest": TEXT,
     "scores": st.dictionaries(TEXT, FLOATS, max_size=3),
     "usage": st.none() | USAGE,
-    "shares": st.lists(st.builds(UsageShare, model=TEXT, usage=USAGE, reused=st.booleans()), max_size=2).map(tuple),
+    "shares": SHARES,
     "calls": COUNTS,
     "replayed": COUNTS,
     "tries": COUNTS,
@@ -58,6 +71,7 @@ FIELDS = {
     "error": st.none() | st.builds(Failure, kind=TEXT, message=TEXT, traceback=TEXT),
     "artifacts": MAPS,
     "will_retry": st.booleans(),
+    "samplings": st.lists(SAMPLINGS, max_size=2).map(tuple),
 }
 TRIALS = st.builds(TrialRecord, **FIELDS)
 SOUND = TrialRecord(
