@@ -7,7 +7,7 @@ import itertools
 import shutil
 
 import pytest
-from schema_values import complete_sampling, example, leaves, steps_to
+from schema_values import add_prices, complete_sampling, example, leaves, steps_to
 
 from holdfast.spec import Drift, FieldPlace, schema_fields
 
@@ -65,6 +65,8 @@ def test_resume_12_every_field_is_offered_to_a_run(world, place):
     world.data["models"]["other"] = {"provider": "scripted", "model": "echo"}
     world.data["datasets"]["others"] = {"path": "rows.jsonl"}
     world.task["models"] = ["m"]
+    if place.path.endswith("sampling.budget.cost"):
+        add_prices(world.data)
     (world.directory / "task.py").write_text(TASK)
     world.write_rows()
     shutil.copytree(world.directory, world.directory / "elsewhere")

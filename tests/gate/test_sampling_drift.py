@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from schema_values import add_prices
 
 SAMPLING = {"strategy": "rejection", "loop_budget": 2, "concurrency_budget": 2, "budget": {"calls": 3}}
 CHANGES = {
@@ -27,6 +28,7 @@ def sampled(world):
     world.data["models"]["other"] = {"provider": "scripted", "model": "echo"}
     world.task["models"] = ["m"]
     world.task["sampling"] = copy.deepcopy(SAMPLING)
+    add_prices(world.data)
     world.begin()
     return world
 

@@ -64,6 +64,8 @@ def document_with(place: FieldPlace, value: Any) -> dict[str, Any]:
         if field.required and name != last:
             block[name] = example(field)
     complete_sampling(document["tasks"].get("ask", {}), str(last))
+    if place.path.endswith("sampling.budget.cost"):
+        add_prices(document)
     if place.block.exactly_one and last not in place.block.exactly_one:
         first = place.block.exactly_one[0]
         block[first] = example(schema_fields(place.block)[first])
@@ -77,6 +79,12 @@ def complete_sampling(task: dict[str, Any], field: str) -> None:
         # With nothing else in it, a block without its strategy would be no block.
         name, value = ("strategy", STRATEGIES.get(field, "rejection")) if field != "strategy" else ("loop_budget", 2)
         sampling[name] = value
+
+
+def add_prices(document: dict[str, Any]) -> None:
+    """Gives every model a price, without which a cap on cost is refused."""
+    for model in document["models"].values():
+        model["price"] = {"input": 1.0, "output": 2.0}
 
 
 def example(field: Field) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from holdfast.models.message import Message, Reply, Usage
 from holdfast.sampling.candidate import Candidate, CandidateStatus
-from holdfast.tasks.answer import Answer, UnscoredAnswer
+from holdfast.tasks.answer import Answer
 
 
 @dataclass
@@ -77,7 +77,7 @@ class SamplingResult:
     def as_answer(self) -> Answer:
         """The answer of a trial: the chosen text or, without one, none, for the reason that it ended."""
         if self.chosen is None:
-            return UnscoredAnswer("", reason=self.stop_reason)
+            return Answer("", unscored=self.stop_reason)
         return Answer(self.text)
 
 

@@ -26,24 +26,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     text: str
     value: Any = None
-
-    @property
-    def unscored(self) -> str:
-        """Why there is nothing to judge; empty for every answer that can be."""
-        return ""
-
-
-class UnscoredAnswer(Answer, frozen=True):
-    """What a solver came to where there is nothing to judge: no scorer is asked, and metrics leave the trial out.
-
-    A class of its own: a field of `Answer` would change the digest of all code that holds one.
-    """
-
-    reason: str = ""
-
-    @property
-    def unscored(self) -> str:
-        return self.reason
+    unscored: str = ""
+    """Why there is nothing to judge, if there is nothing: no scorer is asked then, and metrics leave the trial out."""
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ from holdfast.run.core.records import (
     TrialRecord,
 )
 from holdfast.run.fold.states import failed_slot
-from holdfast.tasks.answer import Answer, UnscoredAnswer, as_answer
+from holdfast.tasks.answer import Answer, as_answer
 
 
 class Attempt:
@@ -104,8 +104,7 @@ class Attempt:
 
     async def _score(self, grant: SlotGrant, answer: AnswerRecord) -> TrialRecord:
         self._trial.end_solving()
-        text, value, reason = answer.text, answer.value, answer.unscored
-        given = UnscoredAnswer(text, value, reason) if reason else Answer(text, value)
+        given = Answer(answer.text, answer.value, answer.unscored)
         scoring = Scoring(self._environment, self._planned, self._state, self._trial, given)
         await scoring.run(self._scorers.all, grant)
         if scoring.unfinished:
