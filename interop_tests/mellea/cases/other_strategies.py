@@ -211,6 +211,15 @@ async def budget_forcing():
     return [result.value, result.success, options]
 
 
+@shows(["start", "iteration", "end"])
+async def hooks_of_budget_forcing():
+    """Budget forcing tells the hooks of a sampling, like every other strategy."""
+    strategy = sampling.BudgetForcingSamplingStrategy(think_max_tokens=8, requirements=None)
+    with watching() as seen:
+        await sample(strategy, FakeOllama(), [need("thought")], action=CBlock("say"))
+    return seen.kinds
+
+
 @shows("TypeError")
 async def budget_forcing_elsewhere():
     """Budget forcing on a backend that cannot do it is refused."""
