@@ -236,6 +236,19 @@ def test_the_end_event_after_a_cancellation():
     assert hook.of(SamplingEnded)[0].error.kind == "CancelledError"
 
 
+def test_an_error_that_the_caller_is_handling_is_none_of_the_sampling():
+    """Row 16."""
+    hook = Remembers()
+
+    async def handling():
+        try:
+            raise KeyError("of the caller")
+        except KeyError:
+            return await sample(Drawing(default="yes"), "x", strategy=Rejection(hooks=[hook]))
+
+    assert asyncio.run(handling()).success and hook.of(SamplingEnded)[0].error is None
+
+
 def test_a_hook_that_raises_ends_the_sampling():
     class Breaks(SamplingHook):
         def candidate(self, event, _candidate):

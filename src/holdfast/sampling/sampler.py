@@ -66,7 +66,8 @@ async def run_sampling(
         return result
     finally:
         host.finish()
-        await telling.end(sampler.candidates, result, sys.exception())
+        # Whoever calls this may be handling an error of its own, which is none of the sampling's.
+        await telling.end(sampler.candidates, result, sys.exception() if result is None else None)
 
 
 class Sampler:
