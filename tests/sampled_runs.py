@@ -21,7 +21,7 @@ from holdfast.run.core.records import (
     UsageShare,
 )
 from holdfast.sampling.candidate import CandidateRecord, CandidateStatus
-from holdfast.sampling.host import Choice
+from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
 
 PASSED, FAILED, UNCHECKED = VerdictKind.PASSED, VerdictKind.FAILED, VerdictKind.ERROR
@@ -84,7 +84,7 @@ def candidate(
     )
 
 
-def choice(key: str, made: Choice, *, scope: str = "sampling~1") -> StepRecord:
+def choice(key: str, made: SamplingChoice, *, scope: str = "sampling~1") -> StepRecord:
     return StepRecord(
         trial=key,
         attempt=1,
@@ -127,7 +127,7 @@ def two_by_two(session: RunSession, key: str, **texts: str) -> None:
     """A sampling of two lanes: both fail at first, then lane 1 is valid and lane 0 is given up."""
     text = {"first": "Pariss", "second": "Londn", "won": "Paris is the capital", **texts}
     valid, invalid, cancelled = CandidateStatus.VALID, CandidateStatus.INVALID, CandidateStatus.CANCELLED
-    made = Choice(
+    made = SamplingChoice(
         success=True,
         stop_reason="a candidate is valid",
         reason="the first valid candidate to arrive",

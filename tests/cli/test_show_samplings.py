@@ -19,7 +19,7 @@ from holdfast.cli.ui.sampling_grid import sampling_lines
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import CandidateStatus
-from holdfast.sampling.host import Choice
+from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.on_record import RecordedSamplings
 from sampled_runs import (
     UNCHECKED,
@@ -167,7 +167,7 @@ def test_several_samplings_of_a_trial_stand_apart(tmp_path, told):
             reply("k1", 0, 0, f"of {scope}", scope=scope, role=role),
             reply("k1", 0, 0, "a judge's", scope=scope, role=ModelRole.JUDGE, name="generate@judge"),
             candidate("k1", 0, 0, VALID, scope=scope),
-            choice("k1", Choice(True, "a candidate is valid", lane=0, turn=0), scope=scope),
+            choice("k1", SamplingChoice(True, "a candidate is valid", lane=0, turn=0), scope=scope),
         ]
     cut_short(tmp_path / "run", *records)
     found = json.loads(told("show", tmp_path / "run", "k1", "--json"))["samplings"]
@@ -182,7 +182,7 @@ def test_hostile_text_does_nothing_to_a_terminal(tmp_path, told):
     """Escapes, null bytes and very long texts: none acts, none breaks the grid, none is printed whole in it."""
     session = begin_sampled_run(tmp_path / "run")
     two_by_two(session, "k1", won=HOSTILE)
-    evil = Choice(False, HOSTILE, HOSTILE, votes={HOSTILE: 3, "b": 1}, notes=(HOSTILE,), capped="calls")
+    evil = SamplingChoice(False, HOSTILE, HOSTILE, votes={HOSTILE: 3, "b": 1}, notes=(HOSTILE,), capped="calls")
     unchecked = verdicts("\x1b[31mred", kind=UNCHECKED, error=Failure("\x1b[1mkind", HOSTILE))
     commit(session, candidate("k2", 0, 0, ERROR, *unchecked, error=Failure("x\x00", HOSTILE)))
     commit(session, choice("k2", evil))
