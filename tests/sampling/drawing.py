@@ -95,7 +95,7 @@ YES = Says(id="yes")
 
 def run_sample(model: object, *, requirements: Any = (YES,), **options: Any) -> SamplingResult:
     """One sampling in a loop of its own; when it returns or raises, no task is left."""
-    return run(sample(model, "the question", requirements=requirements, **options))
+    return run(sample(model, "the question", requirements=requirements, **{"seed": 0, **options}))
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:

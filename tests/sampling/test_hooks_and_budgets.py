@@ -4,10 +4,14 @@ import asyncio
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
+from holdfast.api.model_set import ModelSet
 from holdfast.api.sample import sample
+from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.errors import RateLimited, Rejected
 from holdfast.sampling.budget import SamplingBudget
 from holdfast.sampling.candidate import CandidateStatus
@@ -15,6 +19,7 @@ from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded
 from holdfast.sampling.hooks import Changes, SamplingHook
 from holdfast.sampling.place import current_place
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
+from holdfast.sampling.result import result_of
 from holdfast.sampling.strategies.best_of_n import BestOfN
 from holdfast.sampling.strategies.escalate import Escalate
 from holdfast.sampling.strategies.repair import MultiTurn, Rejection, Repair
@@ -185,7 +190,8 @@ def test_the_start_event_has_the_worst_case():
 
     hook = Remembers()
     strategy = Repair(loop_budget=3, concurrency_budget=4, hooks=[hook], budget=SamplingBudget(cost=0.5))
-    run_sample(Drawing(default="yes"), requirements=[YES, Judged(id="judged")], strategy=strategy)
+    priced = {"provider": "scripted", "model": "x", "args": {"default": "yes"}, "price": {"input": 1, "output": 1}}
+    run_sample(priced, requirements=[YES, Judged(id="judged")], strategy=strategy)
     (event,) = hook.of(SamplingStarted)
     assert (event.loop_budget, event.concurrency_budget, event.most_calls, event.most_cost) == (3, 4, 36, 0.5)
     hook = Remembers()
@@ -296,6 +302,21 @@ def test_a_cap_on_cost_counts_by_the_price():
     assert result.capped == "cost" and 1 < result.calls < 9
 
 
+def test_a_cap_that_could_never_be_reached_is_refused_or_noted():
+    """Row 20: cost without a price; tokens of replies that come without usage."""
+    with pytest.raises(
+        ConfigurationError, match=r"budget.cost needs a price of every model that is asked, and model has"
+    ):
+        run_sample(Drawing(), strategy=Rejection(budget=SamplingBudget(cost=1.0)))
+
+    class Silent(Drawing):
+        async def send(self, request):
+            return msgspec.structs.replace(await super().send(request), usage=None)
+
+    result = run_sample(Silent(), strategy=Rejection(loop_budget=3, budget=SamplingBudget(tokens=1)))
+    assert result.capped == "" and ["without usage" in note for note in result.notes] == [True]
+
+
 def test_a_judge_counts_in_the_cap():
     """Row 20 and 15: its calls are calls, and a candidate that could not be judged is no candidate."""
 
@@ -389,3 +410,126 @@ def test_a_repair_that_returns_something_else_is_named():
 
     with pytest.raises(TypeError, match=r"Odd.repair returned str, not a list of messages\."):
         run_sample(Drawing(), strategy=Odd(loop_budget=2))
+
+
+class FailsAtStart(SamplingHook):
+    def start(self, _event):
+        raise KeyError("start")
+
+
+def test_whoever_was_told_of_the_start_is_told_of_the_end():
+    """Row 16: a later hook fails, or a model does not exist; observers hear of neither start nor end."""
+    first, seen = Remembers(), []
+    with pytest.raises(KeyError):
+        run_sample(Drawing(), strategy=Rejection(hooks=[first, FailsAtStart()]), observers=[seen.append])
+    assert [type(event) for event, _ in first.seen] == [SamplingStarted, SamplingEnded] and seen == []
+    first = Remembers()
+    with pytest.raises(UsageError, match="There is no model 'large'"):
+        run_sample(Drawing(), strategy=Escalate(to=["large"], loop_budget=3, hooks=[first]), observers=[seen.append])
+    assert [type(event) for event, _ in first.seen] == [SamplingStarted, SamplingEnded] and seen == []
+
+
+def test_a_second_cancellation_leaves_the_counts_as_they_are():
+    """Row 16 and 3: five calls were sent and ended, however often it was cancelled."""
+    seen, model = [], Drawing(rounds=10**9)
+
+    async def cancelled_twice():
+        work = sample(model, "x", strategy=Rejection(concurrency_budget=5), observers=[seen.append])
+        task = asyncio.create_task(work)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        return caught.value
+
+    error = asyncio.run(cancelled_twice())
+    end = seen[-1]
+    assert (end.started, end.cancelled, end.deepest_turn, end.stop_reason) == (5, 5, 0, "cancelled")
+    assert sum(isinstance(event, CandidateEnded) for event in seen) == 5
+    assert result_of(error).counts == {CandidateStatus.CANCELLED: 5}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"strategy": "repair"}, TypeError, "The strategy is 'repair'; give a strategy"),
+        ({"strategy": Repair}, TypeError, "The strategy is the class Repair"),
+        ({"seed": "x"}, ValueError, "seed is 'x'"),
+        ({"models": {"model": "scripted/echo"}}, UsageError, "No other model can be called 'model'"),
+        ({"observers": [3]}, TypeError, "3 is not an observer"),
+    ],
+)
+def test_wrong_arguments_are_named(options, error, text):
+    with pytest.raises(error, match=text):
+        run_sample(Drawing(), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"budget": {"calls": 2}}, TypeError, "The budget is {'calls': 2}; give a budget"),
+        ({"hooks": [3]}, TypeError, "3 is not a hook"),
+        ({"budget_ceiling": (4,)}, ValueError, r"budget_ceiling is \(4,\)"),
+        ({"budget_ceiling": 5}, ValueError, "budget_ceiling is 5"),
+        ({"budget_ceiling": (0, 1)}, ValueError, "budget_ceiling is 0"),
+    ],
+)
+def test_wrong_options_of_a_strategy_are_named(options, error, text):
+    with pytest.raises(error, match=text):
+        Rejection(**options)
+
+
+def test_a_plain_function_is_a_requirement_wherever_one_is_taken():
+    def is_short(text):
+        return len(text) < 3
+
+    assert run_sample(Drawing(), requirements=[], strategy=BestOfN(scorer=is_short)).chosen.score == 1.0
+    result = run_sample(Drawing(), requirements=[], strategy=Rejection(hooks=[Sets(requirements=[is_short])]))
+    assert [verdict.requirement for verdict in result.chosen.verdicts] == ["is_short"]
+
+
+def test_an_empty_set_of_models_is_refused():
+    async def empty():
+        ModelSet({})
+
+    with pytest.raises(UsageError, match="at least one"):
+        asyncio.run(empty())
+
+
+def test_a_set_of_models_brings_its_own():
+    """What is given beside it would be ignored."""
+
+    async def both():
+        async with ModelSet({"one": Drawing()}) as models:
+            await sample(models, "x", models={"other": Drawing()})
+
+    with pytest.raises(UsageError, match="brings its own models and observers"):
+        asyncio.run(both())
+
+
+def test_models_that_were_opened_are_closed_if_another_cannot_be(monkeypatch):
+    closed = []
+    opened = SimpleNamespace(send=None, close=None)
+
+    async def close():
+        closed.append(True)
+
+    opened.close = close
+
+    def open_some(spec):
+        if spec.model == "broken":
+            raise ConfigurationError("It cannot be opened.")
+        return opened
+
+    monkeypatch.setattr("holdfast.api.model_set.open_provider", open_some)
+
+    async def both():
+        async with ModelSet({"one": "scripted/echo", "two": "scripted/broken"}):
+            pass
+
+    with pytest.raises(ConfigurationError, match="cannot be opened"):
+        asyncio.run(both())
+    assert closed == [True]

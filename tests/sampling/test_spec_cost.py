@@ -10,6 +10,7 @@ import pytest
 from holdfast import generate
 from holdfast.engine.planning.sampling_cost import SamplingCost
 from holdfast.sampling.budget import SamplingBudget
+from holdfast.sampling.hooks import SamplingHook
 from holdfast.sampling.requirements.requirement import Requirement
 from holdfast.sampling.solver import sampled
 from holdfast.sampling.strategies.best_of_n import BestOfN
@@ -114,7 +115,7 @@ def test_no_bound_is_given_where_there_is_none():
     assert worst(Rejection(), own="free").cost() is None
     assert worst(Rejection(), own="endless").cost() is None
     assert worst(Rejection(requirements=[Asked(id="a", model="free")])).cost() is None
-    assert worst(Escalate(to=["endless"])).cost() is None
+    assert worst(Escalate(to=["endless"], loop_budget=3)).cost() is None
     capped = worst(Rejection(budget=SamplingBudget(cost=0.5)), own="endless")
     assert capped.cost() == 0.5 and capped.is_lower_bound
     assert worst(Rejection(budget=SamplingBudget(cost=0.5)), own="free").cost() is None
@@ -140,7 +141,7 @@ def test_a_cost_that_may_be_higher_is_said_to_be_a_lower_bound(strategy, expecte
 def test_sampling_15_a_ceiling_for_hooks_is_the_worst_case():
     """A hook may raise the budgets as far as that."""
 
-    class Hook:
+    class Hook(SamplingHook):
         def start(self, event):
             """Changes nothing here."""
 

@@ -12,6 +12,7 @@ from holdfast import Sample, Task, exact, generate
 from holdfast.engine.planning.prepared_eval import task_of_entry
 from holdfast.errors import ConfigurationError
 from holdfast.sampling.from_spec import build_strategy
+from holdfast.sampling.hooks import SamplingHook
 from holdfast.sampling.requirements.requirement import Requirement
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
 from holdfast.sampling.solver import SampledGenerate, sampled
@@ -80,7 +81,7 @@ def test_sampling_31_a_vote_has_its_kind_and_its_pattern():
 
 def test_sampling_31_an_escalation_has_its_models():
     """In the order of the file."""
-    assert build_strategy(spec_of("escalate", escalate_to=["b", "a"]), "here").models == ("b", "a")
+    assert build_strategy(spec_of("escalate", loop_budget=3, escalate_to=["b", "a"]), "here").models == ("b", "a")
 
 
 def test_a_sampled_solver_is_a_generate_for_everything_that_asks():
@@ -141,7 +142,7 @@ def test_the_code_of_a_strategy_of_ones_own_is_part_of_the_identity():
         def select_from_failure(self, candidates):
             return len(candidates) - 1
 
-    class Hook:
+    class Hook(SamplingHook):
         def end(self, event):
             pass
 
@@ -153,7 +154,7 @@ def test_the_code_of_a_strategy_of_ones_own_is_part_of_the_identity():
 
 def test_models_beside_the_one_under_test_are_known():
     """Larger models first, then judges of requirements and of the scorer, each once."""
-    escalate = Escalate(to=["large"], requirements=[Judged(id="a"), Judged(id="b", model="large")])
+    escalate = Escalate(to=["large"], loop_budget=3, requirements=[Judged(id="a"), Judged(id="b", model="large")])
     assert sampled(generate(), strategy=escalate).models == ("large", "strict")
     best = BestOfN(scorer=Judged(id="c", model="critic"))
     assert sampled(generate(), strategy=best, requirements=[Judged(id="d")]).models == ("strict", "critic")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeGuard
 
@@ -32,7 +32,7 @@ from holdfast.models.provider import Provider
 from holdfast.spec import EvalSpec, ModelSpec
 from holdfast.spec.derived_models import derive_models
 from holdfast.spec.loading.load import typed_eval
-from holdfast.suggestions import did_you_mean
+from holdfast.suggestions import suggest_or_list
 
 ModelGiven = str | Mapping[str, Any] | Provider
 _ANY_NUMBER = 1 << 60
@@ -48,14 +48,20 @@ class ModelSet:
         """To be made in the event loop that it is used in.
 
         Raises:
-            ConfigurationError: a model's entry is wrong, or its provider lacks something.
+            ConfigurationError: a model's entry is wrong.
+            UsageError: no model is given.
+            TypeError: an observer cannot be called.
         """
+        if not models:
+            raise UsageError("A set of models needs at least one.", hint='As in ModelSet({"small": "openai/gpt-4o"}).')
         self.clock, self._spec = RealClock(), _spec_of(models)
         limits, holds = EvalLimits(self._spec), Holds(self.clock)
         self._slots = SlotPool(lambda: None)
         self._grant = SlotGrant(self._slots, ())
         self.events = Events()
         for observer in observers:
+            if not callable(observer):
+                raise TypeError(f"{observer!r} is not an observer; give a function of an event.")
             self.events.subscribe(GuardedObserver(self.events, observer))
         # Nothing is on record that a higher mark would have to be on.
         mark = AdmissionMark(_ANY_NUMBER, _write_nothing, limits.run)
@@ -72,19 +78,33 @@ class ModelSet:
         self.threads = StepThreads()
         """Where plain functions of requirements run."""
         self._opened: list[Provider] = []
-        self._models = {name: self._open(name, given, limits) for name, given in models.items()}
+        self._given, self._limits = dict(models), limits
+        self._models: dict[str, OpenModel] = {}
 
     @property
     def first(self) -> str:
         """The name of the first of them."""
-        return next(iter(self._models))
+        return next(iter(self._given))
 
     async def __aenter__(self) -> Self:
+        """Opens the models; if one cannot be opened, the others are closed again.
+
+        Raises:
+            ConfigurationError: a provider lacks something.
+        """
+        try:
+            self._models = {name: self._open(name, given, self._limits) for name, given in self._given.items()}
+        finally:
+            if not self._models:
+                await self._close()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
         self.threads.close()
         for provider in self._opened:
             await guard(provider.close())
@@ -96,22 +116,25 @@ class ModelSet:
             UsageError: there is none.
         """
         if name not in self._models:
-            raise UsageError(f"There is no model {name!r}.", hint=did_you_mean(name, self._models))
+            raise UsageError(f"There is no model {name!r}.", hint=suggest_or_list(name, list(self._models)))
         return self._models[name]
 
-    async def call(self, model: OpenModel, request: Request, activity: TrialActivity) -> Reply:
-        """One call: limited, and tried again where waiting can cure its failure.
+    async def call(
+        self, model: OpenModel, request: Request, activity: TrialActivity, on_sent: Callable[[], None]
+    ) -> Reply:
+        """One call: limited, and tried again where waiting can cure its failure; `on_sent` hears when it goes out.
 
         Raises:
             ModelError: no reply could be had.
         """
-        if model.refusal:
-            raise ModelClosed(model)
         if model.limit.maximum is not None or not model.rate_limiter.is_unlimited:
-            return await self._call_limited(model, request, activity)
+            return await self._call_limited(model, request, activity, on_sent)
         # Nothing limits it, so there is nothing to count while it is in flight.
         tries = Tries(self._spec.runner.retry_deadline)
+        on_sent()
         while True:
+            if model.refusal:
+                raise ModelClosed(model)
             tries.begin(self.clock.monotonic())
             try:
                 reply = checked_reply(model, await model.provider.send(request))
@@ -122,12 +145,14 @@ class ModelSet:
                 return reply
             await self.clock.sleep(pause)
 
-    async def _call_limited(self, model: OpenModel, request: Request, activity: TrialActivity) -> Reply:
+    async def _call_limited(
+        self, model: OpenModel, request: Request, activity: TrialActivity, on_sent: Callable[[], None]
+    ) -> Reply:
         flight = self._admission.flight(model.name, 0.0)
         reply: Reply | None = None
         try:
             deadline = self._spec.runner.retry_deadline
-            reply, _ = await self._caller.call(model, request, deadline, activity, self._grant, flight, _tell_nobody)
+            reply, _ = await self._caller.call(model, request, deadline, activity, self._grant, flight, on_sent)
             return reply
         finally:
             self._admission.end(flight, reply.usage if reply is not None else None)
@@ -156,10 +181,6 @@ def _spec_of(models: Mapping[str, ModelGiven]) -> EvalSpec:
     entries = {name: "scripted/given" if _is_provider(given) else given for name, given in models.items()}
     spec = typed_eval({"models": entries}, "the models")
     return msgspec.structs.replace(spec, models=derive_models(spec.models, "the models"))
-
-
-def _tell_nobody() -> None:
-    """A call is about to be sent; there is no record of it."""
 
 
 async def _write_nothing(calls: int) -> None:

@@ -32,6 +32,7 @@ class BudgetTally:
         self._budget = budget
         self.calls = self.tokens = 0
         self._costs: list[float] = []
+        self._has_unknown = False
         self.reached = ""
         """The cap that was reached first, if one was."""
 
@@ -51,8 +52,16 @@ class BudgetTally:
         """Takes in what a call took."""
         if usage is not None:
             self.tokens += usage.input_tokens + usage.output_tokens
+        else:
+            self._has_unknown = True
         if cost:
             self._costs.append(cost)
+
+    def notes(self) -> list[str]:
+        """What a person should know of the caps."""
+        if not self._has_unknown or (self._budget.tokens is None and self._budget.cost is None):
+            return []
+        return ["Some replies came without usage: what they took counts in no cap on tokens or cost."]
 
     def _spent(self) -> str:
         budget = self._budget

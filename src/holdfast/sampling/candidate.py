@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from holdfast.models.content import joined_text
 from holdfast.models.message import Message, Reply, Usage
 from holdfast.run.core.records import Failure
 from holdfast.sampling.place import Place
@@ -25,6 +26,15 @@ class CandidateStatus(enum.StrEnum):
     """It was not needed any more."""
     BLOCKED = "blocked"
     """A policy of the provider's refused it."""
+
+    @property
+    def is_valid(self) -> bool:
+        return self is CandidateStatus.VALID
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the requirements have decided about it."""
+        return self in {CandidateStatus.VALID, CandidateStatus.INVALID}
 
 
 class CandidateRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,6 +55,8 @@ class CandidateRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     score: float | None = None
     error: Failure | None = None
+    judge_calls: int = 0
+    """Calls of judges about it."""
 
 
 @dataclass(slots=True)
@@ -63,6 +75,7 @@ class Candidate:
     reply: Reply | None = None
     verdicts: Sequence[Verdict] = ()
     judging: Usage | None = None
+    judge_calls: int = 0
     score: float | None = None
     """By the strategy's scorer or, without one, the mean of the verdicts' scores."""
     error: BaseException | None = None
@@ -86,8 +99,10 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """What the model said; empty where there is no reply."""
-        return "" if self.reply is None else self.reply.text
+        """What the model said; empty where there is no reply, or none with a text."""
+        if self.reply is None:
+            return ""
+        return joined_text(self.reply.content) or self.reply.refusal
 
     @property
     def usage(self) -> Usage | None:
@@ -126,4 +141,5 @@ class Candidate:
             self.seconds,
             self.score,
             self.failure,
+            self.judge_calls,
         )

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.models.message import Message
 from holdfast.sampling.candidate import Candidate
 from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded, SamplingStarted
-from holdfast.sampling.requirements.requirement import Requirement
+from holdfast.sampling.requirements.registry import Given
 
 if TYPE_CHECKING:
     from holdfast.sampling.result import SamplingResult
@@ -22,7 +22,7 @@ class Changes(msgspec.Struct, frozen=True):
     loop_budget: int | None = None
     """Above the strategy's ceiling, the ceiling is what counts."""
     concurrency_budget: int | None = None
-    requirements: Sequence[Requirement] = ()
+    requirements: Sequence[Given] = ()
     """Added to those there are; one with the id of another takes its place."""
 
 

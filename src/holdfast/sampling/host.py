@@ -11,12 +11,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from holdfast.errors import ConfigurationError
 from holdfast.event_type import Event
 from holdfast.models.message import Message, Reply, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.place import Place
+from holdfast.spec import ModelSpec
 
 
 class SamplingChoice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -33,6 +35,15 @@ class SamplingChoice(msgspec.Struct, frozen=True, omit_defaults=True):
     """The cap that was reached, if one was."""
     votes: dict[str, int] = {}
     notes: tuple[str, ...] = ()
+
+
+def check_price(name: str, spec: ModelSpec) -> None:
+    """Raises ConfigurationError if a model has no price, so that a cap on cost would never be reached."""
+    if spec.price is None:
+        raise ConfigurationError(
+            f"budget.cost needs a price of every model that is asked, and {name} has none.",
+            hint="Give its price, or cap calls or tokens.",
+        )
 
 
 class SamplingHost(Protocol):
@@ -55,8 +66,22 @@ class SamplingHost(Protocol):
     def recorded(self) -> Sequence[CandidateRecord]:
         """The candidates on record that ended valid or invalid, in the order of their records."""
 
-    def check_model(self, name: str) -> None:
-        """Raises UsageError if there is no model of that name."""
+    @property
+    def others(self) -> Sequence[CandidateRecord]:
+        """The candidates on record that ended otherwise, in the order of their records."""
+
+    @property
+    def calls(self) -> int:
+        """How many calls it has taken so far, those on record included; one that was never sent is none."""
+
+    def was_replayed(self, place: Place) -> bool:
+        """Whether the candidate of that place has its reply from the record."""
+
+    def check_model(self, name: str, *, has_price: bool = False) -> None:
+        """Raises UsageError if there is no model of that name, ConfigurationError if it must have a price and has none.
+
+        An empty name is that of the usual model.
+        """
 
     async def ask(
         self,
@@ -80,7 +105,7 @@ class SamplingHost(Protocol):
         """Hands in the record of a candidate; one that is not final is drawn again when the sampling is resumed."""
 
     async def keep(self, choice: SamplingChoice, errors: Sequence[BaseException]) -> None:
-        """Makes the choice durable. `errors` are those that lanes have ended with."""
+        """Makes the choice durable. `errors` are those of lanes without which it might have been another."""
 
     def finish(self) -> None:
         """The sampling is over. What else is on record of it counts as used."""

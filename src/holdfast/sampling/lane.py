@@ -35,14 +35,16 @@ class Lane:
     task: asyncio.Task[None] | None = None
     is_given_up: bool = False
     """Whether its task was cancelled, because it was not needed any more."""
+    is_settled: bool = False
+    """Whether its end was taken note of."""
     error: BaseException | None = None
     """What it has ended with, if it was an error."""
 
     def give_up(self) -> None:
-        """Cancels what it is doing."""
-        self.is_given_up = True
-        if self.task is not None:
+        """Cancels what it is doing; once, so that what it does to end is not cancelled."""
+        if self.task is not None and not self.is_given_up:
             self.task.cancel()
+        self.is_given_up = True
 
     def ended_with(self) -> BaseException | None:
         """The error that its task has ended with; None if it returned or was given up."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from holdfast.sampling.candidate import Candidate, CandidateStatus
-from holdfast.sampling.host import SamplingChoice
+from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
+from holdfast.sampling.host import SamplingChoice, SamplingHost
 from holdfast.sampling.lane import Lane
+from holdfast.sampling.place import Place
 from holdfast.sampling.result import SamplingResult
 from holdfast.sampling.selection import Chosen, SelectionRule, position
 from holdfast.sampling.strategies.strategy import Strategy
@@ -40,9 +41,12 @@ def conclude(
     )
 
 
-def result_on_record(choice: SamplingChoice, candidates: Sequence[Candidate]) -> SamplingResult | None:
+def result_on_record(
+    choice: SamplingChoice, candidates: Sequence[Candidate], host: SamplingHost
+) -> SamplingResult | None:
     """The result that is on record; None if the chosen candidate is not on record any more."""
-    ordered = sorted(candidates, key=position)
+    others = [_unchecked(record, host.number) for record in host.others]
+    ordered = sorted([*candidates, *others], key=position)
     chosen = next((one for one in ordered if position(one) == (choice.turn, choice.lane)), None)
     if chosen is None and choice.lane >= 0:
         return None
@@ -52,10 +56,25 @@ def result_on_record(choice: SamplingChoice, candidates: Sequence[Candidate]) ->
     )
 
 
+def _unchecked(record: CandidateRecord, sampling: int) -> Candidate:
+    """A candidate of which nothing but its record is left."""
+    place = Place(sampling, record.lane, record.turn, record.iteration, record.seed)
+    return Candidate(
+        place,
+        record.model,
+        record.at,
+        status=record.status,
+        verdicts=record.verdicts,
+        judging=record.judging,
+        failure=record.error,
+        seconds=record.seconds,
+    )
+
+
 def _best_of_failed(strategy: Strategy, invalid: list[Candidate]) -> Chosen:
     if not invalid:
         return Chosen(None, "there is no candidate to choose", success=False)
-    index: object = strategy.select_from_failure(invalid)
+    index: object = strategy.select_from_failure(tuple(invalid))
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(invalid):
         name = type(strategy).__name__
         raise ValueError(f"{name}.select_from_failure chose {index!r}; there are candidates 0 to {len(invalid) - 1}.")
@@ -67,7 +86,7 @@ def _best_of_failed(strategy: Strategy, invalid: list[Candidate]) -> Chosen:
 def _stop_reason(is_success: bool, candidates: Sequence[Candidate], failed: Sequence[Lane], capped: str) -> str:  # noqa: FBT001 - one of three
     if is_success and not capped:
         return "a candidate is valid"
-    checked = sum(one.status in (CandidateStatus.VALID, CandidateStatus.INVALID) for one in candidates)
+    checked = sum(one.status.is_checked for one in candidates)
     parts = [f"capped: the budget of {capped} was reached" if capped else ""]
     if not is_success:
         parts.append(f"none of {checked} candidates is valid" if checked else "there is no candidate")
@@ -96,6 +115,8 @@ def with_result(error: BaseException, candidates: Sequence[Candidate], stop_reas
     result = SamplingResult(
         success=False, chosen=None, candidates=sorted(candidates, key=position), stop_reason=stop_reason
     )
+    if getattr(error, "sampling_result", None) is not None:
+        return error
     with contextlib.suppress(AttributeError, TypeError):  # an exception that takes no attribute
         error.sampling_result = result  # type: ignore[attr-defined]
     return error

@@ -49,6 +49,10 @@ class SelectionRule:
         """Whether a candidate there could still be chosen, or change the choice."""
         return not self.valid
 
+    def depends_on(self, lane: int, turn: int) -> bool:  # noqa: ARG002 - others look at them
+        """Whether the choice might be another, had a lane not failed in that turn; of interest where it can resume."""
+        return False
+
     def note_lane_ended(self, lane: int) -> None:
         """A lane asks for nothing more."""
 
@@ -64,6 +68,9 @@ class Deterministic(SelectionRule):
 
     def wants(self, lane: int, turn: int) -> bool:
         return not self.valid or (turn, lane) < min(map(position, self.valid))
+
+    def depends_on(self, lane: int, turn: int) -> bool:
+        return self.wants(lane, turn)
 
     def choose(self) -> Chosen | None:
         if not self.valid:
@@ -81,7 +88,9 @@ class Best(SelectionRule):
         if not self.valid:
             return None
         best = max(self.valid, key=lambda candidate: (score_of(candidate), *_backwards(candidate)))
-        return Chosen(best, f"the highest score of {len(self.valid)} valid candidates: {score_of(best):.4g}")
+        if best.score is None:
+            return Chosen(best, f"no candidate has a score: the first by turn and lane of {len(self.valid)} valid ones")
+        return Chosen(best, f"the highest score of {len(self.valid)} valid candidates: {best.score:.4g}")
 
 
 def position(candidate: Candidate) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded
 from holdfast.sampling.hooks import Changes, SamplingHook
 from holdfast.sampling.host import SamplingHost
 from holdfast.sampling.place import Place
+from holdfast.sampling.requirements.registry import as_requirements
 from holdfast.sampling.requirements.requirement import Requirement, with_changes
 from holdfast.sampling.result import SamplingResult
 from holdfast.sampling.selection import SelectionMode
@@ -24,7 +26,6 @@ _HOOK_METHODS: dict[type[Event], str] = {
     LaneRepaired: "repair",
     SamplingEnded: "end",
 }
-_CHECKED = (CandidateStatus.VALID, CandidateStatus.INVALID)
 
 
 class SamplingPlan(NamedTuple):
@@ -42,6 +43,9 @@ class Telling:
     def __init__(self, host: SamplingHost, strategy: Strategy) -> None:
         self._host, self._strategy, self._sequence = host, strategy, 0
         self._hooks = _by_event(strategy.hooks) if strategy.hooks else _NO_HOOKS
+        self._asked: list[SamplingHook] = []
+        """The hooks that were told of the start."""
+        self._has_started = False
         self._told = {kind: bool(hooks) or host.is_observed(kind) for kind, hooks in self._hooks.items()}
 
     @property
@@ -55,8 +59,8 @@ class Telling:
         """Whether anybody wants to know."""
         return self._told[kind]
 
-    async def start(self, requirements: tuple[Requirement, ...]) -> SamplingPlan:
-        """Asks the hooks, and tells the observers what came of it.
+    async def ask_hooks(self, requirements: tuple[Requirement, ...]) -> SamplingPlan:
+        """What the hooks want otherwise.
 
         Raises:
             ValueError: a hook gave a budget that is none.
@@ -68,10 +72,15 @@ class Telling:
             changes = hook.start(self._started(plan))
             if inspect.isawaitable(changes):
                 changes = await changes
+            self._asked.append(hook)
             plan = _changed(plan, changes, hook, strategy)
+        return plan
+
+    def start(self, plan: SamplingPlan) -> None:
+        """Tells the observers what the sampling is carried out with."""
+        self._has_started = True
         if self._host.is_observed(SamplingStarted):
             self._host.emit(self._started(plan))
-        return plan
 
     def _started(self, plan: SamplingPlan) -> SamplingStarted:
         strategy, host = self._strategy, self._host
@@ -109,13 +118,13 @@ class Telling:
     async def end(
         self, candidates: Sequence[Candidate], result: SamplingResult | None, error: BaseException | None
     ) -> None:
-        """The sampling is over, in whatever way."""
+        """The sampling is over, in whatever way: whoever was told of its start is told of its end."""
         if not self.tells(SamplingEnded):
             return
         event = self._ended(candidates, result, error)
-        if self._host.is_observed(SamplingEnded):
+        if self._has_started and self._host.is_observed(SamplingEnded):
             self._host.emit(event)
-        for hook in self._hooks[SamplingEnded]:
+        for hook in [hook for hook in self._hooks[SamplingEnded] if self._has_started or hook in self._asked]:
             told = hook.end(event, result)
             if inspect.isawaitable(told):
                 await told
@@ -128,9 +137,9 @@ class Telling:
             self._host.trial,
             self._host.number,
             success=result is not None and result.success,
-            stop_reason="an error" if result is None else result.stop_reason,
+            stop_reason=_without_result(error) if result is None else result.stop_reason,
             started=len(statuses),
-            completed=sum(status in _CHECKED for status in statuses),
+            completed=sum(status.is_checked for status in statuses),
             cancelled=statuses.count(CandidateStatus.CANCELLED),
             errored=statuses.count(CandidateStatus.ERROR) + statuses.count(CandidateStatus.BLOCKED),
             deepest_turn=max((candidate.turn for candidate in candidates), default=-1),
@@ -141,6 +150,10 @@ class Telling:
     def _next(self) -> int:
         self._sequence += 1
         return self._sequence
+
+
+def _without_result(error: BaseException | None) -> str:
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "an error"
 
 
 def _by_event(hooks: Sequence[SamplingHook]) -> dict[type[Event], list[SamplingHook]]:
@@ -166,14 +179,14 @@ def _changed(plan: SamplingPlan, changes: object, hook: SamplingHook, strategy: 
     lanes = _bounded(
         name, "concurrency_budget", changes.concurrency_budget, plan.lanes, strategy.budget_ceiling[1], notes
     )
-    return SamplingPlan(loops, lanes, with_changes(plan.requirements, changes.requirements), notes)
+    return SamplingPlan(loops, lanes, with_changes(plan.requirements, as_requirements(changes.requirements)), notes)
 
 
 def _bounded(hook: str, budget: str, wanted: object, present: int, ceiling: int, notes: list[str]) -> int:
     if wanted is None:
         return present
-    check_budget(f"{budget}, set by the hook {hook},", wanted)
-    if not isinstance(wanted, int) or wanted <= ceiling:
-        return wanted if isinstance(wanted, int) else present
+    count = check_budget(f"{budget}, set by the hook {hook},", wanted)
+    if count <= ceiling:
+        return count
     notes.append(f"The hook {hook} set {budget} to {wanted}; the ceiling is {ceiling}, and that is what counts.")
     return ceiling

@@ -31,12 +31,17 @@ class MelleaHost:
     model = ""
     is_deterministic = False
     recorded: Sequence[CandidateRecord] = ()
+    others: Sequence[CandidateRecord] = ()
     choice: SamplingChoice | None = None
 
     def __init__(self, sampling: MelleaSampling) -> None:
-        self._sampling = sampling
+        self._sampling, self.calls = sampling, 0
 
-    def check_model(self, name: str) -> None:
+    def was_replayed(self, place: Place) -> bool:  # noqa: ARG002 - nothing is on record
+        """Whether the candidate of that place has its reply from the record."""
+        return False
+
+    def check_model(self, name: str, *, has_price: bool = False) -> None:
         """Strategies of Mellea's name no model: they have backends."""
 
     async def ask(
@@ -49,6 +54,7 @@ class MelleaHost:
         role: ModelRole = ModelRole.UNDER_TEST,  # noqa: ARG002 - as above
     ) -> Reply:
         """Draws the next candidate of a lane."""
+        self.calls += 1
         attempt = await self._sampling.draw(place)
         return Reply(attempt.output.value, "stop")
 

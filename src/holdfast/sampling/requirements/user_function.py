@@ -80,7 +80,8 @@ class FunctionRequirement(BuiltInRequirement, frozen=True, kw_only=True):
         return {name: value for name, value in super().arguments().items() if name != "function"}
 
     def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "source": source_digest(self.function)}
+        # The model is told its description, which may be the function's docstring: no source counts that.
+        return {**super().identity(), "source": source_digest(self.function), "description": self.description}
 
     def _bound(self, draft: Draft) -> Callable[[], Any]:
         taken: _Taken = self.__dict__["taken"]

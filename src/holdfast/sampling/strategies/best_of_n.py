@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from holdfast.sampling.candidate import Candidate
+from holdfast.sampling.requirements.registry import Given, as_requirement
 from holdfast.sampling.requirements.requirement import Requirement
 from holdfast.sampling.selection import Best, SelectionMode, SelectionRule, score_of
 from holdfast.sampling.strategies.strategy import Strategy
@@ -16,15 +17,16 @@ class BestOfN(Strategy):
 
     name: ClassVar[str] = "best_of_n"
 
-    def __init__(self, *, scorer: Requirement | None = None, **options: Any) -> None:
+    def __init__(self, *, scorer: Given | None = None, **options: Any) -> None:
         """Without a scorer, the scores of the requirements decide.
 
         Raises:
             ValueError: an option is wrong.
-            ConfigurationError: something that stands for a requirement is none.
+            ConfigurationError: a requirement, or the scorer, cannot be understood.
+            TypeError: the budget or a hook is not one.
         """
         super().__init__(**options)
-        self._scorer = scorer
+        self._scorer = None if scorer is None else as_requirement(scorer)
 
     @property
     def scorer(self) -> Requirement | None:
@@ -34,8 +36,13 @@ class BestOfN(Strategy):
         return _BestOfAll()
 
     def select_from_failure(self, candidates: Sequence[Candidate]) -> int:
-        """The highest score; of equals the lower turn, then the lower lane."""
-        return max(range(len(candidates)), key=lambda index: (score_of(candidates[index]), -index))
+        """The highest score, those without one last; of equals the lower turn, then the lower lane."""
+
+        def rank(index: int) -> tuple[bool, float, int]:
+            candidate = candidates[index]
+            return candidate.score is not None, score_of(candidate), -index
+
+        return max(range(len(candidates)), key=rank)
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "scorer": None if self._scorer is None else self._scorer.identity()}

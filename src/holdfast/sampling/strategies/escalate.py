@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 from holdfast.sampling.candidate import Candidate
 from holdfast.sampling.strategies.repair import Repair
 
+_LEAST_TURNS = 3
+
 
 class Escalate(Repair):
     """Repairs with the usual model until two turns in a row fail the same requirements; then with the next model."""
@@ -19,11 +21,16 @@ class Escalate(Repair):
 
         Raises:
             ValueError: no model is named, or an option is wrong.
-            ConfigurationError: something that stands for a requirement is none.
+            ConfigurationError: a requirement cannot be understood.
+            TypeError: the budget or a hook is not one.
         """
         super().__init__(**options)
         if isinstance(to, str) or not to or not all(isinstance(name, str) and name for name in to):
             raise ValueError(f"Escalate needs the names of one or more models in `to`, not {to!r}.")
+        if self.loop_budget < _LEAST_TURNS:
+            raise ValueError(
+                f"loop_budget is {self.loop_budget}; Escalate needs {_LEAST_TURNS} turns to notice a failure twice."
+            )
         self.to = tuple(to)
 
     @property

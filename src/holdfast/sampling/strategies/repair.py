@@ -41,10 +41,11 @@ class MultiTurn(Strategy):
     def repair(self, messages: tuple[Message, ...], candidates: Sequence[Candidate]) -> tuple[Message, ...]:  # noqa: ARG002 - the candidate has them
         """The conversation of the lane so far, and why its last candidate is not valid."""
         last = candidates[-1]
-        said = (*last.messages, last.reply.message) if last.reply is not None else last.messages
         told = unmet(last)
-        text = f"Your answer does not meet these requirements:\n{told}\n{_ONCE_MORE}" if told else _ONCE_MORE
-        return (*said, Message("user", text))
+        if not told or last.reply is None:
+            return last.messages  # nothing that the model may be told: the same once more
+        text = f"Your answer does not meet these requirements:\n{told}\n{_ONCE_MORE}"
+        return (*last.messages, last.reply.message, Message("user", text))
 
     def select_from_failure(self, candidates: Sequence[Candidate]) -> int:
         """The deepest turn, which has been told the most."""

@@ -46,19 +46,21 @@ class Strategy:
         `budget_ceiling` bounds what a hook may set the two budgets to; without it, they are what is configured here.
 
         Raises:
-            ConfigurationError: something that stands for a requirement is none.
+            ConfigurationError: a requirement cannot be understood.
             ValueError: a budget is not a whole number from 1 up, or there is no such selection.
+            TypeError: the budget or a hook is not one.
         """
         check_budget("loop_budget", loop_budget)
         check_budget("concurrency_budget", concurrency_budget)
         self.loop_budget, self.concurrency_budget = loop_budget, concurrency_budget
-        self.budget_ceiling = budget_ceiling or (loop_budget, concurrency_budget)
-        for ceiling in self.budget_ceiling:
-            check_budget("budget_ceiling", ceiling)
+        self.budget_ceiling = _checked_ceiling(
+            (loop_budget, concurrency_budget) if budget_ceiling is None else budget_ceiling
+        )
         self.selection = as_selection_mode(selection)
         self.requirements = as_requirements(requirements)
-        self.budget = budget or SamplingBudget()
+        self.budget = SamplingBudget() if budget is None else budget
         self.short_circuit, self.hooks = short_circuit, tuple(hooks)
+        _check_types(self.budget, self.hooks)
 
     # What a subclass may change.
 
@@ -110,11 +112,44 @@ def most_calls(strategy: Strategy, requirements: Sequence[Requirement], loops: i
     return most if strategy.budget.calls is None else min(most, strategy.budget.calls)
 
 
-def check_budget(name: str, value: object) -> None:
-    """Raises ValueError unless it is a whole number from 1 up."""
-    if value is None:
-        raise ValueError(f"{name} is None; it has to be a whole number from 1 up.")
+def check_strategy(given: object) -> Strategy:
+    """The strategy, if it is one.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if isinstance(given, Strategy):
+        return given
+    shown = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+    raise TypeError(f"The strategy is {shown}; give a strategy, such as Repair(loop_budget=3).")
+
+
+def _checked_ceiling(given: tuple[int, int]) -> tuple[int, int]:
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise ValueError(f"budget_ceiling is {given!r}; give the most turns and the most lanes, as in (4, 2).")
+    for ceiling in given:
+        check_budget("budget_ceiling", ceiling)
+    return given[0], given[1]
+
+
+def _check_types(budget: object, hooks: Sequence[object]) -> None:
+    if not isinstance(budget, SamplingBudget):
+        raise TypeError(f"The budget is {budget!r}; give a budget, such as SamplingBudget(calls=10).")
+    for hook in hooks:
+        if not isinstance(hook, SamplingHook):
+            raise TypeError(f"{hook!r} is not a hook; give an object of a class that is derived from SamplingHook.")
+
+
+def check_budget(name: str, value: object) -> int:
+    """The budget, if it is a whole number from 1 up.
+
+    Raises:
+        ValueError: it is not.
+    """
     check_count(name, value)
+    if not isinstance(value, int):
+        raise ValueError(f"{name} is None; it has to be a whole number from 1 up.")  # noqa: TRY004 - as all budgets
+    return value
 
 
 def as_selection_mode(given: SelectionMode | str) -> SelectionMode:

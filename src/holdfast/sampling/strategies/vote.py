@@ -12,10 +12,11 @@ from holdfast.sampling.candidate import Candidate
 from holdfast.sampling.selection import Chosen, SelectionMode, SelectionRule, position
 from holdfast.sampling.strategies.strategy import Strategy
 from holdfast.tasks.scorers.comparable_text import folded_text
+from holdfast.tasks.scorers.match_time_limit import PatternTooSlow
 from holdfast.tasks.scorers.regex import Regex
 
 _KEY_CHARACTERS = 200
-_COMPARED_WORDS = 2000
+_COMPARED_WORDS = 500
 """How much of two answers is compared: comparing takes time that grows with the product of their lengths."""
 
 
@@ -37,11 +38,16 @@ class Vote(Strategy):
     def __init__(self, *, by: VoteKind | str = VoteKind.MAJORITY, extract: str | None = None, **options: Any) -> None:
         r"""`extract` is a pattern for the part of an answer that counts, as in `extract=r"answer: (\w+)"`.
 
+        An answer without a match votes with all of its text.
+
         Raises:
             ValueError: there is no such vote, or an option is wrong.
-            ConfigurationError: the pattern is no regular expression, or a requirement is none.
+            ConfigurationError: the pattern is not a valid regular expression, or a requirement cannot be understood.
+            TypeError: the budget or a hook is not one.
         """
         super().__init__(**options)
+        if self.selection is SelectionMode.BEST:
+            raise ValueError("A vote takes no selection 'best': the votes decide.")
         if by not in list(VoteKind):
             raise ValueError(f"There is no vote by {by!r}; there are {', '.join(VoteKind)}.")
         self.by, self.extract = VoteKind(by), extract
@@ -58,8 +64,14 @@ class Vote(Strategy):
     def _key(self, candidate: Candidate) -> str:
         """What an answer votes for; answers that differ only in case and blanks are one."""
         text = candidate.text
-        found = text if self._pattern is None else self._pattern.extract(text)
+        found = text if self._pattern is None else self._extracted(self._pattern, text)
         return bounded_key(folded_text(text if found is None else found, ignore_case=True))
+
+    def _extracted(self, pattern: Regex, text: str) -> str | None:
+        try:
+            return pattern.extract(text)
+        except PatternTooSlow:
+            return None  # the candidate is valid: it votes with all that it says
 
 
 class _Majority(SelectionRule):
@@ -84,6 +96,9 @@ class _Majority(SelectionRule):
         if not self._is_settled():
             return True
         return self._waits and (turn, lane) < min(map(position, self._ranked()[0][1]))
+
+    def depends_on(self, lane: int, turn: int) -> bool:  # noqa: ARG002 - whoever has not voted
+        return self._waits and lane not in {candidate.lane for candidate in self.valid}
 
     def _ranked(self) -> list[tuple[str, list[Candidate]]]:
         return sorted(self._classes.items(), key=lambda item: (-len(item[1]), min(map(position, item[1]))))

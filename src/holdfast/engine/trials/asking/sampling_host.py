@@ -31,7 +31,7 @@ from holdfast.models.message import Message, Reply, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import CANDIDATE, CHOICE, Failure, SamplingSummary, StepRecord
 from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
-from holdfast.sampling.host import SamplingChoice
+from holdfast.sampling.host import SamplingChoice, check_price
 from holdfast.sampling.place import Place, derive_seed
 
 _CANCELLED = Failure("cancelled", "given up")
@@ -69,6 +69,10 @@ class TrialSampling:
         self.seed = derive_seed(recorder.seed, scope.path) if scope.path else recorder.seed
         self.is_deterministic = environment.deterministic
         self.recorded: list[CandidateRecord] = []
+        self._others: dict[tuple[int, int], CandidateRecord] = {}
+        """By lane and turn, the last that ended neither valid nor invalid."""
+        self._replayed: set[tuple[int, int]] = set()
+        """The lanes and turns whose reply was on record."""
         self.choice: SamplingChoice | None = None
         self._said: dict[tuple[int, int], Conversation] = {}
         """By lane and turn, the conversation that a candidate ends."""
@@ -93,6 +97,23 @@ class TrialSampling:
         self._tally.note(candidate)
         if step.error is None:
             self.recorded.append(candidate)
+        else:
+            self._others[candidate.lane, candidate.turn] = candidate
+
+    @property
+    def others(self) -> list[CandidateRecord]:
+        """The candidates on record that ended neither valid nor invalid."""
+        checked = {(one.lane, one.turn) for one in self.recorded}
+        return [one for place, one in self._others.items() if place not in checked]
+
+    @property
+    def calls(self) -> int:
+        """How many calls it has taken so far, those on record included."""
+        return self._tally.calls
+
+    def was_replayed(self, place: Place) -> bool:
+        """Whether the candidate of that place has its reply from the record."""
+        return (place.lane, place.turn) in self._replayed
 
     @property
     def path(self) -> str:
@@ -110,9 +131,11 @@ class TrialSampling:
 
     # Calls.
 
-    def check_model(self, name: str) -> None:
-        """Raises UsageError if the eval has no model of that name."""
-        self._environment.find_model(name)
+    def check_model(self, name: str, *, has_price: bool = False) -> None:
+        """Raises UsageError if the eval has no model of that name, ConfigurationError if it lacks a price."""
+        found = self._environment.find_model(name) if name else self._asked.model
+        if has_price:
+            check_price(found.name, found.spec)
 
     async def ask(
         self,
@@ -134,7 +157,10 @@ class TrialSampling:
         is_judged = role is ModelRole.JUDGE
         conversation = EMPTY_CONVERSATION if is_judged else self._continued(place.lane, messages)
         asked, scope = self._asking(model, role), self._scope.below(turn_path(place.lane, place.turn))
+        sent = self._trial.account.calls
         reply, said = await self._calls.ask(asked, scope, messages, dict(generation), conversation)
+        if self._trial.account.calls == sent:
+            self._replayed.add((place.lane, place.turn))
         if not is_judged:
             self._said[place.lane, place.turn] = self._last[place.lane] = said
         self._trial.account.check_limits()
@@ -195,13 +221,13 @@ class TrialSampling:
     async def keep(self, choice: SamplingChoice, errors: Sequence[BaseException]) -> None:
         """Makes the choice durable, unless the infrastructure has kept a lane from what it was to contribute.
 
-        A success needs no other lane. Otherwise the trial is unfinished, whatever becomes of the result: the same lane
-        goes on when it is resumed.
+        A success needs no other lane, unless the choice is to depend on no timing. Otherwise the trial is unfinished,
+        whatever becomes of the result: the same lane continues when it is resumed.
         """
         account, path = self._trial.account, self._scope.path
         if choice.success:
             account.forgive(path, but=f"{path}/lane-{choice.lane}")
-        for error in errors if not choice.success else ():
+        for error in errors:
             if isinstance(error, PassingError | ModelClosed):
                 account.note_unanswered(f"/{path} {CHOICE}:#1", error)
         if account.has_unanswered(path):

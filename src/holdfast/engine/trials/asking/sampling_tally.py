@@ -66,6 +66,11 @@ class SamplingTally:
         """A candidate has ended; of several in one place the last counts."""
         self._statuses[candidate.lane, candidate.turn] = candidate.status
 
+    @property
+    def calls(self) -> int:
+        """How many calls it has taken so far."""
+        return len(self._calls)
+
     def reply_usage(self, lane: int, turn: int) -> Usage | None:
         """What the reply of a candidate took, as far as it is known."""
         return self._replies.get(f"{self._path}/{turn_path(lane, turn)}")
