@@ -4,9 +4,12 @@ import asyncio
 import random
 from itertools import product
 
+import msgspec
 import pytest
 
 from holdfast.api.sample import sample
+from holdfast.errors import ToolCallReply
+from holdfast.models.content import ToolCall
 from holdfast.models.errors import Blocked, Rejected
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.sampling.place import current_place
@@ -428,3 +431,107 @@ def test_the_order_of_errors_and_a_cancelled_call_of_its_own():
 
     with pytest.raises(RuntimeError, match="cancelled its own task"):
         run_sample(Cancels(), strategy=Rejection(concurrency_budget=2))
+
+
+def test_a_scorer_that_cannot_decide_gives_no_score():
+    """Its verdict is kept, the candidate is not valid, and one that has a score comes first, however low."""
+
+    def scored(draft):
+        kind = VerdictKind.ERROR if draft.text == "best" else VerdictKind.PASSED
+        return Verdict("s", kind, "unreadable", score=None if draft.text == "best" else 0.01)
+
+    model = Drawing(lambda lane, _turn: "best" if lane == 0 else "worse")
+    strategy = BestOfN(scorer=Asks(id="s", function=scored), concurrency_budget=2)
+    result = run_sample(model, requirements=[], strategy=strategy)
+    assert (result.text, result.chosen.score) == ("worse", 0.01)
+    assert (result.candidates[0].score, result.candidates[0].verdicts[0].kind) == (None, VerdictKind.ERROR)
+    undecided = Drawing(default="best")
+    result = run_sample(undecided, requirements=[], strategy=strategy)
+    assert not result.success and {one.score for one in result.candidates} == {None}
+
+
+def test_without_scores_none_is_claimed():
+    result = run_sample(Drawing(), requirements=[], strategy=BestOfN(concurrency_budget=2))
+    assert result.reason == "no candidate has a score: the first by turn and lane of 2 valid ones"
+
+
+def test_a_reply_without_a_text_is_an_error_of_the_model_and_of_no_requirement():
+    """Row 9."""
+
+    class Calling(Drawing):
+        async def send(self, request):
+            reply = await super().send(request)
+            return msgspec.structs.replace(reply, content="", tool_calls=(ToolCall("1", "look", "{}"),))
+
+    with pytest.raises(ToolCallReply) as caught:
+        run_sample(Calling())
+    (candidate,) = result_of(caught.value).candidates
+    assert candidate.verdicts == () and candidate.text == "" and candidate.reply is not None
+    assert not getattr(caught.value, "__notes__", [])
+
+
+def test_a_scorer_that_raises_is_named():
+    def broken(_draft):
+        raise OddError("broken")
+
+    with pytest.raises(OddError) as caught:
+        run_sample(Drawing(), requirements=[], strategy=BestOfN(scorer=Asks(id="s", function=broken)))
+    assert caught.value.__notes__ == ["In lane 0, turn 0, the scorer of the strategy failed."]
+
+
+def test_multi_turn_says_nothing_where_there_is_nothing_to_tell():
+    """Only what is hidden failed: the same is asked again."""
+    model = Drawing()
+    run_sample(model, requirements=[Says(id="s", check_only=True)], strategy=MultiTurn(loop_budget=3))
+    assert {request.messages for request in model.requests.values()} == {model.requests[0, 0].messages}
+
+
+def test_an_empty_repair_is_refused():
+    class Empty(Rejection):
+        def repair(self, _messages, _candidates):
+            return []
+
+    with pytest.raises(TypeError, match=r"Empty.repair returned no message at all\."):
+        run_sample(Drawing(), strategy=Empty(loop_budget=2))
+
+
+def test_escalation_needs_three_turns():
+    with pytest.raises(ValueError, match="loop_budget is 2; Escalate needs 3 turns"):
+        Escalate(to=["large"], loop_budget=2)
+
+
+def test_calls_that_were_never_sent_are_not_counted():
+    """A limit of one: when the first is valid, the others are still waiting."""
+    model = Drawing({(0, 0): "yes"}, rounds=3)
+    model.concurrency_limit = 1
+    result = run_sample(model, strategy=Rejection(concurrency_budget=5))
+    assert result.calls == len(model.order) == 1
+
+
+def test_every_sampling_draws_anew_unless_it_is_given_a_seed():
+    def seeds(**options):
+        model = Drawing()
+        run(sample(model, "x", **options))
+        return model.requests[0, 0].generation.seed
+
+    assert seeds() != seeds() and seeds(seed=5) == seeds(seed=5)
+
+
+def test_a_cleanup_of_a_lane_is_not_cancelled():
+    """Whoever is given up by a sibling's success is cancelled once."""
+    ended = []
+
+    async def slow_to_end(draft):
+        if draft.place.lane == 0:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return Verdict("s", VerdictKind.PASSED)
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            for _ in range(9):
+                await asyncio.sleep(0)
+            ended.append(draft.place.lane)
+
+    run_sample(Drawing(), requirements=[Asks(id="s", function=slow_to_end)], strategy=Rejection(concurrency_budget=4))
+    assert sorted(ended) == [1, 2, 3]

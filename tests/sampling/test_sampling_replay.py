@@ -10,7 +10,9 @@ import pytest
 
 from engine.rig import Rig
 from holdfast.models.errors import Unavailable
+from holdfast.models.message import Message
 from holdfast.run.core.records import NoteRecord, Status, StepRecord
+from holdfast.sampling.budget import SamplingBudget
 from holdfast.sampling.events import CandidateEnded
 from holdfast.sampling.strategies.repair import MultiTurn, Rejection, Repair
 from sampling.drawing import YES, Says
@@ -285,3 +287,97 @@ def test_a_lane_that_failed_goes_on_and_the_others_are_replayed(tmp_path):
     assert (choice(rig)["lane"], end(rig).samplings[0].candidates) == (1, {"invalid": 2, "valid": 1})
     assert len([step for step in rig.records(StepRecord) if step.name == "candidate"]) == 6
     folded(rig)
+
+
+@pytest.mark.parametrize("budget", [{"tokens": 15}, {"calls": 3}])
+@pytest.mark.parametrize("moment", [1.5, 4.0])
+def test_sampling_20_a_cap_that_was_reached_costs_nothing_more_on_resume(tmp_path, budget, moment):
+    """Killed before the choice or after it: what was admitted together is replayed one by one, and none is refused."""
+
+    async def solve(trial):
+        strategy = Rejection(loop_budget=3, concurrency_budget=3, budget=SamplingBudget(**budget))
+        found = await trial.generate("q", strategy=strategy, requirements=[YES])
+        await asyncio.sleep(5.0)
+        return found
+
+    model = LaneModel()
+    rig = sampling_rig(tmp_path / "r", model, None, solve=solve)
+    rig.killed_session(moment)
+    assert model.calls == 3
+    assert rig.session().ended.exit_code == 0
+    assert model.calls == 3 and end(rig).attempt == 1
+    assert choice(rig)["capped"] == next(iter(budget))
+    folded(rig)
+
+
+def test_a_verdict_stays_with_the_reply_that_it_was_given_on(tmp_path):
+    """A repair asks something else after the kill: the new reply is checked, and the choice on record falls."""
+    told = ["kindly"]
+
+    class Telling(Rejection):
+        def repair(self, messages, _candidates):
+            return (*messages, Message("user", told[0]))
+
+    async def solve(trial):
+        found = await trial.generate("q", strategy=Telling(loop_budget=3), requirements=[YES])
+        await asyncio.sleep(5.0)
+        return found
+
+    model = LaneModel({(0, 1): lambda request: "yes" if request.messages[-1].text == "kindly" else "never"})
+    rig = sampling_rig(tmp_path / "r", model, None, solve=solve)
+    rig.killed_session(4.0)
+    assert choice(rig)["success"]
+    told[0] = "rudely"
+    rig.session()
+    assert not end(rig).samplings[0].success
+    texts = [
+        step.result["text"]
+        for step in steps_named(rig, "generate")
+        if step.step.startswith("/sampling~1/lane-0/turn-1")
+    ]
+    assert texts == ["yes", "never"]
+
+
+def test_a_replayed_result_is_the_one_that_was_live(tmp_path):
+    """Counts, calls and notes: a solver that looks at them does not ask otherwise on resume."""
+    seen = []
+
+    async def solve(trial):
+        found = await trial.generate("q", strategy=Rejection(concurrency_budget=3), requirements=[YES])
+        seen.append((found.calls, found.counts, found.stop_reason, [(one.lane, one.turn) for one in found.candidates]))
+        await asyncio.sleep(5.0)
+        return found
+
+    model = LaneModel({(1, 0): "yes"}, {(0, 0): 3.0, (1, 0): 1.0, (2, 0): 3.0})
+    rig = sampling_rig(tmp_path / "r", model, None, solve=solve)
+    rig.killed_session(4.0)
+    rig.session()
+    assert len(seen) == 2 and seen[0] == seen[1]
+    assert seen[0][0] == 3 and end(rig).replayed == 1
+
+
+@pytest.mark.parametrize("selection", ["first", "deterministic"])
+def test_an_outage_that_could_change_a_deterministic_choice_leaves_the_trial_unfinished(tmp_path, selection):
+    """Lane 0 gets no reply and lane 1 is valid: under `first` that is a success, otherwise lane 0 is asked again."""
+    model = LaneModel({(0, 0): Unavailable("down"), (1, 0): "yes"})
+    strategy = Rejection(loop_budget=1, concurrency_budget=2, selection=selection)
+    rig = unretried(sampling_rig(tmp_path / "r", model, strategy))
+    rig.session()
+    assert end(rig).status is (Status.VALID if selection == "first" else Status.UNFINISHED)
+    model.replies[0, 0] = "yes indeed"
+    rig.session()
+    assert end(rig).status is Status.VALID
+    assert choice(rig)["lane"] == (1 if selection == "first" else 0)
+    assert dict(model.asked) == {(0, 0): 1 + (selection != "first"), (1, 0): 1}
+    folded(rig)
+
+
+def test_judges_count_in_a_cap_after_a_resume(tmp_path):
+    """Row 20: each candidate took two calls, on record or not."""
+    strategy = Rejection(loop_budget=9, budget=SamplingBudget(calls=6))
+    model = LaneModel()
+    rig = sampling_rig(tmp_path / "r", model, strategy, requirements=[Judged(id="j")], others={"judge": Judge()})
+    rig.killed_session(2.5)
+    rig.session()
+    assert sorted(model.asked) == [(0, 0), (0, 1), (0, 2)] and rig.actors["judge"].calls == 3
+    assert end(rig).samplings[0].calls == 6
