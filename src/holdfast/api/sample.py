@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-import secrets
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -110,7 +110,7 @@ class MemoryHost:
         """To be made in the asyncio task that the sampling runs in."""
         self._models, self.model, self.calls = models, models.first, 0
         own = models.model(self.model).spec.generation.seed if seed is None else seed
-        self.seed = secrets.randbits(31) if own is None else own
+        self.seed = random.getrandbits(31) if own is None else own
         self._activity = TrialActivity(lambda _activity: None)
         self.monotonic, self.wall = time.monotonic, time.time
         self.is_observed: Callable[[type[Event]], bool] = models.events.is_observed

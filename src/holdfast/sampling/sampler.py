@@ -52,7 +52,7 @@ async def run_sampling(
     sampler: Sampler | None = None
     result: SamplingResult | None = None
     try:
-        plan = await telling.ask_hooks(in_order((*strategy.requirements, *as_requirements(requirements))))
+        plan = await telling.ask_hooks(_all_requirements(strategy, requirements))
         for name in _asked_models(strategy, plan.requirements):
             host.check_model(name, has_price=strategy.budget.cost is not None)
         telling.start(plan)
@@ -68,6 +68,10 @@ async def run_sampling(
         await telling.end(candidates, result, error)
     result.calls = host.calls
     return result
+
+
+def _all_requirements(strategy: Strategy, given: Sequence[Given]) -> tuple[Requirement, ...]:
+    return in_order((*strategy.requirements, *as_requirements(given))) if given else strategy.requirements
 
 
 def _asked_models(strategy: Strategy, requirements: Sequence[Requirement]) -> Iterator[str]:
