@@ -155,17 +155,29 @@ class Sampler:
             lane.task = asyncio.create_task(self._run_lane(lane))
             lane.task.add_done_callback(partial(self._note_ended, lane))
         try:
-            async with asyncio.timeout(self._strategy.budget.time) as timeout:
-                for _ in going:
-                    self._settle(await self._ended.get())
-        except TimeoutError:
-            if not timeout.expired():
-                raise
-            self._tally.reached = self._tally.reached or "time"
+            await self._wait_in_time(len(going))
         finally:
             await self._stop(going)
         if self._fatal is not None:
             raise self._fatal
+
+    async def _wait_in_time(self, lanes: int) -> None:
+        """Takes note of so many lanes as they end, for as long as the budget allows."""
+        seconds = self._strategy.budget.time
+        if seconds is None:
+            await self._wait_for(lanes)
+            return
+        try:
+            async with asyncio.timeout(seconds) as timeout:
+                await self._wait_for(lanes)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            self._tally.reached = self._tally.reached or "time"
+
+    async def _wait_for(self, lanes: int) -> None:
+        for _ in range(lanes):
+            self._settle(await self._ended.get())
 
     def _note_ended(self, lane: Lane, _: asyncio.Task[None]) -> None:
         self._ended.put_nowait(lane)

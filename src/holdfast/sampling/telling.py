@@ -46,7 +46,6 @@ class Telling:
         self._asked: list[SamplingHook] = []
         """The hooks that were told of the start."""
         self._has_started = False
-        self._told = {kind: bool(hooks) or host.is_observed(kind) for kind, hooks in self._hooks.items()}
 
     @property
     def mode(self) -> SelectionMode:
@@ -57,7 +56,7 @@ class Telling:
 
     def tells(self, kind: type[Event]) -> bool:
         """Whether anybody wants to know."""
-        return self._told[kind]
+        return bool(self._hooks[kind]) or self._host.is_observed(kind)
 
     async def ask_hooks(self, requirements: tuple[Requirement, ...]) -> SamplingPlan:
         """What the hooks want otherwise.
