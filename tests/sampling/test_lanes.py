@@ -429,8 +429,9 @@ def test_the_order_of_errors_and_a_cancelled_call_of_its_own():
         async def send(self, _request):
             raise asyncio.CancelledError
 
-    with pytest.raises(RuntimeError, match="cancelled its own task"):
-        run_sample(Cancels(), strategy=Rejection(concurrency_budget=2))
+    for lanes in (1, 2):
+        with pytest.raises(RuntimeError, match="cancelled its own task"):
+            run_sample(Cancels(), strategy=Rejection(concurrency_budget=lanes))
 
 
 def test_a_scorer_that_cannot_decide_gives_no_score():
@@ -535,3 +536,27 @@ def test_a_cleanup_of_a_lane_is_not_cancelled():
 
     run_sample(Drawing(), requirements=[Asks(id="s", function=slow_to_end)], strategy=Rejection(concurrency_budget=4))
     assert sorted(ended) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_the_place_is_that_of_the_lane_and_of_nothing_after_it(lanes):
+    async def asked():
+        await sample(Drawing(), "x", requirements=[YES], strategy=Rejection(loop_budget=2, concurrency_budget=lanes))
+        return current_place()
+
+    assert asyncio.run(asked()) is None
+
+
+def test_a_cancelled_lane_that_is_alone_is_recorded():
+    """Row 3 for one lane, which has no task of its own."""
+
+    async def cancelled():
+        task = asyncio.create_task(sample(Drawing(rounds=10**9), "x", strategy=Rejection(loop_budget=2)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        return result_of(caught.value)
+
+    assert run(cancelled()).counts == {CandidateStatus.CANCELLED: 1}

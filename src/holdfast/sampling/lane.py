@@ -8,6 +8,14 @@ from dataclasses import dataclass, field
 
 from holdfast.sampling.candidate import Candidate
 
+CANCELLED_ITSELF = "The code of a lane has cancelled its own task."
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody wants the task to end that this runs in."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
 
 class LaneStage(enum.Enum):
     """What a lane is doing, so that an error can be told apart by where it came from."""
@@ -47,12 +55,12 @@ class Lane:
         self.is_given_up = True
 
     def ended_with(self) -> BaseException | None:
-        """The error that its task has ended with; None if it returned or was given up."""
+        """The error that it has ended with; None if it returned or was given up."""
         if self.task is None:
-            return None
+            return self.error
         if not self.task.cancelled():
             return self.task.exception()
-        return None if self.is_given_up else RuntimeError("The code of a lane has cancelled its own task.")
+        return None if self.is_given_up else RuntimeError(CANCELLED_ITSELF)
 
     def add(self, candidate: Candidate) -> None:
         """Its current candidate was checked."""

@@ -19,7 +19,7 @@ from holdfast.sampling.candidate import Candidate, CandidateStatus
 from holdfast.sampling.drawing import BudgetReachedError, Drawing, SamplingRequest
 from holdfast.sampling.events import CandidateEnded
 from holdfast.sampling.host import SamplingChoice, SamplingHost
-from holdfast.sampling.lane import Lane, LaneStage
+from holdfast.sampling.lane import CANCELLED_ITSELF, Lane, LaneStage, is_being_cancelled
 from holdfast.sampling.outcome import add_note, conclude, result_on_record, with_result
 from holdfast.sampling.place import CURRENT_PLACE
 from holdfast.sampling.requirements.registry import Given, as_requirements
@@ -105,13 +105,17 @@ class Sampler:
         """Everything, from the first candidate to the choice on record."""
         token = CURRENT_PLACE.set(None)
         try:
-            is_as_recorded = await self._replay()
+            return await self._recorded_or_drawn()
         finally:
             CURRENT_PLACE.reset(token)
+
+    async def _recorded_or_drawn(self) -> SamplingResult:
+        is_as_recorded = await self._replay()
         choice = self._host.choice if is_as_recorded else None
         recorded = None if choice is None else result_on_record(choice, self.candidates, self._host)
         if recorded is not None:
             return recorded
+        CURRENT_PLACE.set(None)
         await self._run_lanes()
         return await self._conclude()
 
@@ -151,6 +155,9 @@ class Sampler:
     async def _run_lanes(self) -> None:
         """Lets the lanes run at once; returns when all have ended, and none sooner."""
         going = [lane for lane in self._lanes if self._goes_on(lane)]
+        if len(going) == 1 and self._strategy.budget.time is None:
+            await self._run_alone(going[0])
+            return
         for lane in going:
             lane.task = asyncio.create_task(self._run_lane(lane))
             lane.task.add_done_callback(partial(self._note_ended, lane))
@@ -160,6 +167,24 @@ class Sampler:
             await self._stop(going)
         if self._fatal is not None:
             raise self._fatal
+
+    async def _run_alone(self, lane: Lane) -> None:
+        """Lets the only lane run here: it needs no task of its own."""
+        has_returned = False
+        try:
+            await self._run_lane(lane)
+            has_returned = True
+        except BudgetReachedError:
+            has_returned = True
+        except asyncio.CancelledError:
+            if is_being_cancelled():
+                raise
+            raise RuntimeError(CANCELLED_ITSELF) from None
+        finally:
+            error = None if has_returned else sys.exception()
+            lane.is_given_up = isinstance(error, asyncio.CancelledError)
+            self._is_over, lane.error = True, None if lane.is_given_up else error
+            self._settle(lane)
 
     async def _wait_in_time(self, lanes: int) -> None:
         """Takes note of so many lanes as they end, for as long as the budget allows."""
