@@ -69,8 +69,8 @@ class MelleaHost:
 
     async def keep(self, choice: SamplingChoice, errors: Sequence[BaseException]) -> None:  # noqa: ARG002 - the engine's
         """Warns of lanes that failed beside others."""
-        for error in errors:
-            MelleaLogger.get_logger().warning("A lane of the sampling failed: %s: %s", type(error).__name__, error)
+        for note in choice.notes:
+            MelleaLogger.get_logger().warning("In the sampling, %s", note)
 
     def finish(self) -> None:
         """Nothing is on record."""
