@@ -130,3 +130,20 @@ def t(plain: bool = True):
     said = world("run", world.write(), "--run-dir", "r", code=2).err
     assert "tasks.t.sampling: the solver of this Python task is code of its own" in said
     assert not world.run_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Answer in French.", "Answer in German."), ("return False", "return True")],
+    ids=["the docstring that the model is told", "the code"],
+)
+def test_a_function_requirement_is_compared_with_what_the_model_is_told(world, old, new):
+    """Its docstring is the description, unless it is given one: it counts, unlike docstrings elsewhere."""
+    source = 'def checked(text):\n    """Answer in French."""\n    # why\n    return False\n'
+    (world.directory / "checks.py").write_text(source)
+    world.task["sampling"] = {**SAMPLING, "requirements": [{"function": "checks.py:checked"}]}
+    world.begin()
+    (world.directory / "checks.py").write_text(source.replace("# why", "# because"))
+    assert world.json("diff", "r", world.write(), code=0)["differences"] == []
+    (world.directory / "checks.py").write_text(source.replace(old, new))
+    assert "tasks.t.sampling (identity)" in world.refused()
