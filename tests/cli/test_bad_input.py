@@ -81,7 +81,7 @@ EVALS = {
     "missing task file": (changed(tasks__t={"use": "gone.py:t"}), ["gone.py", "not there"]),
     "unknown column": (changed(tasks__t__prompt="{quesiton}"), ["quesiton"]),
     "broken template": (changed(tasks__t__prompt="{question"), ["prompt"]),
-    "bad pattern": (changed(tasks__t__scorers=[{"regex": {"pattern": "("}}]), ["'('", "no regular expression"]),
+    "bad pattern": (changed(tasks__t__scorers=[{"regex": {"pattern": "("}}]), ["'('", "not a valid regular"]),
     "no sample left": (changed(datasets__rows__operations=[{"slice": {"start": 50}}]), ["leaves no sample"]),
 }  # fmt: skip
 

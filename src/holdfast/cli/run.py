@@ -19,6 +19,7 @@ from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.errors import UsageError
 from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_arguments, resolve
+from holdfast.spec.loading.error_messages import naming_source
 from holdfast.spec.override import override
 from holdfast.storage.object_store import is_url
 from holdfast.tasks.task_reference import task_names
@@ -52,9 +53,12 @@ def command(
     if or_resume and run_dir is None:
         raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
     if dry_run:
-        return _dry_run(spec, run_dir, or_resume=or_resume, as_json=as_json)
+        with naming_source(eval_file):
+            return _dry_run(spec, run_dir, or_resume=or_resume, as_json=as_json)
     request = RunRequest(spec, run_dir or None, or_resume, reuse=reuse, source=eval_file)
-    return run_in_foreground(start_session(request), as_json=as_json)
+    with naming_source(eval_file):
+        started = start_session(request)
+    return run_in_foreground(started, as_json=as_json)
 
 
 def _eval_from_options(

@@ -66,6 +66,11 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
         """Its id, before numbers, where nobody gave it one."""
         return self.id
 
+    @property
+    def gives_score(self) -> bool:
+        """Whether its verdicts have a score that ranks candidates, as `best_of_n` needs it."""
+        return False
+
     def check(self, draft: Draft) -> Verdict:
         """The verdict, at once."""
         raise NotImplementedError

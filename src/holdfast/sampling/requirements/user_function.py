@@ -41,6 +41,11 @@ class FunctionRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     function: Any
     threshold: Threshold = 0.5
 
+    @property
+    def gives_score(self) -> bool:
+        """Whether it returns a score is not known before it is called."""
+        return True
+
     @classmethod
     def build(cls, arguments: Mapping[str, Any], place: str, base_dir: Path = Path()) -> Self:
         """As for all; a reference to a function is looked up, and file paths start at base_dir."""
