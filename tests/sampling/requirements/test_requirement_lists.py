@@ -7,6 +7,7 @@ import yaml
 
 from holdfast.errors import ConfigurationError
 from holdfast.sampling.requirements import (
+    Requirement,
     VerdictKind,
     as_requirement,
     as_requirements,
@@ -131,6 +132,7 @@ def test_python_takes_requirements_functions_and_short_forms():
     assert as_requirements(None) == as_requirements(()) == ()
     assert as_requirements(is_short)[0].id == "is_short"
     assert as_requirements("python") == (python(),)
+    assert as_requirements({"length": {"max": 3}}) == as_requirements(length(max=3)) == (length(max=3),)
 
 
 @pytest.mark.parametrize(("given", "said"), [(regex, "Call it: regex("), (5, "of int"), (int, "of type"), (None, "of")])
@@ -213,3 +215,17 @@ def test_without_the_package_a_schema_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[schema\]'"):
         json_schema({"type": "object"})
+
+
+class Unfinished(Requirement, frozen=True):
+    """A requirement of a user's who has forgotten both methods."""
+
+
+@pytest.mark.parametrize("method", ["identity", "check"])
+def test_a_class_without_a_method_is_named_with_the_way_out(method):
+    """Where it is asked for: an eval cannot start without an identity, a candidate cannot be judged without a check."""
+    own = Unfinished(id="mine")
+    with pytest.raises(ConfigurationError) as raised:
+        own.identity() if method == "identity" else verdict_of(own, "text")
+    assert f"'mine' is of the class Unfinished, which has no {method}()" in str(raised.value)
+    assert f"Give the class {method}(" in str(raised.value)
