@@ -2,7 +2,7 @@
 
 It gets the text, and the validation context as well if it takes a second argument, with or without a default; `*args`
 gets nothing beyond the text. Parameters of the names `text`, `reply`, `place`, `messages` and `context` are given by
-name. A plain function runs in a thread, so it may take its time; what it raises is an error of the check, not a verdict.
+name. A plain function runs in a thread, so it may take its time. An error that it raises is not a verdict.
 """
 
 from __future__ import annotations
