@@ -216,7 +216,7 @@ def _allowed_member(kind: Any) -> str:
     plain = unwrapped(kind)
     origin = typing.get_origin(plain)
     if origin is Literal:
-        return f"one of {', '.join(_spelled(value) for value in typing.get_args(plain))}"
+        return f"one of {', '.join(_option_text(value) for value in typing.get_args(plain))}"
     if origin is list:
         return "a list"
     if origin is tuple:
@@ -226,7 +226,7 @@ def _allowed_member(kind: Any) -> str:
     return _WORDS[plain] + _bounds(kind)
 
 
-def _spelled(value: str) -> str:
+def _option_text(value: str) -> str:
     """A word as it is; a sign such as "," in quotes."""
     return value if value.isidentifier() else describe_value(value)
 
