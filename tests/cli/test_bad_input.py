@@ -64,7 +64,7 @@ EVALS = {
         ["aliases multiply"],
     ),
     "resume_36 endless nesting": ("[" * 5000, ["nested deeper"]),
-    "resume_36 a huge file": ("# " + "x" * (50 * 2**20), ["larger than", "no eval file"]),
+    "resume_36 a huge file": ("# " + "x" * (50 * 2**20), ["larger than", "too large for an eval file"]),
     "empty": ("", ["is empty"]),
     "only a comment": ("# nothing\n", ["is empty"]),
     "not YAML": ("models: [", ["line 2", "not valid YAML"]),
