@@ -35,6 +35,7 @@ tools:
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m pytest --collect-only -qqq -n 0  # a name that a test imports and that is gone is found here
 
 types: $(STAMP)
 	$(BIN)/mypy

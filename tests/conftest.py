@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import random
+
 import pytest
+
+ORDER_SEED = "HOLDFAST_TEST_SEED"
+"""The order of the tests that run in a random one; give it again to get the same order."""
+
+
+def pytest_configure():
+    """Chosen before workers are started, which inherit it: all of them must collect in the same order."""
+    os.environ.setdefault(ORDER_SEED, str(random.SystemRandom().randrange(10**6)))
+
+
+def pytest_report_header():
+    return f"random order of tests/sampling: {ORDER_SEED}={os.environ[ORDER_SEED]}"
 
 
 @pytest.fixture(autouse=True)

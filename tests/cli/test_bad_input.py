@@ -64,7 +64,7 @@ EVALS = {
         ["aliases multiply"],
     ),
     "resume_36 endless nesting": ("[" * 5000, ["nested deeper"]),
-    "resume_36 a huge file": ("# " + "x" * (50 * 2**20), ["larger than", "no eval file"]),
+    "resume_36 a huge file": ("# " + "x" * (50 * 2**20), ["larger than", "too large for an eval file"]),
     "empty": ("", ["is empty"]),
     "only a comment": ("# nothing\n", ["is empty"]),
     "not YAML": ("models: [", ["line 2", "not valid YAML"]),
@@ -81,7 +81,7 @@ EVALS = {
     "missing task file": (changed(tasks__t={"use": "gone.py:t"}), ["gone.py", "not there"]),
     "unknown column": (changed(tasks__t__prompt="{quesiton}"), ["quesiton"]),
     "broken template": (changed(tasks__t__prompt="{question"), ["prompt"]),
-    "bad pattern": (changed(tasks__t__scorers=[{"regex": {"pattern": "("}}]), ["'('", "no regular expression"]),
+    "bad pattern": (changed(tasks__t__scorers=[{"regex": {"pattern": "("}}]), ["'('", "not a valid regular"]),
     "no sample left": (changed(datasets__rows__operations=[{"slice": {"start": 50}}]), ["leaves no sample"]),
 }  # fmt: skip
 

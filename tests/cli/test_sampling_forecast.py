@@ -78,10 +78,10 @@ def test_a_model_to_escalate_to_that_does_not_exist_is_found_before_anything_is_
     holdfast, server, tmp_path, command
 ):
     """By the dry run and by the run itself."""
-    task = {"sampling": {"strategy": "escalate", "escalate_to": ["n"]}}
+    task = {"sampling": {"strategy": "escalate", "loop_budget": 3, "escalate_to": ["n"]}}
     eval_file = http_eval(tmp_path, server.base_url, 2, task=task)
     said = holdfast("run", eval_file, *command, code=2).err
-    assert 'tasks.t.sampling.escalate_to[0] is "n", which is no model of the eval' in said
+    assert 'tasks.t.sampling.escalate_to[0] is "n", which is not a model of the eval' in said
     assert not (tmp_path / "r").exists()
 
 
@@ -89,7 +89,7 @@ def test_the_provider_of_a_larger_model_is_opened_when_the_run_starts(holdfast, 
     """What it lacks is found before anything is written, not when a lane needs it."""
     small = {"provider": "openai", "model": "counting", "base_url": server.base_url}
     large = {"provider": "openai", "model": "big", "api_key_env": "NO_SUCH_KEY_HERE"}
-    task = {"sampling": {"strategy": "escalate", "escalate_to": ["large"]}}
+    task = {"sampling": {"strategy": "escalate", "loop_budget": 3, "escalate_to": ["large"]}}
     eval_file = http_eval(tmp_path, server.base_url, 2, models={"m": small, "large": large}, task=task)
     assert "NO_SUCH_KEY_HERE" in holdfast("run", eval_file, "--run-dir", "r", code=2).err
     assert not (tmp_path / "r").exists()

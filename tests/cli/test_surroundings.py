@@ -118,7 +118,7 @@ def test_a_path_that_the_locale_cannot_write_is_named(place):
     for name in ("eval.yaml", "rows.jsonl"):
         shutil.move(place / name, home / name)
     done = run(home, "run", "eval.yaml", "--run-dir", "r", **NARROW)
-    assert done.returncode == 2 and "is no text in this locale" in done.stderr and "PYTHONUTF8=1" in done.stderr
+    assert done.returncode == 2 and "is not text in this locale" in done.stderr and "PYTHONUTF8=1" in done.stderr
     assert run(home, "run", "eval.yaml", "--run-dir", "r", HOLDFAST_CRASH_AT="frame.synced:2").returncode == -9
     done = run(home, "resume", "r", **NARROW)
     assert "Traceback" not in done.stderr
@@ -136,4 +136,4 @@ def test_a_name_that_is_no_text(place):
     home.mkdir()
     shutil.copy(place / "eval.yaml", home)
     done = run(home, "run", "eval.yaml", "--run-dir", "r")
-    assert done.returncode == 2 and "is no text in this locale" in done.stderr
+    assert done.returncode == 2 and "is not text in this locale" in done.stderr

@@ -41,6 +41,22 @@ def t():
 """
 LOOPS, LANES = 4, 3
 
+LATER = """
+import asyncio, pathlib
+
+async def let_time_pass():
+    loop = asyncio.get_running_loop()
+    while not pathlib.Path("later").exists():
+        await asyncio.sleep(0.01)
+    clock = loop.time
+    loop.time = lambda: clock() + 60
+
+async def solve_later(trial):
+    passing = asyncio.create_task(let_time_pass())
+    return await solve(trial)
+"""
+"""A solver whose clock jumps ahead by a minute once there is a file `later`."""
+
 
 def sampling_eval(directory, server, *, selection="deterministic", below=0, time=None, samples=1, lanes=LANES, **keys):
     """A trial of 3 x 4 candidates, of which those are valid that draw less than `below`."""
@@ -88,8 +104,13 @@ def test_sampling_3_after_a_success_the_server_sees_the_others_hang_up(holdfast,
 def test_sampling_3_a_time_limit_ends_every_lane(holdfast, server, tmp_path):
     """The server sees all of them hang up."""
     server.behave(seeded=True, hold=True)
-    eval_file = sampling_eval(tmp_path, server, selection="first", time=0.5)
-    holdfast("run", eval_file, "--run-dir", "r", code=0)
+    eval_file = sampling_eval(tmp_path, server, selection="first", time=60)
+    task = tmp_path / "task.py"
+    task.write_text(LATER + task.read_text().replace("solver=solve,", "solver=solve_later,"))
+    process = holdfast.start("run", eval_file, "--run-dir", "r")
+    server.wait_for(in_flight=LANES)
+    (tmp_path / "later").touch()
+    assert process.wait().code == 0
     state = server.wait_until_idle()
     assert (state["received"], state["aborted"], state["in_flight"]) == (LANES, LANES, 0)
     records = holdfast.records("r")

@@ -18,7 +18,7 @@ def ends_even(text):
     """The number is even."""
     return text[-1] in "02468" or "The number is odd."
 '''
-JUDGE = {"judge": {"model": "strict", "criterion": JUDGED}}
+JUDGE = {"judge": {"model": "strict", "criterion": JUDGED, "scored": True}}
 
 
 def written(tmp_path, drawing, sampling: Any, **keys: Any):
@@ -185,3 +185,14 @@ def t():
     holdfast("run", eval_file, "--run-dir", "r", code=0)
     (tmp_path / "task.py").write_text(source.replace("02468", "0246"))
     assert "sampling changed in task.py" in holdfast("resume", "r", "--set", "tasks.t.epochs=2", code=3).err
+
+
+@pytest.mark.parametrize("command", [["--dry-run"], ["--run-dir", "r"]])
+def test_sampling_31_a_wrong_argument_is_named_with_the_file_and_its_place(holdfast, drawing, tmp_path, command):
+    """Requirements are built long after the file was read; the message names it all the same."""
+    sampling = {"strategy": "repair", "requirements": ["python", {"length": {"unit": "chars"}}]}
+    eval_file = written(tmp_path, drawing, sampling)
+    said = holdfast("run", eval_file, *command, code=2).err
+    place = f'{eval_file}: tasks.t.sampling.requirements[1]: length.unit is "chars"'
+    assert f"{place}; allowed: one of characters, words, lines." in said
+    assert not (tmp_path / "r").exists()

@@ -178,6 +178,17 @@ def test_two_requirements_of_one_id_are_refused_when_the_solver_is_made():
         sampled(generate(), strategy=Rejection(requirements=[Judged(id="a")]), requirements=[Judged(id="a")])
 
 
+@pytest.mark.parametrize("scorer", [{"regex": "a"}, {"judge": {"model": "large", "criterion": "It is good."}}])
+def test_a_scorer_without_a_score_is_refused(scorer):
+    """Best of n would choose by nothing; a yes or no ranks nothing either."""
+    (name,) = scorer
+    spec = SamplingSpec("best_of_n", scorer=scorer)
+    with pytest.raises(ConfigurationError) as caught:
+        build_strategy(spec, "tasks.t.sampling")
+    assert f"tasks.t.sampling.scorer: the requirement {name} gives no score" in str(caught.value)
+    assert "scored: true" in str(caught.value)
+
+
 def python_task(solver: Any) -> Task:
     return Task(name="t", samples=[Sample("x", target="x")], solver=solver, scorers=exact())
 

@@ -76,9 +76,10 @@ def complete_sampling(task: dict[str, Any], field: str) -> None:
     """Gives the `sampling` of a task, if it has one, what goes with a field of it."""
     sampling = task.get("sampling")
     if isinstance(sampling, dict):
-        # With nothing else in it, a block without its strategy would be no block.
         name, value = ("strategy", STRATEGIES.get(field, "rejection")) if field != "strategy" else ("loop_budget", 2)
         sampling[name] = value
+        if value == "escalate":
+            sampling["loop_budget"] = 3
 
 
 def add_prices(document: dict[str, Any]) -> None:

@@ -55,6 +55,16 @@ def test_sampling_14_an_amount_that_is_none_is_refused(name, value):
     [
         ({"strategy": "repiar"}, 'tasks.ask.sampling.strategy is "repiar"; allowed: one of rejection, repair,'),
         ({"loop_budget": 2}, "tasks.ask.sampling.strategy is missing; allowed: one of rejection"),
+        ({}, "tasks.ask.sampling.strategy is missing; allowed: one of rejection"),
+        ({"strategy": None}, "tasks.ask.sampling.strategy is missing; allowed: one of rejection"),
+        (
+            {"strategy": "escalate", "loop_budget": 2, "escalate_to": ["large"]},
+            "eval.yaml: tasks.ask.sampling.loop_budget is 2; the strategy escalate needs 3 or more: the next model is",
+        ),
+        (
+            {"strategy": "escalate", "escalate_to": ["large"]},
+            "sampling.loop_budget is 1; the strategy escalate needs 3",
+        ),
         ({"strategy": "repair", "lop_budget": 2}, "sampling.lop_budget is not a known key; did you mean loop_budget?"),
         (
             {"strategy": "repair", "selection": "last"},
@@ -64,7 +74,7 @@ def test_sampling_14_an_amount_that_is_none_is_refused(name, value):
         ("repair", 'tasks.ask.sampling is "repair"; allowed: a map'),
         ({"strategy": "repair", "requirements": {"regex": "a"}}, "requirements is a map; allowed: a list"),
         ({"strategy": "repair", "short_circuit": 1}, "short_circuit is 1; allowed: true or false"),
-        ({"strategy": "vote", "extract": "(a"}, 'extract is "(a", which is no regular expression'),
+        ({"strategy": "vote", "extract": "(a"}, 'extract is "(a", which is not a valid regular expression'),
         (
             {"strategy": "repair", "requirements": [{"regex": "a", "length": 3}]},
             "requirements[0] must have exactly one",
@@ -75,6 +85,11 @@ def test_sampling_14_an_amount_that_is_none_is_refused(name, value):
 def test_sampling_31_a_mistake_is_named_with_its_place(sampling, said):
     """Unknown keys, wrong types and unknown names, each in a sentence that says what is allowed."""
     assert said in refusal(sampling)
+
+
+def test_sampling_31_null_is_no_sampling():
+    """As everywhere in an eval file, `null` says that the key is left out."""
+    assert resolved(None).tasks["ask"].sampling is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +142,7 @@ def test_sampling_31_what_a_strategy_needs_is_asked_for(strategy, field, given):
 
 def test_limits_28_models_that_only_judge_or_take_over_are_not_under_test():
     """Without `models`, a task asks every model that is nobody's judge; one that names a judge asks it."""
-    spec = resolved({"strategy": "escalate", "escalate_to": ["large"], "requirements": [JUDGE]})
+    spec = resolved({"strategy": "escalate", "loop_budget": 3, "escalate_to": ["large"], "requirements": [JUDGE]})
     assert spec.tasks["ask"].models == ["small"]
     spec = resolved({"strategy": "best_of_n", "scorer": JUDGE})
     assert spec.tasks["ask"].models == ["large", "small"]
@@ -155,7 +170,7 @@ def test_an_eval_of_judges_alone_is_asked_which_model_is_under_test():
 @pytest.mark.parametrize(
     ("sampling", "place"),
     [
-        ({"strategy": "escalate", "escalate_to": ["small", "lagre"]}, "escalate_to[1]"),
+        ({"strategy": "escalate", "loop_budget": 3, "escalate_to": ["small", "lagre"]}, "escalate_to[1]"),
         (
             {"strategy": "repair", "requirements": ["python", {"judge": {"model": "lagre"}}]},
             "requirements[1].judge.model",
@@ -166,7 +181,7 @@ def test_an_eval_of_judges_alone_is_asked_which_model_is_under_test():
 def test_a_model_that_the_eval_does_not_have_is_named_with_the_nearest(sampling, place):
     """A mistyped judge is found before anything is written."""
     assert refusal(sampling) == (
-        f'eval.yaml: tasks.ask.sampling.{place} is "lagre", which is no model of the eval; did you mean large?'
+        f'eval.yaml: tasks.ask.sampling.{place} is "lagre", which is not a model of the eval; did you mean large?'
     )
 
 

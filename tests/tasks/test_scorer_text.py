@@ -84,7 +84,7 @@ def test_the_extracted_answer_is_part_of_the_score():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"pattern": "("}, "no regular expression"),
+        ({"pattern": "("}, "not a valid regular expression"),
         ({"pattern": "a", "group": 1}, "no group 1"),
         ({"pattern": "(?P<year>a)", "group": "yaer"}, "it has year"),
         ({}, "pattern"),

@@ -20,7 +20,7 @@ from holdfast.run.locate import find_local_run, find_spool
 def command(run: str, *, steps: bool, spool: bool, dry_run: bool, as_json: bool) -> int:
     """Delete from RUN what --steps or --spool names. Every score and report stays the same."""
     if steps == spool:
-        raise UsageError("It has to be said what is to be deleted.", hint="Give either --steps or --spool.")
+        raise UsageError("Specify what to delete.", hint="Give either --steps or --spool.")
     if spool:
         _print_emptied_spool(clean_spool(*find_spool(run), dry_run=dry_run), as_json=as_json)
     else:

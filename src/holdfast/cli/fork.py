@@ -23,13 +23,13 @@ from holdfast.spec import EvalSpec
 @click.argument("run")
 @click.option("--config", "eval_file", type=click.Path(path_type=Path), help="The eval of the new run.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting of the eval.")
-@click.option("--run-dir", type=click.Path(path_type=Path), help="Put the new run exactly there.")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="Directory for the new run.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir: Path | None, *, as_json: bool) -> int:
-    """Make a new run with an edited eval, and take over every trial of RUN whose answer would be the same.
+    """Make a new run with an edited eval, and keep every trial of RUN whose answer would be the same.
 
     Without --config it has the run's own eval, with the data and the code as they are now. Nothing is called; `holdfast
-    resume` goes on with the new run.
+    resume` runs what remains.
     """
     root = find_run(run)
     spec = _forked_eval(root, settings, eval_file)

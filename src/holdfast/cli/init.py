@@ -59,7 +59,7 @@ async def ask_twice(trial):
     draft = await trial.generate(f"{trial.sample.input} Answer with one word.")
     if draft.text in {"Paris", "Tokyo"}:
         return draft
-    return await trial.generate("Are you sure? Answer again.")  # goes on with the same conversation
+    return await trial.generate("Are you sure? Answer again.")  # continues the same conversation
 
 
 @task

@@ -15,22 +15,22 @@ from holdfast.cli.ui.startup_signals import startup_signals
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.version import __version__
 
-_OUTPUT_HINT = "No run has suffered by it; see to the place that the output goes to."
+_OUTPUT_HINT = "No run is affected; check where the output goes."
 _STORAGE_HINT = "Check that it can be read and written here, then try again."
 VERBS = {
     "init": "Write an eval file, a task and a dataset to start from.",
-    "run": "Begin a run of an eval file or a Python task.",
+    "run": "Start a run of an eval file or a Python task.",
     "resume": "Resume a run; no other arguments needed.",
     "diff": "Show what a resume with an edited eval would change.",
-    "fork": "Begin a run with another eval, and keep what it does not touch.",
-    "status": "Show how far runs are, and what their sessions did.",
+    "fork": "Start a run with another eval, and keep what it does not touch.",
+    "status": "Show the progress of runs and what their sessions did.",
     "show": "List the trials of a run, or show one transcript.",
-    "report": "Print what was measured, and on how much of it.",
-    "models": "Say which model providers are ready here.",
-    "recover": "Bring a run home from an object store.",
+    "report": "Print scores and coverage.",
+    "models": "List model providers and their status.",
+    "recover": "Download a run from an object store.",
     "verify": "Check every frame, digest and count of a run.",
-    "repair": "Rebuild what lies outside the journal, or from result files.",
-    "clean": "Delete what a run does not need any more.",
+    "repair": "Rebuild derived files, or recover results from artifacts.",
+    "clean": "Delete what a run no longer needs.",
     "cat": "Print the records of a run as JSON lines.",
 }
 

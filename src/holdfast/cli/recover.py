@@ -25,7 +25,7 @@ from holdfast.run.remote.recover import Recovered, recover
 @click.option("--list", "listing", is_flag=True, help="Only list the runs below a directory or a prefix.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(place: str | None, to: Path | None, *, merge: bool, no_steps: bool, listing: bool, as_json: bool) -> int:
-    """Bring the run at URL home into a directory, from which `holdfast resume` goes on."""
+    """Download the run at URL into a directory, where `holdfast resume` can resume it."""
     if listing:
         _print_recoverable(list_recoverable(place or RUNS), as_json=as_json)
         return 0

@@ -1,4 +1,4 @@
-"""`holdfast run`: begin a run of an eval file or of a Python task."""
+"""`holdfast run`: start a run of an eval file or of a Python task."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.errors import UsageError
 from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_arguments, resolve
+from holdfast.spec.loading.error_messages import naming_source
 from holdfast.spec.override import override
 from holdfast.storage.object_store import is_url
 from holdfast.tasks.task_reference import task_names
@@ -28,12 +29,12 @@ from holdfast.tasks.task_reference import task_names
 @click.argument("eval_file", metavar="EVAL")
 @click.option("--model", "models", multiple=True, help="A model, as provider/name; for a Python file.")
 @click.option("--epochs", type=int, help="Repetitions of every sample.")
-@click.option("--limit", type=int, help="Only the first so many samples of every task.")
+@click.option("--limit", type=int, help="Only the first N samples of every task.")
 @click.option("--sample-id", "sample_ids", multiple=True, help="Only the sample with this id; may be repeated.")
 @click.option("-T", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of a Python task.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any key of the eval file.")
-@click.option("--run-dir", metavar="PATH|URL", help="Put the run exactly there; a URL names an object store.")
-@click.option("--or-resume", is_flag=True, help="Go on if --run-dir already holds the run.")
+@click.option("--run-dir", metavar="PATH|URL", help="Directory for this run, or a URL in an object store.")
+@click.option("--or-resume", is_flag=True, help="Resume if --run-dir already holds the run.")
 @click.option("--reuse", multiple=True, metavar="RUN", help="Take replies to identical requests from this run.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -47,14 +48,17 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """Begin a run of EVAL: an eval file (.yaml), or a Python file with tasks (file.py or file.py:name)."""
+    """Start a run of EVAL: an eval file (.yaml), or a Python file with tasks (file.py or file.py:name)."""
     spec = _eval_from_options(eval_file, **flags)
     if or_resume and run_dir is None:
         raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
     if dry_run:
-        return _dry_run(spec, run_dir, or_resume=or_resume, as_json=as_json)
+        with naming_source(eval_file):
+            return _dry_run(spec, run_dir, or_resume=or_resume, as_json=as_json)
     request = RunRequest(spec, run_dir or None, or_resume, reuse=reuse, source=eval_file)
-    return run_in_foreground(start_session(request), as_json=as_json)
+    with naming_source(eval_file):
+        started = start_session(request)
+    return run_in_foreground(started, as_json=as_json)
 
 
 def _eval_from_options(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 import click
@@ -31,7 +31,7 @@ from holdfast.run.core.records import (
     TrialRecord,
 )
 from holdfast.run.fold.reader import LargeRecord
-from holdfast.sampling.on_record import RecordedSamplings, ShownSampling, StepPlace, sampling_place
+from holdfast.sampling.on_record import RecordedSamplings, StepPlace, sampling_place
 
 _CANDIDATES = 8
 
@@ -102,35 +102,45 @@ def _coordinates(row: TrialResult | TrialRecord) -> str:
 
 def _print_transcript(run: Run, text: str, *, as_json: bool) -> None:
     key = _find_trial_key(run, text)
-    recorded, has_large = RecordedSamplings(), False
-    for record in run.transcript(key):
-        recorded.add(record)
-        has_large = has_large or isinstance(record, LargeRecord)
-    samplings = recorded.samplings()
-    if not as_json:
-        _print_records(run, key, samplings)
-    elif has_large:
-        print_transcript_json(key, run.transcript(key), samplings)
+    if as_json:
+        _print_json_transcript(key, run.transcript(key))
     else:
-        print_json(
-            {"trial": key, "records": run.records_of(key), "samplings": [as_json_value(one) for one in samplings]}
-        )
+        _print_records(run.transcript(key))
 
 
-def _print_records(run: Run, key: str, samplings: list[ShownSampling]) -> None:
-    """The transcript; each sampling where it has ended, and those that have not at the end."""
-    waiting = {(one.attempt, one.scope): one for one in samplings}
-    for record in run.transcript(key):
+def _print_json_transcript(key: str, records: Iterator[Any]) -> None:
+    """One object, printed piece by piece from the first record on that is too large to be held."""
+    held: list[Any] = []
+    for record in records:
+        if isinstance(record, LargeRecord):
+            print_transcript_json(key, chain(held, [record], records))
+            return
+        held.append(record)
+    recorded = RecordedSamplings()
+    for record in held:
+        recorded.add(record)
+    samplings = [as_json_value(one) for one in recorded.samplings()]
+    print_json({"trial": key, "records": held, **({"samplings": samplings} if samplings else {})})
+
+
+def _print_records(records: Iterable[Any]) -> None:
+    """The transcript; each sampling at its choice, which comes after its candidates, and the others at the end."""
+    found: dict[tuple[int, str], RecordedSamplings] = {}
+    ended: set[tuple[int, str]] = set()
+    for record in records:
         place = sampling_place(record) if isinstance(record, StepRecord) else None
-        name = record.name if isinstance(record, StepRecord) else ""
-        if place is None or name not in {CANDIDATE, CHOICE}:
+        if place is not None:
+            found.setdefault(place[:2], RecordedSamplings()).add(record)
+        if place is None or record.name not in {CANDIDATE, CHOICE}:
             _print_record(record, place)
-            if isinstance(record, TrialRecord) and not samplings:
+            if isinstance(record, TrialRecord) and not found:
                 _print_summaries(record.samplings)
-        elif name == CHOICE and (sampling := waiting.pop((place.attempt, place.scope), None)) is not None:
-            _print_sampling(sampling)
-    for sampling in waiting.values():
-        _print_sampling(sampling)
+        elif record.name == CHOICE and place[:2] not in ended:
+            ended.add(place[:2])
+            _print_samplings(found[place[:2]])
+    for of, recorded in found.items():
+        if of not in ended:
+            _print_samplings(recorded)
 
 
 def _print_summaries(summaries: Iterable[SamplingSummary]) -> None:
@@ -142,11 +152,12 @@ def _print_summaries(summaries: Iterable[SamplingSummary]) -> None:
         click.echo(printable(text))
 
 
-def _print_sampling(sampling: ShownSampling) -> None:
+def _print_samplings(recorded: RecordedSamplings) -> None:
     chosen = os.environ.get("COLUMNS", "")
     columns = int(chosen) if chosen.isdecimal() and int(chosen) else terminal_columns(sys.stdout)
-    for line in sampling_lines(sampling, columns):
-        click.echo(line)
+    for sampling in recorded.samplings():
+        for line in sampling_lines(sampling, columns):
+            click.echo(line)
 
 
 def _print_record(record: Any, place: StepPlace | None) -> None:

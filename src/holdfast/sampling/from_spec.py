@@ -25,10 +25,14 @@ def build_strategy(spec: SamplingSpec, place: str, directory: Path = Path()) -> 
     """The strategy that a `sampling` describes, which stands at `place`; files in it start at `directory`.
 
     Raises:
-        ConfigurationError: a requirement does not exist, or something is wrong with it; the message begins with where.
+        ConfigurationError: a requirement does not exist, something is wrong with it, or the scorer gives no score; the
+            message begins with where.
     """
     checks = {at: build_requirement(given, f"{place}.{at}", base_dir=directory) for at, given in spec.checks()}
-    own = _own_options(spec, checks.pop("scorer", None))
+    scorer = checks.pop("scorer", None)
+    if scorer is not None and not scorer.gives_score:
+        raise _without_score(f"{place}.scorer", scorer)
+    own = _own_options(spec, scorer)
     try:
         return _STRATEGIES[spec.strategy](
             loop_budget=spec.loop_budget,
@@ -41,6 +45,13 @@ def build_strategy(spec: SamplingSpec, place: str, directory: Path = Path()) -> 
         )
     except ValueError as error:
         raise ConfigurationError(f"{place}: {error}") from None
+
+
+def _without_score(place: str, scorer: Requirement) -> ConfigurationError:
+    return ConfigurationError(
+        f"{place}: the requirement {scorer.derived_id()} gives no score, so best_of_n cannot choose by it.",
+        hint="Name a judge with scored: true, or a function that returns a number from 0 to 1.",
+    )
 
 
 def _own_options(spec: SamplingSpec, scorer: Requirement | None) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class DriftVerdict(enum.StrEnum):
     KEPT = "kept"
     """Fewer are offered; the saved ones stand."""
     REFUSED = "refused"
-    """The run may not go on with it."""
+    """The run cannot be resumed with it."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class MergedEval(msgspec.Struct, frozen=True):
-    """The eval that a run would go on with, and what differs from the saved one."""
+    """The eval that a run would resume with, and what differs from the saved one."""
 
     spec: EvalSpec
     differences: list[Difference]

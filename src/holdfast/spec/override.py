@@ -54,7 +54,7 @@ def _parse_path(path: str) -> Steps:
     found = _STEP.findall(path)
     if not found or len(path) != sum(map(len, found)) + len(found) - 1:
         raise UsageError(
-            f"{describe_value(path)} is no path of a key.", hint="Write it as models.small.concurrency_limit."
+            f"{describe_value(path)} is not the path of a key.", hint="Write it as models.small.concurrency_limit."
         )
     return tuple(json.loads(step) if step.startswith('"') else step for step in found)
 
@@ -91,7 +91,7 @@ def _set_value(data: dict[str, Any], steps: Steps, value: Any) -> None:
     for block in blocks:
         below = data.setdefault(block, {})
         if not isinstance(below, dict):
-            problem = f"{'.'.join(steps)} cannot be set: {block} is no block."
+            problem = f"{'.'.join(steps)} cannot be set: {block} is not a block."
             raise UsageError(problem, hint="Write it as it stands in the file.")
         data = below
     data[key] = value

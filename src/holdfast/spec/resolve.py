@@ -91,7 +91,7 @@ def _dataset_problems(place: str, dataset: DatasetSpec) -> Iterator[str]:
             re.compile(pattern or "")
         except re.error as error:
             at = f"{item_path(f'{place}.operations', index)}.filter.matches"
-            yield f"{at} is {describe_value(pattern)}, which is no regular expression: {error}"
+            yield f"{at} is {describe_value(pattern)}, which is not a valid regular expression: {error}"
 
 
 def _source_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:

@@ -14,7 +14,14 @@ import msgspec
 
 from holdfast.spec.loading.error_messages import describe_value, item_path
 from holdfast.spec.schema.eval import EvalSpec
-from holdfast.spec.schema.sampling import EXTRA_FIELDS, REQUIRED_FIELDS, SELECTIONS, NamedCheck, SamplingSpec
+from holdfast.spec.schema.sampling import (
+    EXTRA_FIELDS,
+    LEAST_ESCALATING_TURNS,
+    REQUIRED_FIELDS,
+    SELECTIONS,
+    NamedCheck,
+    SamplingSpec,
+)
 from holdfast.spec.schema.task import TaskSpec
 from holdfast.suggestions import nearest_or_known
 
@@ -104,10 +111,15 @@ def _field_problems(at: str, sampling: SamplingSpec) -> Iterator[str]:
     needed = REQUIRED_FIELDS.get(strategy)
     if needed and not getattr(sampling, needed):
         yield f"{at}.{needed} is missing; the strategy {strategy} needs it"
+    if strategy == "escalate" and sampling.loop_budget < LEAST_ESCALATING_TURNS:
+        yield (
+            f"{at}.loop_budget is {sampling.loop_budget}; the strategy escalate needs {LEAST_ESCALATING_TURNS} or more:"
+            " the next model is asked after two turns in a row that miss the same requirements"
+        )
     try:
         re.compile(sampling.extract or "")
     except (re.error, RecursionError, OverflowError) as error:
-        yield f"{at}.extract is {describe_value(sampling.extract)}, which is no regular expression: {error}"
+        yield f"{at}.extract is {describe_value(sampling.extract)}, which is not a valid regular expression: {error}"
 
 
 def _selection_problems(at: str, sampling: SamplingSpec, *, deterministic: bool) -> Iterator[str]:
@@ -127,7 +139,7 @@ def _model_problems(at: str, sampling: SamplingSpec, spec: EvalSpec) -> Iterator
     for where, model in sampling.other_models():
         if model not in spec.models:
             yield (
-                f"{at}.{where} is {describe_value(model)}, which is no model of the eval;"
+                f"{at}.{where} is {describe_value(model)}, which is not a model of the eval;"
                 f" {nearest_or_known(model, spec.models)}"
             )
     larger = sampling.escalate_to or []

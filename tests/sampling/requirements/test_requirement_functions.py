@@ -177,8 +177,16 @@ def place_first(place, answer):
     return place, answer
 
 
-def with_a_default(answer, strict=0):
-    return answer, strict
+def with_a_default(answer, reference=None):
+    return answer, reference
+
+
+def with_more_defaults(answer, reference=None, strict=0, *, wanted=1):
+    return answer, reference, strict, wanted
+
+
+def text_and_anything(text, *args):
+    return text, args
 
 
 def optional_context(text, context=None):
@@ -200,7 +208,9 @@ CALLED = [
     (by_name, ("x", CONTEXT, draft("x").reply, PLACE, QUESTION)),
     (only_the_reply, draft("x").reply),
     (place_first, (PLACE, "x")),
-    (with_a_default, ("x", 0)),
+    (with_a_default, ("x", CONTEXT)),
+    (with_more_defaults, ("x", CONTEXT, 0, 1)),
+    (text_and_anything, ("x", ())),
     (optional_context, ("x", CONTEXT)),
     (positional_only, ("x", CONTEXT)),
     (anything, (("x",), {})),

@@ -7,6 +7,7 @@ import yaml
 
 from holdfast.errors import ConfigurationError
 from holdfast.sampling.requirements import (
+    Requirement,
     VerdictKind,
     as_requirement,
     as_requirements,
@@ -52,9 +53,9 @@ REFUSED = {
     "regexp": ["there is no requirement 'regexp'", "Did you mean 'regex'?"],
     "{regex: {patern: x}}": ["the requirement regex takes no argument 'patern'", "Did you mean 'pattern'?"],
     "regex": ["the requirement regex needs the argument 'pattern'", "{regex: {pattern: ...}}"],
-    "{regex: '('}": ["is no regular expression"],
-    "{regex: 5}": ["an argument of the requirement regex is wrong", "Expected `str`"],
-    "{regex: {pattern: x, check_only: 1}}": ["Expected `bool`"],
+    "{regex: '('}": ["is not a valid regular expression"],
+    "{regex: 5}": ["regex.pattern is 5; allowed: text."],
+    "{regex: {pattern: x, check_only: 1}}": ["regex.check_only is 1; allowed: true or false."],
     '{regex: {pattern: x, id: "a\\e[31m"}}': ["cannot be used", "printable"],
     "{regex: a, length: 5}": ["one name with its arguments", "a dash of its own"],
     "{}": ["one name with its arguments"],
@@ -62,19 +63,21 @@ REFUSED = {
     "{length: 20}": ["must be a map", "max, min"],
     "{length: {}}": ["has no bound"],
     "{length: {min: 5, max: 4}}": ["min of 5 above its max of 4"],
-    "{length: {max: -1}}": ["`int` >= 0"],
-    "{length: {max: 1.5}}": ["Expected `int | null`, got `float`"],
-    "{length: {max: true}}": ["got `bool`"],
-    "{length: {max: 5, unit: tokens}}": ["Invalid enum value 'tokens'"],
+    "{length: {max: -1}}": ["length.max is -1; allowed: a whole number from 0."],
+    "{length: {max: 1.5}}": ["length.max is 1.5; allowed: a whole number from 0."],
+    "{length: {max: true}}": ["length.max is true; allowed: a whole number from 0."],
+    "{length: {max: 5, unit: tokens}}": ['length.unit is "tokens"; allowed: one of characters, words, lines.'],
+    "{length: {max: '2'}}": ['length.max is "2"; allowed: a whole number from 0.'],
+    "{includes: [5]}": ["includes.text is a list; allowed: text or a list of text."],
     "{includes: ''}": ["empty text"],
     "{includes: []}": ["empty text"],
     "{numeric: {min: 2, max: 1}}": ["min of 2.0 above its max of 1.0"],
-    "{numeric: {min: .nan}}": ["is wrong"],
-    "{numeric: {max: .inf}}": ["is wrong"],
-    "{numeric: {decimal: ';'}}": ["Invalid enum value"],
+    "{numeric: {min: .nan}}": ["numeric.min is NaN; allowed: a number from -1e+300 up to 1e+300."],
+    "{numeric: {max: .inf}}": ["numeric.max is Infinity; allowed: a number"],
+    "{numeric: {decimal: ';'}}": ['numeric.decimal is ";"; allowed: one of ".", ",".'],
     "{json_schema: {schema: {type: nope}}}": ['The schema at "type" is not a JSON schema', '"nope" is not valid'],
     "{json_schema: {type: object}}": ["takes no argument 'type'"],
-    "{json_schema: {schema: 5}}": ["an argument of the requirement json_schema is wrong"],
+    "{json_schema: {schema: 5}}": ["json_schema.schema is 5; allowed: a map or true or false."],
     "{json_schema: {schema: {$ref: 'http://127.0.0.1:9/x'}}}": ["is outside the schema"],
     "{json_schema: {schema: {$ref: 'file:///etc/hostname'}}}": ["is outside the schema"],
     "{json_schema: {schema: {$ref: '#/nowhere'}}}": ["Pointer '/nowhere' does not exist"],
@@ -82,7 +85,9 @@ REFUSED = {
     "{function: is_short}": ["'is_short' names no function", "file.py:name"],
     "{function: checks.py:is_shrt}": ["checks.py has no function 'is_shrt'", "Did you mean 'is_short'?"],
     "{function: checks.py:LIMIT}": ["checks.py:LIMIT is int, not a function"],
-    "{function: {function: checks.py:is_short, threshold: 2}}": ["`float` <= 1.0"],
+    "{function: {function: checks.py:is_short, threshold: 2}}": [
+        "function.threshold is 2; allowed: a number from 0 up to 1."
+    ],
     "{judge: {model: strict}}": ["needs the argument 'criterion'"],
     "{judge: {model: '', criterion: x}}": ["has an empty model"],
     "{judge: {model: m, criterion: x, template: '{criterion}'}}": ["does not name {answer}"],
@@ -127,6 +132,7 @@ def test_python_takes_requirements_functions_and_short_forms():
     assert as_requirements(None) == as_requirements(()) == ()
     assert as_requirements(is_short)[0].id == "is_short"
     assert as_requirements("python") == (python(),)
+    assert as_requirements({"length": {"max": 3}}) == as_requirements(length(max=3)) == (length(max=3),)
 
 
 @pytest.mark.parametrize(("given", "said"), [(regex, "Call it: regex("), (5, "of int"), (int, "of type"), (None, "of")])
@@ -209,3 +215,17 @@ def test_without_the_package_a_schema_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[schema\]'"):
         json_schema({"type": "object"})
+
+
+class Unfinished(Requirement, frozen=True):
+    """A requirement of a user's who has forgotten both methods."""
+
+
+@pytest.mark.parametrize("method", ["identity", "check"])
+def test_a_class_without_a_method_is_named_with_the_way_out(method):
+    """Where it is asked for: an eval cannot start without an identity, a candidate cannot be judged without a check."""
+    own = Unfinished(id="mine")
+    with pytest.raises(ConfigurationError) as raised:
+        own.identity() if method == "identity" else verdict_of(own, "text")
+    assert f"'mine' is of the class Unfinished, which has no {method}()" in str(raised.value)
+    assert f"Give the class {method}(" in str(raised.value)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import click
 import msgspec
 
-from holdfast.cli.ui.json_output import as_json_value, escape_terminal_controls
+from holdfast.cli.ui.json_output import SCHEMA_VERSION, as_json_value, escape_terminal_controls
 from holdfast.run.fold.reader import LargeRecord
+from holdfast.sampling.on_record import RecordedSamplings
 
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
 
@@ -28,17 +29,26 @@ def with_line_breaks(pieces: Iterator[bytes]) -> Iterator[str]:
     yield left
 
 
-def print_transcript_json(key: str, records: Iterator[Any], samplings: Sequence[Any]) -> None:
+def print_transcript_json(key: str, records: Iterator[Any]) -> None:
     """Prints `{"trial": ..., "records": [...], "samplings": [...]}`, each record on a line of its own."""
-    click.echo(f'{{"trial":{msgspec.json.encode(key).decode()},"records":[', nl=False)
+    trial = msgspec.json.encode(key).decode()
+    click.echo(f'{{"schema_version":{SCHEMA_VERSION},"trial":{trial},"records":[', nl=False)
+    recorded = RecordedSamplings()
     for place, record in enumerate(records):
+        recorded.add(record)
         click.echo(",\n" if place else "\n", nl=False)
         for part in _utf8_text(
             record.pieces if isinstance(record, LargeRecord) else iter((msgspec.json.encode(record),))
         ):
             click.echo(escape_terminal_controls(part), nl=False)
-    shown = msgspec.json.encode([as_json_value(sampling) for sampling in samplings]).decode()
-    click.echo(f'\n],"samplings":{escape_terminal_controls(shown)}}}')
+    click.echo(f"\n]{_samplings_json(recorded)}}}")
+
+
+def _samplings_json(recorded: RecordedSamplings) -> str:
+    """The key and its value, if anything was sampled."""
+    samplings = [as_json_value(sampling) for sampling in recorded.samplings()]
+    shown = msgspec.json.encode(samplings).decode()
+    return f',"samplings":{escape_terminal_controls(shown)}' if samplings else ""
 
 
 def _utf8_text(pieces: Iterator[bytes]) -> Iterator[str]:

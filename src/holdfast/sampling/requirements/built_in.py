@@ -12,6 +12,8 @@ from holdfast.errors import ConfigurationError
 from holdfast.run.core.records import Failure
 from holdfast.sampling.requirements.requirement import Requirement
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
+from holdfast.spec.loading.error_messages import describe_value
+from holdfast.spec.loading.validate import allowed_values
 from holdfast.suggestions import did_you_mean, listing
 
 LONGEST_ID = 100
@@ -63,8 +65,8 @@ class BuiltInRequirement(Requirement, frozen=True, kw_only=True, forbid_unknown_
         cls._check_names(arguments, place)
         try:
             return msgspec.convert(dict(arguments), cls)
-        except msgspec.ValidationError as error:
-            raise ConfigurationError(f"{place}: an argument of the requirement {cls.kind} is wrong: {error}.") from None
+        except msgspec.ValidationError:
+            raise ConfigurationError(f"{place}: {_wrong_argument(cls, arguments)}.") from None
         except ConfigurationError as error:
             raise ConfigurationError(f"{place}: {error.message}", hint=error.hint) from None
 
@@ -128,6 +130,22 @@ class BuiltInRequirement(Requirement, frozen=True, kw_only=True, forbid_unknown_
 @functools.cache
 def _required_names(kind: type[BuiltInRequirement]) -> tuple[str, ...]:
     return tuple(field.name for field in msgspec.structs.fields(kind) if field.required)
+
+
+def _wrong_argument(kind: type[BuiltInRequirement], arguments: Mapping[str, Any]) -> str:
+    """The first argument that does not have the type of its field, and what may stand there."""
+    hints = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    name = next(name for name, value in arguments.items() if not _fits(value, hints[name]))
+    allowed = allowed_values(hints[name])
+    return f"{kind.kind}.{name} is {describe_value(arguments[name])}; allowed: {allowed}"
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    try:
+        msgspec.convert(value, hint)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def quoted(text: str, limit: int = QUOTED_CHARACTERS) -> str:

@@ -56,6 +56,10 @@ class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     def models(self) -> tuple[str, ...]:
         return (self.model,)
 
+    @property
+    def gives_score(self) -> bool:
+        return self.scored
+
     def prepare(self) -> None:
         for name in ("model", "criterion"):
             if not getattr(self, name).strip():

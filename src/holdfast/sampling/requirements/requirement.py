@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import msgspec
 
+from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message, Reply
 from holdfast.sampling.place import Place
 from holdfast.sampling.requirements.verdict import Verdict
@@ -66,9 +67,14 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
         """Its id, before numbers, where nobody gave it one."""
         return self.id
 
-    def check(self, draft: Draft) -> Verdict:
+    @property
+    def gives_score(self) -> bool:
+        """Whether its verdicts have a score that ranks candidates, as `best_of_n` needs it."""
+        return False
+
+    def check(self, draft: Draft) -> Verdict:  # noqa: ARG002 - for those who have one
         """The verdict, at once."""
-        raise NotImplementedError
+        raise self._without("check()", "check(draft) that returns a Verdict")
 
     async def check_later(self, draft: Draft, checking: Checking) -> Verdict:  # noqa: ARG002 - for those who need it
         """The verdict of one that is not quick."""
@@ -76,7 +82,15 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
 
     def identity(self) -> dict[str, Any]:
         """What its verdicts depend on, for the identity of a trial."""
-        raise NotImplementedError
+        raise self._without(
+            "identity()", 'identity() that returns a map, such as {"requirement": "mine", "revision": 1}'
+        )
+
+    def _without(self, method: str, way_out: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"The requirement {self.id!r} is of the class {type(self).__qualname__}, which has no {method}.",
+            hint=f"Give the class {way_out}.",
+        )
 
     def with_id(self, given: str) -> Self:
         """The same requirement under another id."""

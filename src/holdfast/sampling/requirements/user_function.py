@@ -1,8 +1,8 @@
 """`function`: a check written as a function, plain or async.
 
-It gets the text, and the validation context as well if it takes a second argument. Parameters of the names `text`,
-`reply`, `place`, `messages` and `context` are given by name. A plain function runs in a thread, so it may take its
-time; what it raises is an error of the check, not a verdict.
+It gets the text, and the validation context as well if it takes a second argument, with or without a default; `*args`
+gets nothing beyond the text. Parameters of the names `text`, `reply`, `place`, `messages` and `context` are given by
+name. A plain function runs in a thread, so it may take its time. An error that it raises is not a verdict.
 """
 
 from __future__ import annotations
@@ -40,6 +40,11 @@ class FunctionRequirement(BuiltInRequirement, frozen=True, kw_only=True):
 
     function: Any
     threshold: Threshold = 0.5
+
+    @property
+    def gives_score(self) -> bool:
+        """Whether it returns a score is not known before it is called."""
+        return True
 
     @classmethod
     def build(cls, arguments: Mapping[str, Any], place: str, base_dir: Path = Path()) -> Self:
@@ -175,13 +180,13 @@ def _taken(given: Callable[..., Any]) -> _Taken:
 
 
 def _with_others(given: Callable[..., Any], by_name: dict[str, str], others: list[inspect.Parameter]) -> _Taken:
-    """What parameters of other names get: the first the text, the second the context if it has no default."""
+    """What parameters of other names get: the first the text, the second the context."""
     offered = [part for part in ("text", "context") if part not in by_name]
     by_position: list[str] = []
     for parameter in others:
         is_positional = parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
         is_required = parameter.default is parameter.empty and parameter.kind not in _COLLECTING
-        if is_positional and offered and (is_required or offered[0] == "text"):
+        if is_positional and offered:
             if _is_nameable(parameter):
                 by_name[parameter.name] = offered.pop(0)
             else:

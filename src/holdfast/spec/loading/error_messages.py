@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from holdfast.errors import ConfigurationError
@@ -22,6 +24,20 @@ def refuse(source: str, problems: list[str]) -> None:
     if len(problems) > SHOWN_PROBLEMS:
         lines.append(f"\n  - and {len(problems) - SHOWN_PROBLEMS} more.")
     raise ConfigurationError(f"{source} has {len(problems)} problems:{''.join(lines)}")
+
+
+@contextlib.contextmanager
+def naming_source(source: str) -> Iterator[None]:
+    """Puts the name of the eval file before a message that begins with a path in it.
+
+    Code that builds tasks knows where in the eval it is, but not which file that was.
+    """
+    try:
+        yield
+    except ConfigurationError as error:
+        if not error.message.startswith("tasks."):
+            raise
+        raise ConfigurationError(f"{source}: {error.message}", hint=error.hint) from error
 
 
 def key_path(path: str, name: Any) -> str:

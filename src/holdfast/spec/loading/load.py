@@ -57,7 +57,7 @@ def recordable_path(path: str) -> str:
     except UnicodeEncodeError:
         shown_path = path.encode(errors="backslashreplace").decode()
         raise ConfigurationError(
-            f"The name of {shown_path} is no text in this locale, so a run cannot record it.",
+            f"The name of {shown_path} is not text in this locale, so a run cannot record it.",
             hint="Rename it or, if it is written in UTF-8, set PYTHONUTF8=1.",
         ) from None
     return path

@@ -88,7 +88,7 @@ class SchemaChecker:
     def _check_required(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
         for name, field in schema_fields(block).items():
             if field.required and given.get(name) is None:
-                self._add(f"{key_path(path, name)} is missing; allowed: {_allowed_values(field.type)}")
+                self._add(f"{key_path(path, name)} is missing; allowed: {allowed_values(field.type)}")
 
     def _check_exactly_one(self, present: dict[str, Any], block: type[Block], path: str) -> None:
         given = [name for name in block.exactly_one if name in present]
@@ -113,7 +113,7 @@ class SchemaChecker:
             if typing.get_origin(kind) is Literal:
                 self._add(f"{place} is not a known key; {nearest_or_known(name, typing.get_args(kind))}")
             else:
-                self._add(f"{place} is not a usable name; allowed: {_allowed_values(kind)}")
+                self._add(f"{place} is not a usable name; allowed: {allowed_values(kind)}")
             return name
 
     def _list(self, value: Any, kind: Any, path: str) -> list[Any]:
@@ -124,8 +124,8 @@ class SchemaChecker:
         try:
             return _convert_scalar(value, kind)
         except (msgspec.ValidationError, OverflowError):
-            quotes = isinstance(value, int | float) and _allowed_values(hint).startswith("text")
-            return self._not_allowed(value, _allowed_values(hint) + ("; put it in quotes" if quotes else ""), path)
+            quotes = isinstance(value, int | float) and allowed_values(hint).startswith("text")
+            return self._not_allowed(value, allowed_values(hint) + ("; put it in quotes" if quotes else ""), path)
 
     def _free(self, value: Any, path: str) -> Any:
         """A value whose meaning is not ours to know: whatever can be written down and read back the same."""
@@ -164,10 +164,11 @@ def _spelled_out(value: Any, block: type[Block]) -> Any:
 def _is_absent(value: Any, field: Field, *, counted: bool) -> bool:
     """Whether nothing is said: no key, `null`, or an optional block with nothing in it.
 
-    Where keys are counted (exactly one operation), an empty block is still the key that was chosen.
+    Where keys are counted (exactly one operation), an empty block is still the key that was chosen. An empty `sampling`
+    was meant to have an effect.
     """
     blocks = blocks_in(field.type)
-    if isinstance(value, dict) and blocks and is_optional(field.type) and not counted:
+    if isinstance(value, dict) and blocks and blocks[0].may_be_empty and is_optional(field.type) and not counted:
         return all(entry is None and name in schema_fields(blocks[0]) for name, entry in value.items())
     return value is None
 
@@ -206,8 +207,8 @@ def _convert_scalar(value: Any, kind: Any) -> Any:
     return msgspec.convert(value, kind)
 
 
-def _allowed_values(hint: Any) -> str:
-    """What may stand where the type is asked for."""
+def allowed_values(hint: Any) -> str:
+    """The words for what may stand where a value of this type is expected."""
     return " or ".join(_allowed_member(member) for member in members(hint))
 
 
@@ -215,12 +216,19 @@ def _allowed_member(kind: Any) -> str:
     plain = unwrapped(kind)
     origin = typing.get_origin(plain)
     if origin is Literal:
-        return f"one of {', '.join(typing.get_args(plain))}"
+        return f"one of {', '.join(_option_text(value) for value in typing.get_args(plain))}"
     if origin is list:
         return "a list"
+    if origin is tuple:
+        return f"a list of {allowed_values(typing.get_args(plain)[0])}"
     if origin is dict or is_block(plain):
         return "a map"
     return _WORDS[plain] + _bounds(kind)
+
+
+def _option_text(value: str) -> str:
+    """A word as it is; a sign such as "," in quotes."""
+    return value if value.isidentifier() else describe_value(value)
 
 
 def _bounds(kind: Any) -> str:

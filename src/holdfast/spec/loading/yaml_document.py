@@ -79,7 +79,7 @@ def write_document(data: Any) -> str:
 
 def file_too_large(source: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{source} is larger than {MAX_BYTES // 2**20} MiB, which is no eval file.",
+        f"{source} is larger than {MAX_BYTES // 2**20} MiB, too large for an eval file.",
         hint="Keep samples in a dataset file and name its path.",
     )
 
@@ -121,7 +121,7 @@ class _EventGuard:
     def _node(self, event: Any) -> None:
         self.values += 1
         if self.values > MAX_VALUES:
-            raise self._refusal(event, f"more than {MAX_VALUES} values, which is no eval file")
+            raise self._refusal(event, f"more than {MAX_VALUES} values, too many for an eval file")
         if getattr(event, "tag", None):
             raise self._refusal(event, f"the tag {describe_value(event.tag)} is not supported; write a plain value")
         if isinstance(event, yaml.AliasEvent):

@@ -60,6 +60,9 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exactly_one: ClassVar[tuple[str, ...]] = ()
     """Keys of which exactly one must be given."""
 
+    may_be_empty: ClassVar[bool] = True
+    """Whether an empty map says the same as no map, where the block is optional."""
+
     def __init_subclass__(cls) -> None:
         for name, hint in typing.get_type_hints(cls, include_extras=True).items():
             if typing.get_origin(hint) is not ClassVar:

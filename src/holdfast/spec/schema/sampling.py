@@ -1,7 +1,7 @@
 """How the answer of a task is drawn: several candidates, what they must meet, and which of them is chosen."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -26,6 +26,8 @@ class SamplingCaps(Block, frozen=True):
 
 class SamplingSpec(Block, frozen=True):
     """The `sampling` of a task; without it, one call gives the answer."""
+
+    may_be_empty: ClassVar[bool] = False
 
     strategy: Annotated[StrategyName, Drift.IDENTITY]
     loop_budget: Annotated[Count, Drift.IDENTITY] = 1
@@ -87,5 +89,7 @@ EXTRA_FIELDS: dict[str, tuple[str, ...]] = {
 """By strategy, the fields that it alone has a use for."""
 REQUIRED_FIELDS: dict[str, str] = {"best_of_n": "scorer", "escalate": "escalate_to"}
 """By strategy, the field that it cannot do without."""
+LEAST_ESCALATING_TURNS = 3
+"""A model is replaced after two turns that miss the same, so the next one has the third turn at the earliest."""
 SELECTIONS: dict[str, tuple[str, ...]] = {"vote": ("first", "deterministic"), "best_of_n": ()}
 """By strategy, the selections that mean something to it; all of them, where none are listed."""

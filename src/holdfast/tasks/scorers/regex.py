@@ -89,7 +89,7 @@ def compiled_pattern(pattern: str, ignore_case: bool) -> re.Pattern[str]:  # noq
         return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except (re.error, RecursionError, OverflowError) as error:
         raise ConfigurationError(
-            f"The pattern {pattern[:200]!r} is no regular expression: {error}.",
+            f"The pattern {pattern[:200]!r} is not a valid regular expression: {error}.",
             hint="In YAML, single quotes keep backslashes as they are.",
         ) from None
 
