@@ -132,8 +132,7 @@ class Attempt:
 
     def _account_for_unused(self, unused: list[StepRecord]) -> None:
         """Replies on record were paid for, asked for again or not."""
-        self._trial.account.add_unused(unused)
-        replies = sum(1 for step in unused if step.error is None)
+        replies = self._trial.account.add_unused(unused)
         if replies and self._state.answer is None:
             text = f"{replies} steps on record were not asked for again: the solver asked for something else."
             self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))

@@ -82,9 +82,7 @@ class SlotScope:
 
     def finish(self) -> int:
         """Ends the attempt of the slot; how many steps on record it did not ask for again. They count as paid."""
-        unused = self._own.finish()
-        self._own.account.add_unused(unused)
-        return sum(1 for step in unused if step.error is None)
+        return self._own.account.add_unused(self._own.finish())
 
     def end_failed_calls(self) -> None:
         """The end of the slot's attempt is durable: none of its calls is in flight."""
