@@ -130,3 +130,55 @@ def t(plain: bool = True):
     said = world("run", world.write(), "--run-dir", "r", code=2).err
     assert "tasks.t.sampling: the solver of this Python task is code of its own" in said
     assert not world.run_dir.exists()
+
+
+OWN_SOURCE = """
+from holdfast import Sample, Task, exact, generate, task
+from holdfast.sampling import Changes, Repair, SamplingHook, sampled
+
+
+class Mine(Repair):
+    def __init__(self, tone, **options):
+        super().__init__(**options)
+        self.tone = tone
+
+    def repair(self, messages, candidates):
+        return messages if self.tone == "kind" else ()
+
+
+class Sets(SamplingHook):
+    def __init__(self, loops):
+        self.loops, self.seen = loops, []
+
+    def start(self, event):
+        self.seen.append(event)
+        return Changes(loop_budget=self.loops)
+
+
+@task
+def t():
+    strategy = Mine("kind", loop_budget=1, budget_ceiling=(4, 1), hooks=[Sets(4)])
+    return Task(samples=[Sample("x", target="x")], solver=sampled(generate(), strategy=strategy), scorers=exact())
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('Mine("kind"', 'Mine("rude"'),
+        ("Sets(4)", "Sets(3)"),
+        ("budget_ceiling=(4, 1)", "budget_ceiling=(2, 1)"),
+        ("hooks=[Sets(4)]", "hooks=[]"),
+        ("else ()", "else messages[:1]"),
+    ],
+)
+def test_resume_12_what_strategies_and_hooks_of_ones_own_hold_is_compared(world, old, new):
+    """With what they were made decides what is asked, as much as their code."""
+    file = world.directory / "task.py"
+    file.write_text(OWN_SOURCE)
+    world.data["tasks"]["t"], world.data["datasets"] = {"use": "task.py:t"}, {}
+    world.begin()
+    assert world.json("diff", "r", world.write(), code=0)["differences"] == []
+    assert old in OWN_SOURCE
+    file.write_text(OWN_SOURCE.replace(old, new))
+    assert "sampling changed in task.py" in world.refused()
