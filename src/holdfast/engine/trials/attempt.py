@@ -5,7 +5,6 @@ from __future__ import annotations
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TimeLimit
 from holdfast.engine.scheduling.slots import SlotGrant
-from holdfast.engine.trials.asking.sampling_tally import summaries
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
@@ -139,7 +138,11 @@ class Attempt:
 
     def _samplings(self, unused: list[StepRecord]) -> tuple[SamplingSummary, ...]:
         """How its samplings went; by the record, where an earlier session has solved it."""
-        return self._trial.samplings if self._state.answer is None else summaries(unused)
+        if self._state.answer is None:
+            return self._trial.samplings
+        from holdfast.engine.trials.asking.sampling_tally import summaries  # noqa: PLC0415 - most trials need it not
+
+        return summaries(unused)
 
     def _end_record(
         self,
