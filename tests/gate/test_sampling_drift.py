@@ -7,6 +7,8 @@ import copy
 import pytest
 from schema_values import add_prices
 
+from holdfast.sampling.strategies.repair import Rejection
+
 SAMPLING = {"strategy": "rejection", "loop_budget": 2, "concurrency_budget": 2, "budget": {"calls": 3}}
 CHANGES = {
     "strategy": "repair",
@@ -77,6 +79,25 @@ def test_resume_12_a_sampling_is_not_added_to_a_run(world):
     world.begin()
     world.task["sampling"] = SAMPLING
     assert "tasks.t.sampling (identity): unset → " in world.refused()
+
+
+def test_resume_12_a_strategy_that_decides_otherwise_in_another_version_is_refused_as_such(sampled, monkeypatch):
+    """No code of the user's has changed, and none is said to have."""
+    monkeypatch.setattr(Rejection, "revision", Rejection.revision + 1)
+    said = sampled.refused()
+    why = "strategy and requirements → this version of Holdfast draws or checks otherwise"
+    assert f"tasks.t.sampling (identity): {why}" in said
+
+
+def test_resume_12_beside_a_function_that_is_as_it_was_another_version_is_named(sampled, monkeypatch):
+    """The file of the function is not blamed."""
+    (sampled.directory / "checks.py").write_text("def is_short(text):\n    return len(text) < 9\n")
+    sampled.task["sampling"]["requirements"] = [{"function": "checks.py:is_short"}]
+    sampled("run", sampled.write(), "--run-dir", "other", code=0)
+    monkeypatch.setattr(Rejection, "revision", Rejection.revision + 1)
+    said = sampled("resume", "other", code=3).err
+    why = "their files are as they were, and Holdfast or a package that they use is not"
+    assert f"tasks.t.sampling (identity): strategy and requirements → {why}" in said
 
 
 def test_resume_6_written_otherwise_it_is_the_same_sampling(sampled):
