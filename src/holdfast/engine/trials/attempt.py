@@ -155,7 +155,7 @@ class Attempt:
     ) -> TrialRecord:
         planned, trial = self._planned, self._trial
         account, unused = trial.account, trial.finish()
-        if status is not Status.UNFINISHED:
+        if unused and status is not Status.UNFINISHED:
             self._account_for_unused(unused)
         return TrialRecord(
             trial=planned.key,

@@ -152,10 +152,6 @@ class RunningTrial:
         self._steps.scopes.forget()
         return self._steps.unused()
 
-    def end_failed_calls(self) -> None:
-        """The end of the attempt is durable, and with it what became of its calls: none is in flight."""
-        self.account.end_failed_calls(self._environment.admission)
-
     # Calls of models.
 
     def generate(

@@ -86,7 +86,7 @@ class SlotScope:
 
     def end_failed_calls(self) -> None:
         """The end of the slot's attempt is durable: none of its calls is in flight."""
-        self._own.end_failed_calls()
+        self._own.account.end_failed_calls(self._environment.admission)
 
     def give_failed_calls(self, trial: RunningTrial) -> None:
         """Has them ended with those of the trial."""
