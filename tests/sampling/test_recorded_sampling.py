@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import msgspec
 import pytest
 
 from engine.rig import Rig
+from holdfast import scorer
 from holdfast.engine.trials.asking.recorded_sampling import RecordedSampling
 from holdfast.engine.trials.asking.sampling_host import TrialSampling
 from holdfast.engine.trials.asking.sampling_tally import summaries
@@ -194,6 +196,34 @@ def test_a_sampling_that_is_not_asked_for_again_is_told_of_by_its_replies(tmp_pa
     is_drawn[0] = False
     rig.session()
     assert unused_notes(rig) == ["1"]
+    folded(rig)
+
+
+@pytest.mark.parametrize(("then", "told"), [("one", []), ("two", ["1"])])
+def test_a_sampling_of_a_scorer_is_told_of_as_well(tmp_path, monkeypatch, then, told):
+    """In a score slot everybody is asked as a judge: what a judge said there is settled, another request is not.
+
+    What it asks comes from outside of its code, where the gate does not see it change; its judge is asked the same.
+    """
+    monkeypatch.setenv("ASKED", "one")
+
+    async def solve(trial):
+        return "yes"
+
+    async def scored(answer, sample, scope):
+        strategy = Rejection(loop_budget=2, requirements=[Judged(id="j")])
+        found = await scope.generate(os.environ["ASKED"], strategy=strategy)
+        await asyncio.sleep(5.0)
+        return found.success
+
+    others = {"judge": Judge()}
+    model = LaneModel(default="yes")
+    rig = sampling_rig(tmp_path / "r", model, None, solve=solve, others=others, score=[scorer(name="own")(scored)])
+    rig.killed_session(3.0)
+    monkeypatch.setenv("ASKED", then)
+    rig.session()
+    assert model.calls == len({"one", then})
+    assert unused_notes(rig) == told
     folded(rig)
 
 
