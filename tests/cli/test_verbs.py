@@ -248,19 +248,44 @@ ONLY_SOME_NEED = {"yaml", "shutil", "tempfile", "socket", "difflib"}
 )
 def test_a_reading_verb_loads_nothing_that_only_a_session_needs(holdfast, tmp_path, words, heavy):
     """Whoever asks how a run stands does not wait for an event loop, an HTTP client or a parser of eval files."""
+    holdfast("run", plain_eval(tmp_path), "--run-dir", "runs/r", code=0)
+    assert not loaded_by(tmp_path, words) & heavy
+
+
+def plain_eval(directory):
+    """An eval file of one task that asks once."""
     task = {"dataset": "rows", "prompt": "{question}", "target": "{question}", "scorers": ["exact"]}
-    write_dataset(tmp_path, 1)
+    write_dataset(directory, 1)
     data = {
         "name": "light",
         "models": {"m": {"provider": "scripted", "model": "echo"}},
         "datasets": {"rows": {"path": "rows.jsonl"}},
         "tasks": {"t": task},
     }
-    holdfast("run", write_eval(tmp_path, data), "--run-dir", "runs/r", code=0)
+    return write_eval(directory, data)
+
+
+def loaded_by(directory, words):
+    """The modules that are loaded once a command has ended well."""
     code = (
         "import sys\nfrom holdfast.cli import main\n"
-        f"try:\n    main({words!r})\nexcept SystemExit as ended:\n    assert not ended.code\n"
-        f"print(sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit as ended:\n    assert not ended.code\n"
+        "print(*sys.modules, file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "[]"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=directory, capture_output=True, text=True, check=True
+    )
+    return {*done.stderr.splitlines()[-1].split()}
+
+
+@pytest.mark.parametrize("words", [["run", "--run-dir", "r"], ["run", "--dry-run"]])
+def test_a_run_without_samplings_loads_nothing_that_carries_them_out(tmp_path, words):
+    """Neither the engine of the strategies, nor strategies and requirements, nor their host in a trial."""
+    loaded = loaded_by(tmp_path, [words[0], plain_eval(tmp_path), *words[1:]])
+    assert "holdfast.engine.trials.running_trial" in loaded
+    of_samplings = ("holdfast.sampling.", "holdfast.engine.trials.asking.sampling_")
+    # What observers are told of samplings, and what it is made of.
+    events = {"events", "candidate", "place", "requirements", "requirements.verdict"}
+    assert {name for name in loaded if name.startswith(of_samplings)} <= {
+        f"holdfast.sampling.{name}" for name in events
+    }

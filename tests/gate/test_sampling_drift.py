@@ -7,6 +7,8 @@ import copy
 import pytest
 from schema_values import add_prices
 
+from holdfast.sampling.strategies.repair import Rejection
+
 SAMPLING = {"strategy": "rejection", "loop_budget": 2, "concurrency_budget": 2, "budget": {"calls": 3}}
 CHANGES = {
     "strategy": "repair",
@@ -79,6 +81,25 @@ def test_resume_12_a_sampling_is_not_added_to_a_run(world):
     assert "tasks.t.sampling (identity): unset → " in world.refused()
 
 
+def test_resume_12_a_strategy_that_decides_otherwise_in_another_version_is_refused_as_such(sampled, monkeypatch):
+    """No code of the user's has changed, and none is said to have."""
+    monkeypatch.setattr(Rejection, "revision", Rejection.revision + 1)
+    said = sampled.refused()
+    why = "strategy and requirements → this version of Holdfast draws or checks otherwise"
+    assert f"tasks.t.sampling (identity): {why}" in said
+
+
+def test_resume_12_beside_a_function_that_is_as_it_was_another_version_is_named(sampled, monkeypatch):
+    """The file of the function is not blamed."""
+    (sampled.directory / "checks.py").write_text("def is_short(text):\n    return len(text) < 9\n")
+    sampled.task["sampling"]["requirements"] = [{"function": "checks.py:is_short"}]
+    sampled("run", sampled.write(), "--run-dir", "other", code=0)
+    monkeypatch.setattr(Rejection, "revision", Rejection.revision + 1)
+    said = sampled("resume", "other", code=3).err
+    why = "their files are as they were, and Holdfast or a package that they use is not"
+    assert f"tasks.t.sampling (identity): strategy and requirements → {why}" in said
+
+
 def test_resume_6_written_otherwise_it_is_the_same_sampling(sampled):
     """Explicit defaults, null and the order of keys are no differences."""
     written = {
@@ -147,3 +168,55 @@ def test_a_function_requirement_is_compared_with_what_the_model_is_told(world, o
     assert world.json("diff", "r", world.write(), code=0)["differences"] == []
     (world.directory / "checks.py").write_text(source.replace(old, new))
     assert "tasks.t.sampling (identity)" in world.refused()
+
+
+OWN_SOURCE = """
+from holdfast import Sample, Task, exact, generate, task
+from holdfast.sampling import Changes, Repair, SamplingHook, sampled
+
+
+class Mine(Repair):
+    def __init__(self, tone, **options):
+        super().__init__(**options)
+        self.tone = tone
+
+    def repair(self, messages, candidates):
+        return messages if self.tone == "kind" else ()
+
+
+class Sets(SamplingHook):
+    def __init__(self, loops):
+        self.loops, self.seen = loops, []
+
+    def start(self, event):
+        self.seen.append(event)
+        return Changes(loop_budget=self.loops)
+
+
+@task
+def t():
+    strategy = Mine("kind", loop_budget=1, budget_ceiling=(4, 1), hooks=[Sets(4)])
+    return Task(samples=[Sample("x", target="x")], solver=sampled(generate(), strategy=strategy), scorers=exact())
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('Mine("kind"', 'Mine("rude"'),
+        ("Sets(4)", "Sets(3)"),
+        ("budget_ceiling=(4, 1)", "budget_ceiling=(2, 1)"),
+        ("hooks=[Sets(4)]", "hooks=[]"),
+        ("else ()", "else messages[:1]"),
+    ],
+)
+def test_resume_12_what_strategies_and_hooks_of_ones_own_hold_is_compared(world, old, new):
+    """With what they were made decides what is asked, as much as their code."""
+    file = world.directory / "task.py"
+    file.write_text(OWN_SOURCE)
+    world.data["tasks"]["t"], world.data["datasets"] = {"use": "task.py:t"}, {}
+    world.begin()
+    assert world.json("diff", "r", world.write(), code=0)["differences"] == []
+    assert old in OWN_SOURCE
+    file.write_text(OWN_SOURCE.replace(old, new))
+    assert "sampling changed in task.py" in world.refused()

@@ -10,7 +10,7 @@ import pytest
 
 from engine.rig import Rig
 from holdfast.models.errors import Unavailable
-from holdfast.models.message import Message
+from holdfast.models.message import Message, Usage
 from holdfast.run.core.records import NoteRecord, Status, StepRecord
 from holdfast.sampling.budget import SamplingBudget
 from holdfast.sampling.events import CandidateEnded
@@ -244,6 +244,11 @@ def test_another_request_does_not_take_what_was_found_out_about_the_first(tmp_pa
     rig.session()
     assert model.by_prompt["two"] == 2
     assert end(rig).status is Status.VALID
+    (note,) = rig.records(NoteRecord)
+    assert note.text.startswith("2 steps on record were not asked for again")
+    assert end(rig).usage == Usage(40, 20)
+    assert (end(rig).samplings[0].calls, end(rig).samplings[0].wasted[0].usage) == (2, Usage(10, 5))
+    folded(rig)
 
 
 def test_a_trial_that_is_only_scored_again_knows_its_samplings(tmp_path):

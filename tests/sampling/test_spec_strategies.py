@@ -152,6 +152,36 @@ def test_the_code_of_a_strategy_of_ones_own_is_part_of_the_identity():
     assert "code" not in sampled(generate(), strategy=Rejection()).draw_identity()
 
 
+def test_what_a_strategy_or_a_hook_of_ones_own_holds_is_part_of_the_identity():
+    """Equal ones are equal; what a hook notes during the run does not make it another."""
+
+    class Mine(Repair):
+        def __init__(self, tone):
+            super().__init__()
+            self.tone = tone
+
+    class Hook(SamplingHook):
+        def __init__(self, number):
+            self.number, self.seen = number, []
+
+    def drawn(tone, number):
+        return sampled(generate(), strategy=Mine(tone)), sampled(generate(), strategy=Rejection(hooks=[Hook(number)]))
+
+    kind, rude, again = ([one.draw_identity() for one in drawn(*given)] for given in (("a", 1), ("b", 2), ("a", 1)))
+    assert kind == again
+    assert kind[0] != rude[0] and kind[1] != rude[1]
+    hooked = drawn("a", 1)[1]
+    before = hooked.draw_identity()
+    hooked.strategy.hooks[0].seen.append("an event")
+    assert hooked.draw_identity() == before
+
+
+def test_the_ceiling_of_what_hooks_may_set_is_part_of_the_identity():
+    """It decides how much is asked for."""
+    identities = [Rejection(budget_ceiling=ceiling).identity() for ceiling in ((4, 1), (2, 1), None, (1, 1))]
+    assert identities[0] != identities[1] and identities[2] == identities[3]
+
+
 def test_models_beside_the_one_under_test_are_known():
     """Larger models first, then judges of requirements and of the scorer, each once."""
     escalate = Escalate(to=["large"], loop_budget=3, requirements=[Judged(id="a"), Judged(id="b", model="large")])

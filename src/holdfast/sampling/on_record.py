@@ -89,6 +89,21 @@ def sampling_place(step: StepRecord) -> StepPlace | None:
     return place if lane is None else place._replace(lane=int(lane), turn=int(turn))
 
 
+def candidate_in(step: StepRecord) -> CandidateRecord | None:
+    """The candidate that a step is the record of; None if it is damaged, or of another form."""
+    found: CandidateRecord | None = _converted(step.result, CandidateRecord)
+    place = sampling_place(step)
+    if found is None or place is None or (found.lane, found.turn) != (place.lane, place.turn):
+        return None
+    return found
+
+
+def choice_in(step: StepRecord) -> SamplingChoice | None:
+    """The choice that a step is the record of, on the same terms."""
+    found: SamplingChoice | None = _converted(step.result, SamplingChoice)
+    return found
+
+
 class RecordedSamplings:
     """Collects what records say of samplings; of the texts it keeps only how they begin."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -15,12 +16,13 @@ from holdfast.sampling.strategies.strategy import Strategy
 from holdfast.spec import SamplingSpec
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.digest import source_digest
+from holdfast.tasks.source.origin import object_state
 from holdfast.tasks.trial_interface import Trial
 
 _ONE_CANDIDATE = Rejection()
 
 
-class SampledGenerate(Generate, frozen=True, kw_only=True):
+class SampledGenerate(Generate, frozen=True, kw_only=True, dict=True):
     """Asks as `generate` does, and answers with the candidate that the strategy chooses."""
 
     is_sampled: ClassVar[bool] = True
@@ -55,12 +57,17 @@ class SampledGenerate(Generate, frozen=True, kw_only=True):
 
     def draw_identity(self) -> dict[str, Any]:
         """What the choice of the answer depends on."""
+        return self._draw_identity
+
+    @functools.cached_property
+    def _draw_identity(self) -> dict[str, Any]:
+        """Taken once: every trial needs it, and a run works with what it began with, whatever hooks note meanwhile."""
         own = {
             **self.strategy.identity(),
             "call_requirements": [requirement.identity() for requirement in self.requirements],
         }
-        code = [held for held in (type(self.strategy), *self.strategy.hooks) if not _is_ours(held)]
-        return {**own, "code": [source_digest(held) for held in code]} if code else own
+        code = [held for held in (self.strategy, *self.strategy.hooks) if not _is_ours(held)]
+        return {**own, "code": [_digest_with_state(held) for held in code]} if code else own
 
 
 def sampled(
@@ -103,5 +110,10 @@ def _scorers(strategy: Strategy) -> tuple[Requirement, ...]:
 
 
 def _is_ours(held: object) -> bool:
-    kind = held if isinstance(held, type) else type(held)
-    return kind.__module__.partition(".")[0] == "holdfast"
+    return type(held).__module__.partition(".")[0] == "holdfast"
+
+
+def _digest_with_state(held: object) -> str:
+    """An object of the user's own: its code, and what it holds, as with a callable object."""
+    state = object_state(held)
+    return source_digest([type(held), getattr(held, "__dict__", None) if state is None else state])

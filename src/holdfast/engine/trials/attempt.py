@@ -5,7 +5,6 @@ from __future__ import annotations
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TimeLimit
 from holdfast.engine.scheduling.slots import SlotGrant
-from holdfast.engine.trials.asking.sampling_tally import summaries
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
@@ -132,15 +131,18 @@ class Attempt:
 
     def _account_for_unused(self, unused: list[StepRecord]) -> None:
         """Replies on record were paid for, asked for again or not."""
-        self._trial.account.add_unused(unused)
-        replies = sum(1 for step in unused if step.error is None)
+        replies = self._trial.account.add_unused(unused)
         if replies and self._state.answer is None:
             text = f"{replies} steps on record were not asked for again: the solver asked for something else."
             self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
     def _samplings(self, unused: list[StepRecord]) -> tuple[SamplingSummary, ...]:
         """How its samplings went; by the record, where an earlier session has solved it."""
-        return self._trial.samplings if self._state.answer is None else summaries(unused)
+        if self._state.answer is None:
+            return self._trial.samplings
+        from holdfast.engine.trials.asking.sampling_tally import summaries  # noqa: PLC0415 - most trials need it not
+
+        return summaries(unused)
 
     def _end_record(
         self,
@@ -153,7 +155,7 @@ class Attempt:
     ) -> TrialRecord:
         planned, trial = self._planned, self._trial
         account, unused = trial.account, trial.finish()
-        if status is not Status.UNFINISHED:
+        if unused and status is not Status.UNFINISHED:
             self._account_for_unused(unused)
         return TrialRecord(
             trial=planned.key,

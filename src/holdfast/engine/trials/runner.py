@@ -71,7 +71,7 @@ class TrialRunner:
                 note = NoteRecord(kind="score", trial=planned.key, text=f"{end.error.kind}: {end.error.message}")
                 await self._environment.sink.keep(note)
         finally:
-            trial.end_failed_calls()
+            trial.account.end_failed_calls(self._environment.admission)
             self.running.discard(trial)
         self._report_end(planned, end, will_retry=False)
 
@@ -90,7 +90,7 @@ class TrialRunner:
                 return None
             return AttemptState(state.attempt + 1, state.first)
         finally:
-            trial.end_failed_calls()
+            trial.account.end_failed_calls(self._environment.admission)
             self.running.discard(trial)
 
     def _start(self, planned: PlannedTrial, state: AttemptState, grant: SlotGrant) -> tuple[RunningTrial, Attempt]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -16,8 +16,6 @@ from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.slots import SlotGrant
 from holdfast.engine.trials.asking.durable_calls import AskedModel, DurableCalls
-from holdfast.engine.trials.asking.sampling_host import TrialSampling
-from holdfast.engine.trials.asking.sampling_tally import by_number
 from holdfast.engine.trials.asking.trial_account import NO_LIMITS, TrialAccount
 from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
 from holdfast.engine.trials.asking.user_code import run_user_code
@@ -30,13 +28,14 @@ from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.models.message import Message, Reply
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Coordinates, SamplingSummary, StepRecord
-from holdfast.sampling.result import SamplingResult
-from holdfast.sampling.sampler import run_sampling
-from holdfast.sampling.strategies.repair import Rejection
-from holdfast.sampling.strategies.strategy import Strategy
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.trial_interface import Prompt
+
+if TYPE_CHECKING:
+    # Most runs have no samplings: what carries them out is loaded with the first one.
+    from holdfast.sampling.result import SamplingResult
+    from holdfast.sampling.strategies.strategy import Strategy
 
 
 class SlotPlace(NamedTuple):
@@ -135,8 +134,11 @@ class RunningTrial:
     @property
     def samplings(self) -> tuple[SamplingSummary, ...]:
         """How its samplings went, in an order that no timing decides."""
-        found = self._samplings
-        return tuple([found[path] for path in sorted(found, key=by_number)]) if found else ()
+        if not (found := self._samplings):
+            return ()
+        from holdfast.engine.trials.asking.sampling_tally import by_number  # noqa: PLC0415 - as below
+
+        return tuple([found[path] for path in sorted(found, key=by_number)])
 
     # The end.
 
@@ -149,10 +151,6 @@ class RunningTrial:
         self._is_over = True
         self._steps.scopes.forget()
         return self._steps.unused()
-
-    def end_failed_calls(self) -> None:
-        """The end of the attempt is durable, and with it what became of its calls: none is in flight."""
-        self.account.end_failed_calls(self._environment.admission)
 
     # Calls of models.
 
@@ -177,7 +175,7 @@ class RunningTrial:
         if strategy is None and not requirements:
             return self.ask(self._asked, prompt, generation)
         context = self.sample if validation_context is None else validation_context
-        return self._sample(prompt, strategy or Rejection(loop_budget=1), requirements, generation, context)
+        return self._sample(prompt, strategy, requirements, generation, context)
 
     async def ask(self, asked: AskedModel, prompt: Prompt, generation: dict[str, Any]) -> Reply:
         """One call of a model, in the conversation of this branch."""
@@ -190,9 +188,20 @@ class RunningTrial:
         return reply
 
     async def _sample(
-        self, prompt: Prompt, strategy: Strategy, requirements: Sequence[Any], generation: dict[str, Any], context: Any
+        self,
+        prompt: Prompt,
+        strategy: Strategy | None,
+        requirements: Sequence[Any],
+        generation: dict[str, Any],
+        context: Any,
     ) -> SamplingResult:
         """One sampling, in the conversation of this branch, which goes on from the candidate that is chosen."""
+        # Thirty modules that a run without samplings has no use for.
+        from holdfast.engine.trials.asking.sampling_host import TrialSampling  # noqa: PLC0415
+        from holdfast.sampling.sampler import run_sampling  # noqa: PLC0415
+        from holdfast.sampling.strategies.repair import Rejection  # noqa: PLC0415
+
+        strategy = strategy or Rejection(loop_budget=1)
         self.check_running("generate")
         scope, conversation = self._current_scope("generate"), CURRENT_CONVERSATION.get()
         messages = self._request_messages(prompt, conversation)

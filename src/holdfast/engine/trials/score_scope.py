@@ -82,13 +82,11 @@ class SlotScope:
 
     def finish(self) -> int:
         """Ends the attempt of the slot; how many steps on record it did not ask for again. They count as paid."""
-        unused = self._own.finish()
-        self._own.account.add_unused(unused)
-        return sum(1 for step in unused if step.error is None)
+        return self._own.account.add_unused(self._own.finish())
 
     def end_failed_calls(self) -> None:
         """The end of the slot's attempt is durable: none of its calls is in flight."""
-        self._own.end_failed_calls()
+        self._own.account.end_failed_calls(self._environment.admission)
 
     def give_failed_calls(self, trial: RunningTrial) -> None:
         """Has them ended with those of the trial."""

@@ -86,7 +86,7 @@ class Steps:
         `path` is that of a score slot, if they are its steps.
         """
         self._waiting = _unlent(records) if records else {}
-        self._failed = [step for step in records if step.error is not None] if records else []
+        self._failed = {id(step): step for step in records if step.error is not None} if records else {}
         self._records, self._in_flight = records, in_flight
         self._families: dict[str, set[str]] = {}
         """By names, the paths of the named scopes on record that have them and have not moved since."""
@@ -155,19 +155,19 @@ class Steps:
                     self._by_sampling.setdefault(found, []).append(step)
         return self._by_sampling.get(path, [])
 
-    def take_sampling(self, path: str) -> list[StepRecord]:
-        """The steps on record of a sampling that nobody has asked for; each is given once."""
-        own = {id(step) for step in self.of_sampling(path)}
-        if not own:
-            return []
-        waiting = [key for key, step in self._waiting.items() if id(step) in own]
-        failed = [step for step in self._failed if id(step) in own]
-        self._failed = [step for step in self._failed if id(step) not in own]
-        return [*map(self._waiting.pop, waiting), *failed]
+    def is_waiting(self, step: StepRecord) -> bool:
+        """Whether it is a result on record that nobody has asked for."""
+        return self._waiting.get(step.step) is step
+
+    def take(self, steps: list[StepRecord]) -> list[StepRecord]:
+        """Those of the given steps that nobody has asked for, failed ones too; each is given once."""
+        waiting = [self._waiting.pop(step.step) for step in steps if self.is_waiting(step)]
+        failed = [self._failed.pop(id(step)) for step in steps if id(step) in self._failed]
+        return [*waiting, *failed]
 
     def unused(self) -> list[StepRecord]:
         """Steps on record that nobody has asked for in this session; each is given once."""
-        unused, self._waiting, self._failed = [*self._waiting.values(), *self._failed], {}, []
+        unused, self._waiting, self._failed = [*self._waiting.values(), *self._failed.values()], {}, {}
         return unused
 
 

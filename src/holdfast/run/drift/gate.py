@@ -85,7 +85,7 @@ def decide(saved: Snapshot, offered: Snapshot) -> Decision:
                 sizes = task_size_differences(task, saved.code[task], code)
                 differences += [item for item in sizes if item.path not in known]
             else:
-                differences += _compare_sampling(task, saved.code[task], code, where)
+                differences += _compare_sampling(task, saved.code[task], code, offered.files.get(task, []))
     return Decision(joined.spec, differences)
 
 
@@ -124,12 +124,21 @@ def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterat
             yield refused_difference(f"tasks.{task}.scorers.{name}", Drift.SCORING, "scorer", f"{name} {state} {where}")
 
 
-def _compare_sampling(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
-    """The code behind the sampling of a task that has none of its own: functions, and strategies of this version."""
-    if old.settings.get("sampling") != new.settings.get("sampling"):
-        yield refused_difference(
-            f"tasks.{task}.sampling", Drift.IDENTITY, "requirements", f"their code changed in {where}"
-        )
+def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str]) -> Iterator[Difference]:
+    """The code behind the sampling of a task that has none of its own: functions, and strategies of this version.
+
+    What the eval says of it is the same: that was compared before.
+    """
+    if old.settings.get("sampling") == new.settings.get("sampling"):
+        return
+    what = "strategy and requirements"
+    if changed:
+        what, why = "requirements", f"their code changed in {', '.join(changed)}"
+    elif new.files:
+        why = "their files are as they were, and Holdfast or a package that they use is not"
+    else:
+        why = "this version of Holdfast draws or checks otherwise"
+    yield refused_difference(f"tasks.{task}.sampling", Drift.IDENTITY, what, why)
 
 
 def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:

@@ -97,6 +97,7 @@ class Strategy:
             "revision": self.revision,
             "loop_budget": self.loop_budget,
             "concurrency_budget": self.concurrency_budget,
+            "budget_ceiling": list(self.budget_ceiling),
             "selection": self.selection.value,
             "requirements": [requirement.identity() for requirement in self.requirements],
             "budget": msgspec.to_builtins(self.budget),

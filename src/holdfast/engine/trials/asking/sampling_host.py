@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.trials.asking.durable_calls import AskedModel, DurableCalls
+from holdfast.engine.trials.asking.recorded_sampling import RecordedSampling
 from holdfast.engine.trials.asking.sampling_tally import STRATEGY, SamplingTally, turn_path
 from holdfast.engine.trials.asking.trial_account import TrialAccount
 from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
@@ -22,7 +23,7 @@ from holdfast.engine.trials.asking.user_code import run_user_code
 from holdfast.engine.trials.conversation import EMPTY_CONVERSATION, Conversation
 from holdfast.engine.trials.error_boundary import LimitReached, Outcome
 from holdfast.engine.trials.scopes import Scope
-from holdfast.engine.trials.steps import Steps, arguments_fingerprint, fingerprint_in_key, recordable
+from holdfast.engine.trials.steps import Steps, arguments_fingerprint, recordable
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.event_type import Event
@@ -79,32 +80,32 @@ class TrialSampling:
         self._last: dict[int, Conversation] = {}
         """By lane, the last of them."""
         self._models: dict[tuple[str, ModelRole], AskedModel] = {}
+        self._ended: set[tuple[int, int]] = set()
+        """The lanes and turns of candidates that were checked."""
+        self._is_over = False
 
     def begin(self, strategy: str, messages: tuple[Message, ...], generation: Mapping[str, Any]) -> None:
         """Finds what is on record of it: only if the same was asked for."""
         self._strategy = strategy
         self._fingerprint = arguments_fingerprint([strategy, messages, generation])
         self._tally = SamplingTally(self._scope.path, strategy)
-        for step in self._steps.of_sampling(self._scope.path):
-            if step.name in {CANDIDATE, CHOICE} and fingerprint_in_key(step.step) == self._fingerprint:
-                self._take(step)
+        found = self._on_record = RecordedSampling(self._steps, self._scope.path, self._fingerprint)
+        self.choice = self._tally.choice = found.choice
+        for candidate, is_final in found.candidates:
+            self._tally.note(candidate)
+            if is_final:
+                self._take(candidate)
+            else:
+                self._others[candidate.lane, candidate.turn] = candidate
 
-    def _take(self, step: StepRecord) -> None:
-        if step.name == CHOICE:
-            self.choice = self._tally.choice = msgspec.convert(step.result, SamplingChoice)
-            return
-        candidate = msgspec.convert(step.result, CandidateRecord)
-        self._tally.note(candidate)
-        if step.error is None:
-            self.recorded.append(candidate)
-        else:
-            self._others[candidate.lane, candidate.turn] = candidate
+    def _take(self, candidate: CandidateRecord) -> None:
+        self.recorded.append(candidate)
+        self._ended.add((candidate.lane, candidate.turn))
 
     @property
     def others(self) -> list[CandidateRecord]:
         """The candidates on record that ended neither valid nor invalid."""
-        checked = {(one.lane, one.turn) for one in self.recorded}
-        return [one for place, one in self._others.items() if place not in checked]
+        return [one for place, one in self._others.items() if place not in self._ended]
 
     @property
     def calls(self) -> int:
@@ -206,6 +207,7 @@ class TrialSampling:
         scope = self._scope.below(turn_path(record.lane, record.turn))
         if is_final and not self._trial.account.has_unanswered(scope.path):
             self._hand_in(self._step(scope, CANDIDATE, record))
+            self._ended.add((record.lane, record.turn))
             return
         # Also where a requirement has swallowed that its judge could not be reached: it has judged nothing.
         error = _CANCELLED if is_cancelled else record.error or _NOT_FINAL
@@ -257,10 +259,13 @@ class TrialSampling:
         )
 
     def finish(self) -> None:
-        """The sampling is over. What else is on record of it counts as used."""
-        unused = self._steps.take_sampling(self._scope.path)
-        self._trial.account.add_unused(unused)
-        for step in unused:
+        """The sampling is over. What else it has on record counts as used; replies to something else stay unused."""
+        if self._is_over:
+            return
+        self._is_over = True
+        settled = self._on_record.take_settled(self._ended)
+        self._trial.account.add_unused(settled)
+        for step in settled:
             if step.name not in {CANDIDATE, CHOICE}:
                 self._tally.add(step)
 

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from holdfast.engine.trials.asking.trial_account import as_shares
 from holdfast.engine.trials.scopes import sampling_in_path, scope_in_key
 from holdfast.models.message import Usage
@@ -16,8 +14,8 @@ from holdfast.models.role import ModelRole
 from holdfast.run.core.records import CANDIDATE, CHOICE, SamplingSummary, ShareKey, StepRecord
 from holdfast.sampling.candidate import CandidateRecord, CandidateStatus
 from holdfast.sampling.host import SamplingChoice
+from holdfast.sampling.on_record import candidate_in, choice_in
 
-"""The names of a sampling's own steps."""
 STRATEGY = "strategy"
 """What their `request` says."""
 _Position = tuple[int, int]
@@ -44,13 +42,14 @@ class SamplingTally:
 
     def add(self, step: StepRecord) -> None:
         """Takes in a step, whichever of the sampling's it is."""
-        if step.name == CHOICE:
-            self.choice, self._strategy = msgspec.convert(step.result, SamplingChoice), _strategy_in(step)
-        elif step.name == CANDIDATE:
-            self._strategy = _strategy_in(step)
-            self.note(msgspec.convert(step.result, CandidateRecord))
-        else:
+        if step.name not in {CANDIDATE, CHOICE}:
             self._add_call(step)
+            return
+        self._strategy = _strategy_in(step)
+        if step.name == CHOICE:
+            self.choice = choice_in(step) or self.choice
+        elif (candidate := candidate_in(step)) is not None:
+            self.note(candidate)
 
     def _add_call(self, step: StepRecord) -> None:
         self._calls.add(step.step)

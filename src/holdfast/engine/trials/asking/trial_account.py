@@ -68,11 +68,14 @@ class TrialAccount:
         if self._costs is not None and not step.source:
             self._costs.append(self._cost_of(step.model, usage))
 
-    def add_unused(self, steps: list[StepRecord]) -> None:
-        """Takes in what steps on record took, without replaying them."""
+    def add_unused(self, steps: list[StepRecord]) -> int:
+        """Takes in what steps on record took, without replaying them; how many of them are results."""
+        results = 0
         for step in steps:
             self.add(step)
-            self.replayed += step.error is None and step.name not in {CANDIDATE, CHOICE}
+            results += step.error is None and step.name not in {CANDIDATE, CHOICE}
+        self.replayed += results
+        return results
 
     def _cost_of(self, model: str, usage: Usage) -> float:
         try:
