@@ -33,6 +33,7 @@ from holdfast.models.role import ModelRole
 from holdfast.run.core.records import CANDIDATE, CHOICE, Failure, SamplingSummary, StepRecord
 from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
 from holdfast.sampling.host import SamplingChoice, check_price
+from holdfast.sampling.on_record import sampling_place
 from holdfast.sampling.place import Place, derive_seed
 
 _CANCELLED = Failure("cancelled", "given up")
@@ -200,9 +201,11 @@ class TrialSampling:
         record, is_cancelled = candidate.record(), candidate.status is CandidateStatus.CANCELLED
         if is_cancelled and self._environment.admission.is_closed:
             return
-        if record.usage is None and (usage := self._tally.reply_usage(record.lane, record.turn)) is not None:
-            # Its reply became durable while its lane was cancelled.
-            record = msgspec.structs.replace(record, usage=usage)
+        if is_cancelled:
+            # Its reply, or that of a judge, may have become durable while its lane was cancelled.
+            place = record.lane, record.turn
+            usage, judging = self._tally.reply_usage(*place), self._tally.judging_usage(*place)
+            record = msgspec.structs.replace(record, usage=usage, judging=judging)
         self._tally.note(record)
         scope = self._scope.below(turn_path(record.lane, record.turn))
         if is_final and not self._trial.account.has_unanswered(scope.path):
@@ -268,6 +271,8 @@ class TrialSampling:
         for step in settled:
             if step.name not in {CANDIDATE, CHOICE}:
                 self._tally.add(step)
+                if step.error is None and (place := sampling_place(step)) is not None:
+                    self._tally.note_given_up(place.lane, place.turn)
 
     # What else a sampling needs.
 

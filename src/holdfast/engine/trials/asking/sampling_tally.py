@@ -36,6 +36,8 @@ class SamplingTally:
         """By the path of their turn, what calls took."""
         self._replies: dict[str, Usage] = {}
         """By the path of their turn, what candidates took without their judges."""
+        self._judging: dict[str, Usage] = {}
+        """By the path of their turn, what the judges of candidates took."""
         self._calls: set[str] = set()
         self._statuses: dict[_Position, CandidateStatus] = {}
         self.choice: SamplingChoice | None = None
@@ -58,8 +60,8 @@ class SamplingTally:
         path, share = scope_in_key(step.step), (step.model, bool(step.source))
         taken = self._taken.setdefault(path, {})
         taken[share] = taken.get(share, Usage()) + step.usage
-        if step.role is ModelRole.UNDER_TEST:
-            self._replies[path] = self._replies.get(path, Usage()) + step.usage
+        taken_for = self._replies if step.role is ModelRole.UNDER_TEST else self._judging
+        taken_for[path] = taken_for.get(path, Usage()) + step.usage
 
     def note(self, candidate: CandidateRecord) -> None:
         """A candidate has ended; of several in one place the last counts."""
@@ -69,6 +71,14 @@ class SamplingTally:
     def calls(self) -> int:
         """How many calls it has taken so far."""
         return len(self._calls)
+
+    def note_given_up(self, lane: int, turn: int) -> None:
+        """A reply is on record of which nothing was made: its candidate was not needed any more."""
+        self._statuses.setdefault((lane, turn), CandidateStatus.CANCELLED)
+
+    def judging_usage(self, lane: int, turn: int) -> Usage | None:
+        """What the judges of a candidate took, as far as it is known."""
+        return self._judging.get(f"{self._path}/{turn_path(lane, turn)}")
 
     def reply_usage(self, lane: int, turn: int) -> Usage | None:
         """What the reply of a candidate took, as far as it is known."""
