@@ -13,7 +13,7 @@ from docs.raised_errors import Source, documented
 SOURCE = Source.read(Path(holdfast.__file__).parent)
 FROM_OUTSIDE = {"ModelError", "Blocked", "UsageError"}
 """Raised by whatever answers, or by the host, so that no line of ours on the way says so."""
-NEVER_SEEN = {"NotImplementedError", "RuntimeError", "holdfast.sampling.drawing.BudgetReachedError"}
+NEVER_SEEN = {"NotImplementedError", "RuntimeError", "holdfast.sampling.lanes.drawing.BudgetReachedError"}
 """Errors of ours, and one that ends a lane and never leaves it."""
 PUBLIC = ("sampling", "api.sample", "api.model_set")
 

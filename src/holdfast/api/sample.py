@@ -22,10 +22,10 @@ from holdfast.models.role import ModelRole
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.host import SamplingChoice, check_price
+from holdfast.sampling.lanes.sampler import run_sampling
 from holdfast.sampling.place import Place
 from holdfast.sampling.requirements.registry import Given
 from holdfast.sampling.result import SamplingResult
-from holdfast.sampling.sampler import run_sampling
 from holdfast.sampling.strategies.repair import Rejection
 from holdfast.sampling.strategies.strategy import Strategy, check_strategy
 from holdfast.tasks.prompt import as_messages

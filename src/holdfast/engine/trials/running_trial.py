@@ -198,7 +198,7 @@ class RunningTrial:
         """One sampling, in the conversation of this branch, which goes on from the candidate that is chosen."""
         # Thirty modules that a run without samplings has no use for.
         from holdfast.engine.trials.asking.sampling_host import TrialSampling  # noqa: PLC0415
-        from holdfast.sampling.sampler import run_sampling  # noqa: PLC0415
+        from holdfast.sampling.lanes.sampler import run_sampling  # noqa: PLC0415
         from holdfast.sampling.strategies.repair import Rejection  # noqa: PLC0415
 
         strategy = strategy or Rejection(loop_budget=1)

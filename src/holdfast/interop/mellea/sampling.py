@@ -29,9 +29,9 @@ from holdfast.interop.mellea.progress import SamplingProgress
 from holdfast.interop.mellea.validation import Validator
 from holdfast.models.message import Message
 from holdfast.sampling.candidate import CandidateStatus
+from holdfast.sampling.lanes.sampler import run_sampling
 from holdfast.sampling.place import Place
 from holdfast.sampling.result import SamplingResult as Outcome
-from holdfast.sampling.sampler import run_sampling
 from holdfast.sampling.strategies.strategy import check_budget
 
 _NO_MESSAGES = (Message("user", ""),)

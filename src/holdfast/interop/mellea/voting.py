@@ -12,7 +12,7 @@ from mellea.stdlib.sampling import majority_voting
 
 from holdfast.interop.mellea.closing import end
 from holdfast.interop.mellea.strategies import RejectionSamplingStrategy, WholeNumber
-from holdfast.sampling.outcome import add_note
+from holdfast.sampling.lanes.outcome import add_note
 
 
 class BaseMBRDSampling(RejectionSamplingStrategy, majority_voting.BaseMBRDSampling):

@@ -11,13 +11,13 @@ from holdfast.sampling.budget import BudgetTally
 from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.events import LaneRepaired
 from holdfast.sampling.host import SamplingHost
-from holdfast.sampling.lane import Lane, LaneStage
+from holdfast.sampling.lanes.lane import Lane, LaneStage
+from holdfast.sampling.lanes.telling import SamplingPlan, Telling
 from holdfast.sampling.place import CURRENT_PLACE, Place, derive_seed
 from holdfast.sampling.requirements.checks import Checks
 from holdfast.sampling.requirements.requirement import Draft
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
 from holdfast.sampling.strategies.strategy import Strategy
-from holdfast.sampling.telling import SamplingPlan, Telling
 
 
 class BudgetReachedError(Exception):

@@ -16,18 +16,18 @@ from typing import Any
 from holdfast.models.errors import Blocked
 from holdfast.models.message import Message
 from holdfast.sampling.candidate import Candidate, CandidateStatus
-from holdfast.sampling.drawing import BudgetReachedError, Drawing, SamplingRequest
 from holdfast.sampling.events import CandidateEnded
 from holdfast.sampling.host import SamplingChoice, SamplingHost
-from holdfast.sampling.lane import CANCELLED_ITSELF, Lane, LaneStage, is_being_cancelled
-from holdfast.sampling.outcome import add_note, conclude, result_on_record, with_result
+from holdfast.sampling.lanes.drawing import BudgetReachedError, Drawing, SamplingRequest
+from holdfast.sampling.lanes.lane import CANCELLED_ITSELF, Lane, LaneStage, is_being_cancelled
+from holdfast.sampling.lanes.outcome import add_note, conclude, result_on_record, with_result
+from holdfast.sampling.lanes.telling import SamplingPlan, Telling
 from holdfast.sampling.place import CURRENT_PLACE
 from holdfast.sampling.requirements.registry import Given, as_requirements
 from holdfast.sampling.requirements.requirement import Requirement, in_order
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
 from holdfast.sampling.result import SamplingResult
 from holdfast.sampling.strategies.strategy import Strategy, check_strategy
-from holdfast.sampling.telling import SamplingPlan, Telling
 
 
 async def run_sampling(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
 from holdfast.sampling.host import SamplingChoice, SamplingHost
-from holdfast.sampling.lane import Lane
+from holdfast.sampling.lanes.lane import Lane
 from holdfast.sampling.place import Place
 from holdfast.sampling.result import SamplingResult
 from holdfast.sampling.selection import Chosen, SelectionRule, position
