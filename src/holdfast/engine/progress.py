@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.engine.events import AttemptEnded, Events, TrialLeft, TrialStarted
+from holdfast.engine.events import AttemptEnded, Events
 from holdfast.engine.model_calls.caller import CallCounts
 from holdfast.engine.scheduling.call_tally import CallTally
 from holdfast.engine.scheduling.clock import Clock
@@ -35,10 +35,8 @@ class Progress:
     failed: int = 0
     unfinished: int = 0
     blocked: int = 0
-    active: int = 0
-    started: int = 0
     ended: int = 0
-    """Trials that were started, and that have ended, in this session."""
+    """Trials that have ended in this session."""
     retried: int = 0
     redone: int = 0
     """Trials that were finished before and have been attempted once more with success."""
@@ -80,16 +78,12 @@ class Progress:
 
     def observe(self, events: Events) -> None:
         """From now on counts what happens."""
-        events.subscribe(self.trial_started, TrialStarted)
         events.subscribe(self.attempt_ended, AttemptEnded)
-        events.subscribe(self.trial_left, TrialLeft)
 
-    def trial_started(self, _event: TrialStarted) -> None:
-        self.active += 1
-        self.started += 1
-
-    def trial_left(self, _event: TrialLeft) -> None:
-        self.active -= 1
+    @property
+    def active(self) -> int:
+        """Trials that are running now."""
+        return self.counts.active
 
     def attempt_ended(self, event: AttemptEnded) -> None:
         """Takes in the end of an attempt, after its record was synced."""
@@ -125,7 +119,7 @@ class Progress:
             (State.BLOCKED, POLICY): self.blocked,
             (State.FAILED, TASK_ERROR): self.failed,
             (State.UNFINISHED, NO_REPLY): self.unfinished,
-            (State.UNFINISHED, INTERRUPTED): self.started - self.ended,
+            (State.UNFINISHED, INTERRUPTED): self.counts.trials - self.ended,
         }
         return StateCounts.of(self.planned, ended)
 

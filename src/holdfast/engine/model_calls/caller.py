@@ -36,8 +36,12 @@ _GIVE_A_REPLY = "It has to return a Reply, with its text, as `holdfast.Reply` de
 
 @dataclass
 class CallCounts:
-    """What was sent in this session."""
+    """What was started and sent in this session."""
 
+    trials: int = 0
+    """Trials that were started."""
+    active: int = 0
+    """Of them, those that are running now."""
     made: int = 0
     replayed: int = 0
     retries: int = 0

@@ -46,7 +46,12 @@ class TrialRunner:
 
     async def run(self, planned: PlannedTrial, grant: SlotGrant) -> None:
         """Attempts the trial until it has ended for this session."""
-        self._events.emit(_trial_started(planned))
+        counts, events = self._environment.counts, self._events
+        counts.trials += 1
+        counts.active += 1
+        # The session counts for itself: where nobody else wants to know, no event is made of it.
+        if events.is_observed(TrialStarted):
+            events.emit(_trial_started(planned))
         try:
             if planned.scores_only:
                 await self._score_only(planned, grant)
@@ -59,7 +64,9 @@ class TrialRunner:
             while state is not None:
                 state = await self._attempt(planned, state, grant)
         finally:
-            self._events.emit(TrialLeft(planned.key))
+            counts.active -= 1
+            if events.is_observed(TrialLeft):
+                events.emit(TrialLeft(planned.key))
 
     async def _score_only(self, planned: PlannedTrial, grant: SlotGrant) -> None:
         """Has a trial that ended before scored by the scorers that were added since; the solver is not asked."""
