@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.errors import StorageFailure
-from holdfast.journal import BLOB_BYTES, BlobStore, JournalWriter, RecordId
+from holdfast.journal import BlobStore, JournalWriter, RecordId
 from holdfast.run.core.codec import encode, outsource
 from holdfast.run.core.records import Record
 from holdfast.run.session.session_lease import SessionLease
@@ -40,11 +40,8 @@ class JournalSink:
     def _encode(self, record: Record) -> bytes:
         if self._lease.is_lost():
             raise self._lease.lost_error()
-        line = encode(record)
-        if len(line) <= BLOB_BYTES:
-            return line
         try:
-            return outsource(line, self._blobs)
+            return outsource(encode(record), self._blobs)
         except OSError as error:
             raise StorageFailure(f"A blob of {self._lease.place} could not be written: {error.strerror}.") from error
 
