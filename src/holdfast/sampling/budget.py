@@ -10,7 +10,7 @@ from holdfast.models.message import Usage
 
 
 class SamplingBudget(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Caps of one sampling; an absent one is none. When one is reached, nothing more is asked."""
+    """Caps of one sampling; None is no cap. When one is reached, nothing more is asked."""
 
     calls: int | None = None
     tokens: int | None = None

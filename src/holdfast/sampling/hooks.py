@@ -1,4 +1,4 @@
-"""Hooks: code of the user's that is told what a sampling does, and may change it within bounds before it starts."""
+"""Hooks: code of the user's that follows a sampling, and may change it within bounds before it starts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where a sampling is carried out: inside a trial, where everything is durable, or in memory.
 
 Everything that a sampling asks for goes through its host. The code of lanes, requirements and hooks runs where no scope
-is set: what a host asks for belongs to the place that it is told.
+is set: every call belongs to the place that is given with it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SamplingHost(Protocol):
 
     @property
     def calls(self) -> int:
-        """How many calls it has taken so far, those on record included; one that was never sent is none."""
+        """How many calls it has taken so far, those on record included; calls that were never sent do not count."""
 
     def was_replayed(self, place: Place) -> bool:
         """Whether the candidate of that place has its reply from the record."""

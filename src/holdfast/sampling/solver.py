@@ -83,7 +83,7 @@ def sampled(
     strategy's own. The strategy's `concurrency_budget` multiplies requests. `spec` is what the strategy was made from.
 
     Raises:
-        ConfigurationError: the solver is not `generate(...)`, or one of the requirements is none.
+        ConfigurationError: the solver is not `generate(...)`, or a requirement cannot be understood.
         ValueError: two requirements have the same id.
     """
     if not isinstance(solver, Generate) or isinstance(solver, SampledGenerate):

@@ -195,7 +195,7 @@ class RunningTrial:
         generation: dict[str, Any],
         context: Any,
     ) -> SamplingResult:
-        """One sampling, in the conversation of this branch, which goes on from the candidate that is chosen."""
+        """One sampling, in the conversation of this branch, which continues from the chosen candidate."""
         # Thirty modules that a run without samplings has no use for.
         from holdfast.engine.trials.asking.sampling_host import TrialSampling  # noqa: PLC0415
         from holdfast.sampling.lanes.sampler import run_sampling  # noqa: PLC0415

@@ -1,1 +1,1 @@
-"""Carrying a sampling out: lanes at once, the candidates of each, who is told of them, and what it comes to."""
+"""Running a sampling: its lanes, the candidates of each lane, hooks and observers, and the result."""

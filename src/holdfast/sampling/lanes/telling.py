@@ -38,7 +38,7 @@ class SamplingPlan(NamedTuple):
 
 
 class Telling:
-    """Who is told of one sampling."""
+    """The hooks and observers of one sampling."""
 
     def __init__(self, host: SamplingHost, strategy: Strategy) -> None:
         self._host, self._strategy, self._sequence = host, strategy, 0
@@ -62,7 +62,7 @@ class Telling:
         """What the hooks want otherwise.
 
         Raises:
-            ValueError: a hook gave a budget that is none.
+            ValueError: a hook gave an invalid budget.
             TypeError: a hook returned something else than changes.
         """
         strategy = self._strategy
@@ -117,7 +117,7 @@ class Telling:
     async def end(
         self, candidates: Sequence[Candidate], result: SamplingResult | None, error: BaseException | None
     ) -> None:
-        """The sampling is over, in whatever way: whoever was told of its start is told of its end."""
+        """The sampling is over, in whatever way: every hook and observer of its start also gets its end."""
         if not self.tells(SamplingEnded):
             return
         event = self._ended(candidates, result, error)

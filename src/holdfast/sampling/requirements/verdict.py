@@ -27,7 +27,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """From 0 to 1, where the requirement gives one."""
     error: Failure | None = None
     hidden: bool = False
-    """Whether the model is told nothing of it."""
+    """Whether the model never learns of it."""
 
     @property
     def is_passed(self) -> bool:
