@@ -18,3 +18,11 @@ def test_the_trade_off_of_lanes_is_printed():
     assert {row[1] for row in rows} == {"20"}
     calls = [int(row[3]) for row in rows]
     assert calls == sorted(calls) and calls[-1] > 2 * calls[0]
+
+
+def test_the_demo_loses_nothing(tmp_path):
+    """README's first command: a run killed half-way, resumed, and counted; with the real model where it is installed."""
+    program = ROOT / "examples" / "demo" / "demo.py"
+    done = subprocess.run([sys.executable, program, tmp_path], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trials were finished when the process was killed; 48 of 48 are now." in done.stdout

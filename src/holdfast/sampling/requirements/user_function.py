@@ -85,7 +85,7 @@ class FunctionRequirement(BuiltInRequirement, frozen=True, kw_only=True):
         return {name: value for name, value in super().arguments().items() if name != "function"}
 
     def identity(self) -> dict[str, Any]:
-        # The description goes to the model, and may be the function's docstring, which the digest of a source leaves out.
+        # The description goes to the model, and may be the function's docstring, which a source digest leaves out.
         return {**super().identity(), "source": source_digest(self.function), "description": self.description}
 
     def _bound(self, draft: Draft) -> Callable[[], Any]:
