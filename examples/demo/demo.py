@@ -92,7 +92,7 @@ def demonstrate(run: str) -> int:
     print(
         f"\n{before['finished']} trials were finished when the process was killed; {after['finished']} of"
         f" {after['planned']} are now. {after['calls']['made']} calls were made for {after['planned']} replies:"
-        f" {repeated} repeated, {after['calls']['in_flight_at_kill']} in flight at the kill."
+        f" {repeated} repeated, up to {after['calls']['in_flight_at_kill']} in flight at the kill."
     )
     kept = after["finished"] == after["planned"] and before["finished"] > 0
     return 0 if kept and repeated <= after["calls"]["in_flight_at_kill"] else 1

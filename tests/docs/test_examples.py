@@ -21,7 +21,7 @@ def test_the_trade_off_of_lanes_is_printed():
 
 
 def test_the_demo_loses_nothing(tmp_path):
-    """The first command of the README: killed half-way, resumed, counted; with the real model where that is installed."""
+    """The first command of the README: killed half-way, resumed, counted; with the real model where it is installed."""
     program = ROOT / "examples" / "demo" / "demo.py"
     done = subprocess.run([sys.executable, program, tmp_path], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
