@@ -11,6 +11,7 @@ from holdfast.api.sample import sample
 from holdfast.errors import ToolCallReply
 from holdfast.models.content import ToolCall
 from holdfast.models.errors import Blocked, Rejected
+from holdfast.models.redaction import read_key
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.sampling.place import current_place
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
@@ -560,3 +561,30 @@ def test_a_cancelled_lane_that_is_alone_is_recorded():
         return result_of(caught.value)
 
     assert run(cancelled()).counts == {CandidateStatus.CANCELLED: 1}
+
+
+class UnspeakableError(Exception):
+    """Its text cannot be had."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def test_what_is_noted_of_an_error_has_no_secret_and_never_fails(monkeypatch):
+    """A key in the error of a requirement is in no note, reason or record; an error may be without a text."""
+    monkeypatch.setenv("OWN_KEY", "sk-0123456789abcdef")
+    assert read_key("m", "OWN_KEY") == "sk-0123456789abcdef"
+
+    def leaking(draft):
+        if draft.place.lane == 0:
+            raise OddError("refused: sk-0123456789abcdef")
+        return Verdict("s", VerdictKind.FAILED, "no")
+
+    result = run_sample(
+        Drawing(), requirements=[Asks(id="s", function=leaking)], strategy=Rejection(concurrency_budget=2)
+    )
+    told = repr((result.notes, result.stop_reason, [one.record() for one in result.candidates]))
+    assert "0123456789abcdef" not in told and "refused: [OWN_KEY]" in result.stop_reason
+    raised = {(0, 0): UnspeakableError(), (1, 0): UnspeakableError()}
+    with pytest.raises(UnspeakableError):
+        run_sample(Drawing(raised=raised), strategy=Rejection(concurrency_budget=2))

@@ -6,6 +6,7 @@ import asyncio
 import enum
 from dataclasses import dataclass, field
 
+from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import Candidate
 
 CANCELLED_ITSELF = "The code of a lane has cancelled its own task."
@@ -47,6 +48,8 @@ class Lane:
     """Whether its end was taken note of."""
     error: BaseException | None = None
     """What it has ended with, if it was an error."""
+    failure: Failure | None = None
+    """The error as it may be recorded: without a known secret, and whatever its text does when it is asked for."""
 
     def give_up(self) -> None:
         """Cancels what it is doing; once, so that what it does to end is not cancelled."""

@@ -95,10 +95,9 @@ def _stop_reason(is_success: bool, candidates: Sequence[Candidate], failed: Sequ
 
 
 def _told(lane: Lane) -> str:
-    error = lane.error
-    text = str(error)
+    text = "" if lane.failure is None else lane.failure.message
     shown = text if len(text) <= _UNTOLD else f"{text[:_UNTOLD]}…"
-    return f"lane {lane.number} failed at turn {lane.depth}: {type(error).__name__}: {shown}"
+    return f"lane {lane.number} failed at turn {lane.depth}: {type(lane.error).__name__}: {shown}"
 
 
 def _with_others(failed: Sequence[Lane], candidates: list[Candidate]) -> BaseException:

@@ -259,11 +259,12 @@ class Sampler:
     def _fail(self, lane: Lane, error: BaseException) -> None:
         """A lane has ended with an error, which is a candidate like any other."""
         candidate, lane.current, lane.error = lane.current, None, error
+        lane.failure = self._host.failure_of(error)
         if self._host.is_fatal(error) or lane.stage is LaneStage.TELLING or isinstance(error, Blocked):
             self._fatal = self._fatal or error
         if candidate is None:
             return
-        candidate.error, candidate.failure = error, self._host.failure_of(error)
+        candidate.error, candidate.failure = error, lane.failure
         if lane.stage is LaneStage.CHECKING:
             self._note_unchecked(candidate, error)
         self._end_unchecked(candidate, CandidateStatus.BLOCKED if isinstance(error, Blocked) else CandidateStatus.ERROR)
