@@ -10,7 +10,7 @@ import pytest
 
 from cli_calls import call, program
 from durable import begin_session, compressed, crashed_run, data_pieces, finished_run, reframed, segment_paths, snapshot
-from holdfast.cli.main import VERBS
+from holdfast.cli.main import COMMANDS
 from holdfast.errors import NewerFormat
 from holdfast.journal import FORMAT
 
@@ -25,11 +25,11 @@ def test_help_lists_the_verbs_and_loads_none(capfdbinary):
         "print(*(set(sys.modules) - before), sep='\\n', file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    for verb, line in VERBS.items():
+    for verb, (_, line) in COMMANDS.items():
         assert verb in done.stdout and line in done.stdout
     loaded = set(done.stderr.split())
     assert not loaded & set(HEAVY)
-    assert not loaded & {f"holdfast.cli.{verb}" for verb in VERBS}
+    assert not loaded & {f"holdfast.cli.{group}.{verb}" for verb, (group, _) in COMMANDS.items()}
 
 
 def test_importing_holdfast_loads_nothing_heavy():
@@ -171,7 +171,7 @@ def test_ctrl_c_in_a_reading_verb_exits_130(tmp_path, capfdbinary, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.cli.verify.verify_run", interrupt)
+    monkeypatch.setattr("holdfast.cli.trust.verify.verify_run", interrupt)
     assert call(capfdbinary, "verify", root).code == 130
 
 

@@ -178,7 +178,7 @@ def test_contributing_links_the_page_and_names_files_that_exist():
 def test_what_does_not_exist_is_found():
     """Each check of this file fails for a page that is wrong."""
     wrong = "`cli/no_such.py` `cli/main.py:no_such` `run/core/records.py:StepRecord.no_such` `tests/no_such.py`"
-    assert missing_files(f"{wrong} `cli/main.py:VERBS`") == set(wrong.replace("`", "").split())
+    assert missing_files(f"{wrong} `cli/main.py:COMMANDS`") == set(wrong.replace("`", "").split())
     assert missing_files("```mermaid\nA->>B: engine/no_such.py\n```") == {"engine/no_such.py"}
     assert missing_directories("`run/no_such/` `run/core/`") == {"run/no_such/"}
     wrong = "`crashpoints.no_such` `NoSuchRecord` `no_such_name` `holdfast.no_such` `RunReader.no_such`"

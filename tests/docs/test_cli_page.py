@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from holdfast.cli.main import VERBS, program
+from holdfast.cli.main import COMMANDS, program
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 
@@ -26,7 +26,7 @@ def text_about(verb: str) -> str:
     return row + (part[1] if part else "")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_the_page_names_the_options_of_a_verb(verb):
     """A verb's row, or its section, names exactly the options that it takes."""
     told = set(re.findall(r"`(--?[A-Za-z][a-z-]*)", text_about(verb)))
@@ -35,4 +35,4 @@ def test_the_page_names_the_options_of_a_verb(verb):
 
 def test_the_page_names_no_other_verb():
     """Whoever types what stands on the page gets it."""
-    assert set(re.findall(r"^\| `([a-z]+)[` ]", PAGE, re.MULTILINE)) == set(VERBS)
+    assert set(re.findall(r"^\| `([a-z]+)[` ]", PAGE, re.MULTILINE)) == set(COMMANDS)

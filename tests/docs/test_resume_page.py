@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.cli.main import VERBS
+from holdfast.cli.main import COMMANDS
 from holdfast.spec.compare import way_out_of
 from holdfast.spec.schema.docs_table import BEGIN, END, ON_RESUME, fields_table, with_table
 from holdfast.spec.schema.drift import Drift
@@ -37,4 +37,4 @@ def test_the_ways_out_name_verbs_that_exist():
     for drift in Drift:
         for text in (way_out_of(drift), ON_RESUME[drift]):
             named = [piece.removeprefix("holdfast ") for piece in text.split("`")[1::2]]
-            assert set(named) <= set(VERBS), text
+            assert set(named) <= set(COMMANDS), text

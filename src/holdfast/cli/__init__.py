@@ -1,4 +1,4 @@
-"""The command line: one file per verb, loaded when it is called."""
+"""The command line: one file per command, in folders by the groups of `--help`, loaded when it is called."""
 
 from holdfast.cli.main import main
 

@@ -1,4 +1,4 @@
-"""The program `holdfast`: finds the verb, loads it, and turns every error into a sentence and an exit code."""
+"""The program `holdfast`: finds the command, loads it, and turns every error into a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -17,34 +17,46 @@ from holdfast.version import __version__
 
 _OUTPUT_HINT = "No run is affected; check where the output goes."
 _STORAGE_HINT = "Check that it can be read and written here, then try again."
-VERBS = {
-    "init": "Write an eval file, a task and a dataset to start from.",
-    "run": "Start a run of an eval file or a Python task.",
-    "resume": "Resume a run; no other arguments needed.",
-    "diff": "Show what a resume with an edited eval would change.",
-    "fork": "Start a run with another eval, and keep what it does not touch.",
-    "status": "Show the progress of runs and what their sessions did.",
-    "show": "List the trials of a run, or show one transcript.",
-    "report": "Print scores and coverage.",
-    "models": "List model providers and their status.",
-    "recover": "Download a run from an object store.",
-    "verify": "Check every frame, digest and count of a run.",
-    "repair": "Rebuild derived files, or recover results from artifacts.",
-    "clean": "Delete what a run no longer needs.",
-    "cat": "Print the records of a run as JSON lines.",
+GROUPS = {
+    "run": {
+        "init": "Write an eval file, a task and a dataset to start from.",
+        "run": "Start a run of an eval file or a Python task.",
+        "resume": "Resume a run; no other arguments needed.",
+        "diff": "Show what a resume with an edited eval would change.",
+        "fork": "Start a run with another eval, and keep what it does not touch.",
+    },
+    "look": {
+        "status": "Show the progress of runs and what their sessions did.",
+        "show": "List the trials of a run, or show one transcript.",
+        "report": "Print scores and coverage.",
+        "models": "List model providers and their status.",
+    },
+    "trust": {
+        "verify": "Check every frame, digest and count of a run.",
+        "repair": "Rebuild derived files, or recover results from artifacts.",
+        "clean": "Delete what a run no longer needs.",
+    },
+    "move": {
+        "recover": "Download a run from an object store.",
+        "cat": "Print the records of a run as JSON lines.",
+    },
 }
+"""The commands with their one-line help, by the folder that holds their modules."""
+COMMANDS = {name: (group, text) for group, commands in GROUPS.items() for name, text in commands.items()}
+_NAME_WIDTH = max(map(len, COMMANDS))
+_TITLES = {"run": "Run evals", "look": "Look at results", "trust": "Check and mend", "move": "Move data"}
 
 
-class VerbGroup(click.Group):
+class CommandGroup(click.Group):
     """A group whose commands are loaded by name; listing them loads none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(VERBS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        if cmd_name not in VERBS:
+        if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"holdfast.cli.{cmd_name}")
+        module = importlib.import_module(f"holdfast.cli.{COMMANDS[cmd_name][0]}.{cmd_name}")
         command: click.Command = module.command
         return command
 
@@ -57,11 +69,13 @@ class VerbGroup(click.Group):
             return 141
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+        for group, commands in GROUPS.items():
+            with formatter.section(_TITLES[group]):
+                # One width for all groups, so that the columns are aligned.
+                formatter.write_dl([(name.ljust(_NAME_WIDTH), text) for name, text in commands.items()])
 
 
-@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast")
 def program() -> None:
     """Run evaluations of language models; never lose a finished result."""

@@ -1,0 +1,1 @@
+"""The commands that show what a run holds; they change nothing."""

@@ -1,0 +1,1 @@
+"""The commands that bring a run, or its records, to another place."""

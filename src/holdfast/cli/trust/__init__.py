@@ -1,0 +1,1 @@
+"""The commands that check a run, and mend or delete what is derived."""
