@@ -198,7 +198,7 @@ def test_resume_16_a_python_task_asks_for_more(world):
     world("resume", "r", code=0)
     assert world.entries[3:] == ["tasks.t.scorers.length: unset → added"]
     world.check_complete(12)
-    assert world.report()["tasks"]["t"]["m"]["metrics"]["length"]["mean"]["n"] == 12
+    assert world.report()["tasks"]["t"]["m"]["metrics"]["length"]["mean"]["n_trials"] == 12
 
 
 def test_resume_17_a_python_task_asks_for_less(world):

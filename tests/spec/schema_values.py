@@ -20,6 +20,7 @@ NAMES = {"models": "small", "datasets": "rows", "tasks": "ask"}
 
 OTHERWISE = {
     "api_key_env": "SOME_KEY",
+    "currency": "EUR",
     "few_shot_template": "{input} {output}",
     "grace_period": 7.5,
     "matches": "^a",

@@ -91,7 +91,7 @@ def _axis_lines(group: GroupReport, scorer: str) -> list[str]:
 
 def metric_text(metric: Metric) -> str:
     spread = f" ± {metric.stderr:.3f}" if metric.stderr is not None else ""
-    return f"{metric.value:.3f}{spread} (n={metric.n})"
+    return f"{metric.value:.3f}{spread} (n={metric.n_samples})"
 
 
 def cost_text(cost: float | None) -> str:
