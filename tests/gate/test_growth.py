@@ -175,7 +175,10 @@ def test_resume_16_scorer_added_by_axis(world):
     world.task["scorers"] = ["exact", "includes"]
     world.resume(code=0)
     axes = world.report()["tasks"]["t"]["m"]["axes"]["prompt"]
-    assert {value: metrics["includes"]["accuracy"]["n_trials"] for value, metrics in axes.items()} == {"plain": 4, "loud": 4}
+    assert {value: metrics["includes"]["accuracy"]["n_trials"] for value, metrics in axes.items()} == {
+        "plain": 4,
+        "loud": 4,
+    }
     assert axes["loud"]["exact"]["accuracy"]["value"] == 0
     world.check_complete(8)
 

@@ -77,4 +77,4 @@ def _cdf(t: float, freedom: int) -> float:
 def _density(t: float, freedom: int) -> float:
     v = float(freedom)
     scale = math.exp(math.lgamma((v + 1) / 2) - math.lgamma(v / 2)) / math.sqrt(v * math.pi)
-    return scale * (1 + t * t / v) ** (-(v + 1) / 2)
+    return scale * math.pow(1 + t * t / v, -(v + 1) / 2)

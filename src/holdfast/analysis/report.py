@@ -40,18 +40,24 @@ class GroupReport(msgspec.Struct, frozen=True):
     """How its samplings went; None where there are none."""
 
 
+TaskReports = dict[str, dict[str, GroupReport]]
+"""By task and model."""
+
+
 class Report(msgspec.Struct, frozen=True):
     """The whole report."""
 
     name: str
     complete: bool
-    tasks: dict[str, dict[str, GroupReport]]
+    tasks: TaskReports
     coverage: StateCounts
     transcripts_lost: int
     unassigned: int
     """Trials on record that do not say which task they belong to, because their first record is lost."""
     usage: Usage
     cost: float | None
+    currency: str
+    """Of all costs."""
     notes: list[str]
     """Why the cost is not known, although there are prices."""
     determinism: Determinism | None
@@ -96,6 +102,7 @@ def make_report(reader: RunReader) -> Report:
         unassigned=fold.unassigned,
         usage=spending.usage,
         cost=spending.cost,
+        currency=fold.prices.currency,
         notes=[spending.warning] if spending.warning else [],
         determinism=determinism_of(fold.session),
         timing={"trial_seconds": round(spending.seconds, 3)},
@@ -103,10 +110,10 @@ def make_report(reader: RunReader) -> Report:
     )
 
 
-def _task_reports(reader: RunReader) -> dict[str, dict[str, GroupReport]]:
+def _task_reports(reader: RunReader) -> TaskReports:
     fold, scores = reader.fold, _group_scores(reader.fold)
     spending, samplings = group_spending(fold), fold.samplings()
-    found: dict[str, dict[str, GroupReport]] = {}
+    found: TaskReports = {}
     for (task, model), counts in sorted(fold.counts_by_group().items()):
         group, spent = scores.get((task, model), _GroupScores()), spending.get((task, model))
         spent = spent or no_spending(fold, model)

@@ -28,7 +28,7 @@ class EvalSpec(Block, frozen=True):
     """
 
     currency: Annotated[Name, Drift.DERIVED] = "USD"
-    """The currency of every price, budget and cost, as in `EUR`; it is printed beside costs, and nothing is converted."""
+    """The currency of every price, budget and cost, as in `EUR`. It is printed beside costs; nothing is converted."""
 
     models: Annotated[dict[Name, ModelSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
     datasets: Annotated[dict[Name, DatasetSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
