@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from holdfast.api.failure_groups import FailureGroup
+from holdfast.api.failure_groups import FailureGroup, failure_lines
 from holdfast.cli.session.run_scores import RunScores
 from holdfast.cli.ui.next_command import rerun_command, retry_scorers_text
 from holdfast.cli.ui.terminal_text import printable
@@ -59,8 +59,8 @@ class EndText:
         return f"{stopped}: {finished}, {counts.remaining_text()}."
 
     def _failure_lines(self) -> Iterator[str]:
-        if self._scores is not None and not (self._got_no_reply and len(self._failures) == 1):
-            yield from self._scores.failure_lines()
+        if not (self._got_no_reply and len(self._failures) == 1):
+            yield from map(printable, failure_lines(self._failures))
 
     @property
     def _got_no_reply(self) -> bool:

@@ -24,7 +24,6 @@ from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.core.display_text import change_text
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import StateCounts
-from holdfast.run.locate import find_run
 from holdfast.spec.compare import Difference
 
 _LOST_RUN = {StorageFailure.exit_code, RunHeld.exit_code}
@@ -63,7 +62,7 @@ def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
     """Prints the scores, and that no trial remains; the exit code."""
     _print_kept(complete.kept, complete.note)
-    scores = read_scores(find_run(complete.place))
+    scores = read_scores(complete.place)
     below = failures_under(bounds, scores, complete.exit_code)
     code = complete.exit_code or int(bool(below))
     _print_complete(complete, scores, bounds, code, as_json=as_json)
@@ -121,7 +120,7 @@ class EndMessage:
             return ended.exit_code
         self._is_printed = True
         # A disk that has failed, or a run that another process holds, is not read again.
-        scores = read_scores(self._started.root) if with_scores and ended.exit_code not in _LOST_RUN else None
+        scores = read_scores(str(self._started.root)) if with_scores and ended.exit_code not in _LOST_RUN else None
         below = failures_under(self._bounds, scores, ended.exit_code)
         code = ended.exit_code or int(bool(below))
         try:

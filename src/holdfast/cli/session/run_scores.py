@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -16,14 +15,12 @@ from holdfast.analysis.score_table import score_table
 from holdfast.api.failure_groups import FailureGroup, failure_groups
 from holdfast.cli.ui.fail_under_option import bound_failures
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.terminal_text import printable, terminal_columns
+from holdfast.cli.ui.terminal_text import terminal_columns
 from holdfast.errors import HoldfastError
 from holdfast.journal.index.database import INDEX_ERRORS
 from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.fold.reader import RunReader
-
-_SHOWN_GROUPS = 5
-_SHOWN_CHARACTERS = 300
+from holdfast.run.locate import find_run
 
 
 class RunScores(NamedTuple):
@@ -46,24 +43,15 @@ class RunScores(NamedTuple):
         table = score_table(tasks, self.report.currency, terminal_columns(sys.stdout))
         click.echo("\n".join([*table, ""]))
 
-    def failure_lines(self) -> Iterator[str]:
-        """Why trials failed or got no reply: each error once, with the number of its trials."""
-        for group in self.failures[:_SHOWN_GROUPS]:
-            text = printable(str(group))
-            cut = text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
-            yield f"  {group.trials} \N{MULTIPLICATION SIGN} {cut}"
-        if others := self.failures[_SHOWN_GROUPS:]:
-            yield f"  {sum(group.trials for group in others)} \N{MULTIPLICATION SIGN} {len(others)} other errors"
-
 
 def _scored_trials(group: GroupReport) -> int:
     return max((metric.n_trials for named in group.metrics.values() for metric in named.values()), default=0)
 
 
-def read_scores(root: Path) -> RunScores | None:
+def read_scores(place: str) -> RunScores | None:
     """The scores of a run whose session is over; None, with a note, if they cannot be read."""
     try:
-        with contextlib.closing(RunReader(root)) as reader:
+        with contextlib.closing(RunReader(find_run(place))) as reader:
             first = reader.sessions[0] if reader.sessions else None
             return RunScores(make_report(reader), reader.fold.plan, failure_groups(reader), first)
     except KeyboardInterrupt:
