@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -87,7 +87,8 @@ class _Reference:
     def _function_scorer(self, function: Callable[..., Any], name: str, *, needs_target: bool = False) -> Scorer:
         name = str(self._arguments.pop("name", name)) if "name" not in _parameters(function) else name
         if self._arguments:
-            bound = self._fitted(function, supplied=(*list(_parameters(function))[:2], "scope"))
+            taken = list(_parameters(function))
+            bound = self._fitted(function, supplied=[*taken[:2], *(name for name in taken[2:] if name == "scope")])
             function = functools.partial(function, **bound)
         return FunctionScorer(function, name, needs_target=needs_target)
 
@@ -129,7 +130,7 @@ class _Reference:
             )
         return ObjectScorer(scorer)
 
-    def _fitted(self, function: Callable[..., Any], supplied: tuple[str, ...] = ()) -> dict[str, Any]:
+    def _fitted(self, function: Callable[..., Any], supplied: Sequence[str] = ()) -> dict[str, Any]:
         """The arguments that were given, converted and checked; `supplied` are those that scoring supplies."""
         needed = [name for name, item in _parameters(function).items() if _is_required(item)]
         missing = [name for name in needed if name not in self._arguments and name not in supplied]
@@ -147,12 +148,12 @@ class _Reference:
 
 
 def _takes_answer(found: Callable[..., Any], arguments: Mapping[str, Any]) -> bool:
-    """Whether it judges answers: its first two parameters are required, and none of the arguments is for them."""
+    """Whether it judges answers: its first two parameters are required, and the arguments are not for both of them."""
     if isinstance(found, type):
         return False
     first = list(_parameters(found).values())[:2]
     plain = [item for item in first if item.kind in _POSITIONAL and item.default is item.empty]
-    return len(plain) == 2 and not any(item.name in arguments for item in plain)
+    return len(plain) == 2 and not all(item.name in arguments for item in plain)
 
 
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
