@@ -253,7 +253,7 @@ def test_a_module_is_kept_with_the_packages_around_it(holdfast, own):
     package.mkdir()
     (package / "__init__.py").write_text("MEANING = True\n")
     (package / "rules.py").write_text(
-        "from . import MEANING\nfrom .words import word\n\n\ndef right(answer, sample):\n    return MEANING and word()\n"
+        "from . import MEANING\nfrom .words import word\n\ndef right(answer, sample):\n    return MEANING and word()\n"
     )
     (package / "words.py").write_text("def word():\n    return True\n")
     own.task.update(scorers=["checks_in_package.rules:right"])
