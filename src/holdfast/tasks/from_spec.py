@@ -13,9 +13,9 @@ from holdfast.spec import DatasetSpec, TaskSpec, TrialLimits
 from holdfast.tasks.datasets.columns import Columns, PromptedColumns
 from holdfast.tasks.scorers import Scorer, as_scorers, build_scorer
 from holdfast.tasks.solver import Generate, generate
-from holdfast.tasks.solver_reference import load_solver
 from holdfast.tasks.source.code_files import CodeBase
 from holdfast.tasks.task import Task
+from holdfast.tasks.task_reference import load_solver
 from holdfast.tasks.template import Template
 
 

@@ -115,7 +115,7 @@ def _dataset_rows(dataset: Any) -> Iterator[Sequence[str]]:
 
 
 _OWN = {
-    "scorers": ["", "Your own, a function of an answer and a sample in a file: scorers: [my.py:strict]"],
+    "scorers": ["", "Your own, a function (answer, sample) in a file: scorers: [my.py:strict]"],
 }
 """How to name what is not built in."""
 
