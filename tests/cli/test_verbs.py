@@ -209,7 +209,7 @@ def test_json_of_show_lists_trials_and_tells_one(holdfast, tmp_path):
 def test_json_of_models_and_verify_and_cat(holdfast, tmp_path):
     """Providers with what they need; the proof of a run; its records as lines."""
     finished_run(tmp_path, holdfast)
-    providers = {offer["name"]: offer for offer in holdfast.json("models", code=0)["providers"]}
+    providers = {offer["name"]: offer for offer in holdfast.json("list", "models", code=0)["providers"]}
     assert providers["scripted"]["ready"] and {"openai", "local", "ollama"} <= set(providers)
     proof = holdfast.json("verify", "r", code=0)
     assert proof["ok"] and proof["damage"] == [] and proof["frames"] > 0 and proof["records"] > 12

@@ -21,7 +21,8 @@ models:
   small:
     # A model inside this process that answers from a table: no key, no cost.
     # For a real one:   provider: openai, model: gpt-4o-mini, api_key_env: OPENAI_API_KEY
-    # `holdfast models` says which providers are ready here.
+    # `holdfast list models` lists the providers, and which of them are ready here.
+    # price: {input: 0.15, output: 0.60}                 # per million tokens; then the report has the cost
     provider: scripted
     model: table
     args:
@@ -39,9 +40,11 @@ tasks:
     prompt: "What is the capital of {country}? Answer with one word."
     target: "{capital}"
     epochs: 2                          # every sample is asked twice
-    scorers: [exact]
+    scorers: [exact]                   # `holdfast list scorers` lists them
+    # scorers: [exact, task.py:one_word]                 # one of your own: a function in a file
+    # choices: [Paris, Tokyo, Lima]                      # multiple choice, with scorers: [choice]
     # sampling: {strategy: rejection, loop_budget: 3, requirements: [{length: {max: 20}}]}   # asks again if need be
-  twice:                               # a task in Python
+  twice:                               # a task in Python, with samples, solver and scorer of its own
     use: task.py:twice
 """
 _DATASET = """\
@@ -53,6 +56,11 @@ _TASK = '''\
 """A task in Python: a solver is a plain async function, and every call it makes is durable."""
 
 from holdfast import Sample, Task, includes, task
+
+
+def one_word(answer, sample):
+    """A scorer: it gets the answer and the sample, and returns True, False, a number or a Score."""
+    return len(answer.text.split()) == 1
 
 
 async def ask_twice(trial):
@@ -77,7 +85,7 @@ FILES = {"eval.yaml": _EVAL, "capitals.jsonl": _DATASET, "task.py": _TASK}
 @click.argument("directory", default=".", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(directory: Path, *, as_json: bool) -> int:
-    """Write an eval file, a dataset and a Python task into DIRECTORY. Nothing that is there is touched."""
+    """Write an eval file, a dataset and a Python task into DIRECTORY. Existing files are left unchanged."""
     taken = [name for name in FILES if (directory / name).exists()]
     if taken:
         raise UsageError(
@@ -96,5 +104,6 @@ def command(directory: Path, *, as_json: bool) -> int:
     else:
         place = "" if directory == Path() else f" to {directory}"
         click.echo(f"Wrote {', '.join(FILES)}{place}.")
-        click.echo(f"Run it with: holdfast run {shlex.quote(str(directory / 'eval.yaml'))}")
+        run = f"holdfast run {shlex.quote(str(directory / 'eval.yaml'))}"
+        click.echo(f"Look first:  {run} --dry-run\nRun it:      {run}")
     return 0
