@@ -6,12 +6,10 @@ terminal are the colours of this page.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator
 
-import click
-
-from holdfast.cli.ui.terminal_text import printable, quantity
+from holdfast.cli.ui.terminal_text import quantity, styled
+from holdfast.cli.ui.text_width import columns_of, one_line, wrapped
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.sampling.host import SamplingChoice
@@ -23,8 +21,6 @@ _NARROWEST, _WIDEST = 16, 40
 _TEXT_LINES, _ID_LINES, _REASON_LINES = 2, 2, 8
 _SHOWN_REASON = 300
 _SHOWN_VOTES = 8
-_FLAT = {"Mn", "Me", "Cf"}
-"""The categories of characters that take no column."""
 _COLOURS = {
     CandidateStatus.VALID: "green",
     CandidateStatus.INVALID: "yellow",
@@ -46,7 +42,7 @@ def sampling_lines(sampling: ShownSampling, columns: int) -> list[str]:
 
 def _paragraph(text: str, columns: int) -> list[str]:
     """A line, continued further in if it is too long."""
-    first, *others = _wrapped(text, max(columns - 2 * len(_INDENT), _NARROWEST), _REASON_LINES)
+    first, *others = wrapped(text, max(columns - 2 * len(_INDENT), _NARROWEST), _REASON_LINES)
     return [_INDENT + first, *(2 * _INDENT + line for line in others)]
 
 
@@ -78,22 +74,22 @@ def _cell(candidate: ShownCandidate | None, width: int) -> list[str]:
     """The lines of a candidate, none wider than its column."""
     if candidate is None:
         return [""]
-    lines = _wrapped(_status_text(candidate), width, 2)
+    lines = wrapped(_status_text(candidate), width, 2)
     if unmet := _unmet_text(candidate):
-        lines += _wrapped(unmet, width, _ID_LINES)
-    return lines + (_wrapped(_one_line(candidate.text), width, _TEXT_LINES) if candidate.text else [])
+        lines += wrapped(unmet, width, _ID_LINES)
+    return lines + (wrapped(_one_line(candidate.text), width, _TEXT_LINES) if candidate.text else [])
 
 
 def _styled_part(cell: list[str], place: int, width: int, candidate: ShownCandidate | None) -> str:
     text = cell[place] if place < len(cell) else ""
     styled = _coloured(text, candidate) if place == 0 and candidate is not None else text
-    return styled + " " * (width - _columns_of(text))
+    return styled + " " * (width - columns_of(text))
 
 
 def _coloured(text: str, candidate: ShownCandidate) -> str:
     """`click.echo` leaves the colours out where there is no terminal."""
     colour = _COLOURS.get(candidate.status) if candidate.status is not None else None
-    return click.style(text, fg=colour, bold=True if candidate.chosen else None)
+    return styled(text, fg=colour, bold=True if candidate.chosen else None)
 
 
 # The list.
@@ -103,7 +99,7 @@ def _list(sampling: ShownSampling, columns: int) -> Iterator[str]:
     for one in sampling.candidates:
         parts = [f"lane {one.lane}, turn {one.turn}: {_status_text(one)}", _unmet_text(one), _one_line(one.text or "")]
         text = "; ".join(part for part in parts if part)
-        yield _INDENT + _coloured(_wrapped(text, max(columns - len(_INDENT), _NARROWEST), 1)[0], one)
+        yield _INDENT + _coloured(wrapped(text, max(columns - len(_INDENT), _NARROWEST), 1)[0], one)
 
 
 def _status_text(candidate: ShownCandidate) -> str:
@@ -155,43 +151,5 @@ def _error_text(error: Failure) -> str:
     return _one_line(f"{error.kind}: {error.message}")
 
 
-# Widths.
-
-
 def _one_line(text: str) -> str:
-    """Foreign text, harmless and in one line; a long one is cut."""
-    # Cut before anything is searched in it: a text may have many megabytes.
-    words = printable(text[: 4 * _SHOWN_REASON]).split()
-    line = " ".join(words)
-    return line if len(line) <= _SHOWN_REASON else f"{line[: _SHOWN_REASON - 1]}…"
-
-
-def _wrapped(text: str, width: int, most: int) -> list[str]:
-    """At most so many lines of whole words; a word that is wider than a line, and what does not fit, ends with "…"."""
-    lines: list[str] = []
-    for word in text.split():
-        if lines and _columns_of(joined := f"{lines[-1]} {word}") <= width:
-            lines[-1] = joined
-        elif len(lines) == most:
-            lines[-1] = _cut(f"{lines[-1]} …", width)
-            break
-        else:
-            lines.append(_cut(word, width))
-    return lines or [""]
-
-
-def _cut(text: str, width: int) -> str:
-    if _columns_of(text) <= width:
-        return text
-    while text and _columns_of(text) > width - 1:
-        text = text[:-1]
-    return f"{text.rstrip()}…"
-
-
-def _columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes: wide characters take two, marks on others none."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        1 + (unicodedata.east_asian_width(one) in "WF") for one in text if unicodedata.category(one) not in _FLAT
-    )
+    return one_line(text, _SHOWN_REASON)
