@@ -6,19 +6,20 @@ import click
 
 from holdfast.analysis.report import make_report
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.named_run import find_named_run
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.terminal_text import printable
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.locate import find_run
+from holdfast.run.locate import LATEST
 
 
 @click.command("report")
-@click.argument("run")
+@click.argument("run", default=LATEST)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, *, as_json: bool) -> int:
-    """Print the report of RUN, complete or not."""
-    reader = RunReader(find_run(run))
+    """Print the report of RUN, complete or not. Without RUN, of the newest run."""
+    reader = RunReader(find_named_run(run))
     try:
         report, notes = make_report(reader), describe_inconsistencies(reader)
     finally:

@@ -15,7 +15,7 @@ from holdfast.cli.ui.terminal_text import output_columns, printable, quantity
 from holdfast.cli.ui.trials.transcript import print_json_transcript, print_transcript
 from holdfast.cli.ui.trials.trial_summary import summary_lines
 from holdfast.cli.ui.trials.trial_table import ListedTrial, trial_table
-from holdfast.errors import UsageError
+from holdfast.errors import NotARun, UsageError
 from holdfast.run.locate import LATEST
 from holdfast.run.where.shorthands import FAILED, joined_expression, wrong_expression
 
@@ -41,12 +41,22 @@ def command(
     """
     if trial is not None and (wrong or failed or where is not None):
         raise UsageError("--wrong, --failed and --where select among trials; they cannot be used with one TRIAL.")
-    with Run.open(run) as opened:
+    with _open_run(run, trial) as opened:
         if trial is not None:
             _print_trial(opened, trial, as_json=as_json)
         else:
             _TrialList(opened, run, where, wrong=wrong, failed=failed).print(limit, as_json=as_json)
     return 0
+
+
+def _open_run(run: str, trial: str | None) -> Run:
+    try:
+        return Run.open(run)
+    except NotARun as error:
+        if trial is not None or run == LATEST:
+            raise
+        newest = f"For a trial of the newest run: holdfast show {shlex.join([LATEST, run])}"
+        raise NotARun(error.message, hint=f"{error.hint} {newest}".strip()) from None
 
 
 class _TrialList:

@@ -12,17 +12,17 @@ from holdfast.cli.ui.terminal_text import duration_text, quantity, time_text
 from holdfast.cli.ui.text_width import hanging, one_line
 from holdfast.run.core.display_text import change_text
 
+_MINUTE = len("2026-11-17 11:32")
 _ALL, _LAST = 10, 5
 """Of more sessions than the first number, the first one and the last few are listed."""
 _INDENT, _NOTE = "  ", "         "
-_MINUTE = len("2026-11-17 11:32")
 _SHOWN_CHARACTERS = 1000
-_COLOURS = {"completed": "green", "running": "cyan", "killed": "red", "interrupted": "yellow"}
+_COLOURS = {"completed": "green", "running": "cyan", "killed": "red", "interrupted": "yellow", "finished": "yellow"}
 _COLUMNS = (
     Column("session", is_number=True),
-    Column("ended as", is_flexible=True, colours=_COLOURS),
-    Column("started (UTC)"),
+    Column("started (UTC)", is_flexible=True, least=_MINUTE),
     Column("time", is_number=True),
+    Column("ended as", is_flexible=True, least=14, colours=_COLOURS),
     Column("trials", is_number=True),
     Column("calls", is_number=True),
     Column("billed twice?", is_number=True),
@@ -49,9 +49,9 @@ def _cells(session: SessionStatus) -> list[str]:
     doubtful = f"up to {session.in_flight_at_kill}" if session.in_flight_at_kill else "0"
     return [
         str(session.number),
-        session.ended_as,
         time_text(session.started_at, zone=False)[:_MINUTE],
         _duration(session),
+        session.ended_as,
         f"{session.finished:,}",
         f"{session.calls:,}",
         doubtful,

@@ -1,7 +1,7 @@
 """A table for people: a header, aligned columns, and no line wider than the terminal.
 
-Where there is not room for all of it, the widest of the flexible columns are cut first, with "…". Those that would become
-too narrow to say anything are left out, the first of them first.
+Where there is not room for all of it, the widest of the flexible columns are cut, with "…". Those that would become too
+narrow to say anything are left out, the first of them first.
 """
 
 from __future__ import annotations
