@@ -24,6 +24,7 @@ _COMPARED_TRIALS = 20_000
 """In larger runs digests are not compared with one another: so many digits differ anyway."""
 _ENOUGH_DIGITS = 16
 _FEWEST_DIGITS = 4
+"""Fewer are not taken for the beginning of a digest or a key: a mistyped id would name some trial."""
 _CANDIDATES = 8
 
 
@@ -93,7 +94,9 @@ class TrialReferences:
 
     def _beginning_with(self, text: str) -> list[FoldedTrial]:
         """The trials whose key, or whose sample's digest, begins with the text."""
-        keys = [key for key in self._fold.keys() if text and key.startswith(text)]  # noqa: SIM118 - not a mapping
+        if len(text) < _FEWEST_DIGITS:
+            return []
+        keys = [key for key in self._fold.keys() if key.startswith(text)]  # noqa: SIM118 - not a mapping
         by_key = map(self._fold.find, keys)
         found = {trial.key: trial for trial in by_key if trial is not None}
         readings = {one for one in self._readings(text) if len(one.sample.partition("~")[0]) >= _FEWEST_DIGITS}
