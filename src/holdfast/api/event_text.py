@@ -20,6 +20,7 @@ from holdfast.engine.events import (
 from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.scheduling.admission import LEASE
 from holdfast.event_type import Event
+from holdfast.run.core.display_text import short_sample
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.states import is_failed_slot
 from holdfast.sampling.candidate import CandidateStatus
@@ -68,8 +69,9 @@ class EventText:
             return ""
         self._with_failed_lanes.add(end.task)
         lanes = "a lane" if failed == 1 else f"{failed} lanes"
+        where = f"{end.task}/{short_sample(end.sample)}"
         return (
-            f"warning: {end.task}/{end.sample}: a sampling succeeded although {lanes} of it failed with an error;"
+            f"warning: {where}: a sampling succeeded although {lanes} of it failed with an error;"
             f" `holdfast show RUN {end.trial}` has the error. This is said once for each task."
         )
 
@@ -88,7 +90,7 @@ def _failure_text(event: AttemptEnded) -> str:
     if end.error is None or event.will_retry or end.error.kind == ModelClosed.kind:
         return ""
     where = f" ({end.stage})" if is_failed_slot(end.stage) else ""
-    return f"{end.task}/{end.sample}: {end.status.value}{where}: {failure_line(end.error)}"
+    return f"{end.task}/{short_sample(end.sample)}: {end.status.value}{where}: {failure_line(end.error)}"
 
 
 def _disabled_text(event: ModelDisabled) -> str:

@@ -19,7 +19,8 @@ from holdfast.run.fold.reader import LargeRecord, RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.locate import find_run
-from holdfast.run.where.expression import parse_where
+from holdfast.run.trial_reference import TrialReferences
+from holdfast.run.where.expression import Names, parse_where
 
 if TYPE_CHECKING:
     from holdfast.engine.execution import SessionOutcome
@@ -33,12 +34,13 @@ class Run:
     def __init__(self, reader: RunReader, ended: SessionOutcome | None = None) -> None:
         self._reader = reader
         self._results = TrialResults(reader)
+        self._references: TrialReferences | None = None
         self.ended = ended
         """How the session that this process executed ended, if it did."""
 
     @classmethod
     def open(cls, path: str | Path, *, ended: SessionOutcome | None = None) -> Self:
-        """Opens the run at a path or URL, or the one whose name it is part of.
+        """Opens the run at a path or URL, the one whose name it is part of, or the newest one: `@latest`.
 
         Raises:
             NotARun: there is no such run.
@@ -49,6 +51,11 @@ class Run:
     def path(self) -> Path:
         """The directory that it is read from; for a run in an object store, a copy of it on this machine."""
         return self._reader.layout.root
+
+    @property
+    def currency(self) -> str:
+        """The currency of every cost of the run."""
+        return self._reader.fold.prices.currency
 
     @property
     def place(self) -> str:
@@ -103,8 +110,13 @@ class Run:
         Raises:
             UsageError: the expression is not valid.
         """
-        selected = parse_where(where, names_of(self._reader.fold), option) if where is not None else None
+        selected = parse_where(where, self.names, option) if where is not None else None
         return self._results.select(selected)
+
+    @property
+    def names(self) -> Names:
+        """The axes and scorers that an expression may name."""
+        return names_of(self._reader.fold)
 
     def result(self, trial: FoldedTrial, *, with_sample: bool = True) -> TrialResult:
         """The row of a trial that was selected; `with_sample` is what input, target and metadata come from."""
@@ -120,9 +132,28 @@ class Run:
         """Why rows that were given have no input and target."""
         return self._results.notes
 
-    def trials_of_sample(self, sample: str) -> set[str]:
-        """The keys of the trials that ask about a sample."""
-        return {trial.key for trial in self._reader.fold.trials() if trial.row.sample == sample}
+    @property
+    def references(self) -> TrialReferences:
+        """How people name its trials."""
+        if self._references is None:
+            self._references = TrialReferences(self._reader.fold, self.place)
+        return self._references
+
+    def key_of(self, trial: str) -> str:
+        """The key of the trial that a reference (`fr#1`, `capitals/fr#1`), a key or the beginning of a key names.
+
+        Raises:
+            UsageError: it names none, or several.
+        """
+        return self.references.find(trial).key
+
+    def scores_of(self, trial: str) -> list[ScoreRecord]:
+        """The scores of one trial that count, each with its explanation.
+
+        Raises:
+            UsageError: no trial, or several, have this name.
+        """
+        return self._results.score_records(self.references.find(trial))
 
     def attempts(self) -> Iterator[TrialRecord]:
         """The end of every attempt on record, in the order of the run; one at a time.
@@ -132,26 +163,39 @@ class Run:
         yield from self._stream_of(TrialRecord, "trial")
 
     def steps(self, trial: str | None = None) -> Iterator[StepRecord]:
-        """Every step on record, or those of one trial, one at a time."""
+        """Every step on record, or those of one trial, one at a time.
+
+        Raises:
+            UsageError: no trial, or several, have this name.
+        """
         if trial is None:
             yield from self._stream_of(StepRecord, "step")
             return
-        yield from (record for record in self._reader.records_of(trial, "step") if isinstance(record, StepRecord))
+        records = self._reader.records_of(self.key_of(trial), "step")
+        yield from (record for record in records if isinstance(record, StepRecord))
 
     def trial_keys(self) -> Iterator[str]:
         """The key of every trial that has a record of any kind, sorted; each once."""
         yield from self._reader.fold.keys()
 
     def records_of(self, trial: str) -> list[StepRecord | AnswerRecord | ScoreRecord | TrialRecord]:
-        """Everything on record of one trial, in the order it was written."""
-        records = self._reader.records_of(trial, *_TRANSCRIPT)
+        """Everything on record of one trial, in the order it was written.
+
+        Raises:
+            UsageError: no trial, or several, have this name.
+        """
+        records = self._reader.records_of(self.key_of(trial), *_TRANSCRIPT)
         return [
             record for record in records if isinstance(record, StepRecord | AnswerRecord | ScoreRecord | TrialRecord)
         ]
 
     def transcript(self, trial: str) -> Iterator[StepRecord | AnswerRecord | ScoreRecord | TrialRecord | LargeRecord]:
-        """As `records_of`, one at a time, and records of many megabytes in pieces."""
-        for placed in self._reader.lines_of(self._reader.fold.find(trial), *_TRANSCRIPT):
+        """As `records_of`, one at a time, and records of many megabytes in pieces.
+
+        Raises:
+            UsageError: no trial, or several, have this name.
+        """
+        for placed in self._reader.lines_of(self.references.find(trial), *_TRANSCRIPT):
             if isinstance(
                 record := self._reader.read_or_open(placed.line),
                 StepRecord | AnswerRecord | ScoreRecord | TrialRecord | LargeRecord,

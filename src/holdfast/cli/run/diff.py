@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli.session.offered_eval import edited_eval
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.named_run import find_named_run
 from holdfast.engine.opening.resume_plan import ResumeComparison
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import ResumeAborted
@@ -17,7 +18,6 @@ from holdfast.run.core.display_text import change_text
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.drift.gate import Decision
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.locate import find_run
 
 
 @click.command("diff")
@@ -27,7 +27,7 @@ from holdfast.run.locate import find_run
 def command(run: str, eval_file: Path, *, as_json: bool) -> int:
     """Show what differs between RUN and EVAL, and what a resume would make of it. Exits 3 if it would be refused."""
     offered = edited_eval(eval_file)
-    reader = RunReader(find_run(run))
+    reader = RunReader(find_named_run(run))
     try:
         last_session(reader)
         with contextlib.closing(ResumeComparison(reader, offered, None)) as comparison:

@@ -10,12 +10,12 @@ import click
 
 from holdfast.cli.session.offered_eval import offer_eval
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.named_run import find_named_run
 from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.opening.fork import ForkSummary, fork_run
 from holdfast.engine.opening.new_run import default_root
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
 
 
@@ -31,7 +31,7 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
     Without --config it has the run's own eval, with the data and the code as they are now. Nothing is called; `holdfast
     resume` runs what remains.
     """
-    root = find_run(run)
+    root = find_named_run(run)
     spec = _forked_eval(root, settings, eval_file)
     started, forked = fork_run(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
     started.session.close("forked")

@@ -13,10 +13,11 @@ from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.session.offered_eval import offer_eval
 from holdfast.cli.ui.fail_under_option import fail_under_option
 from holdfast.engine.planning.selection import SelectionRequest
+from holdfast.run.locate import LATEST
 
 
 @click.command("resume")
-@click.argument("run")
+@click.argument("run", default=LATEST)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting, if the gate lets it.")
 @click.option("--config", "eval_file", type=click.Path(path_type=Path), help="Resume with this edited eval file.")
 @click.option("--where", metavar="EXPR", help="Run only these of the remaining trials, as in: tier=T0 and epoch=1")
@@ -33,7 +34,9 @@ def command(
     *,
     as_json: bool,
 ) -> int:
-    """Resume RUN after an interrupt, a kill or a power loss. Everything comes from the run.
+    """Resume RUN after an interrupt, a kill or a power loss. Without RUN, the newest run.
+
+    Everything comes from the run.
 
     Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
     """

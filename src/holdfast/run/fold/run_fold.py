@@ -358,6 +358,14 @@ class RunFold:
         for row in self._rows(self._where(states)):
             yield self._trial(*row)
 
+    def trials_with_text(self, texts: Iterable[str]) -> Iterator[FoldedTrial]:
+        """The trials whose rows contain one of these texts, as the sample's key or elsewhere; few, and found fast."""
+        wanted = [text.encode(errors="surrogatepass") for text in texts if text]
+        if wanted:
+            test = " OR ".join(["instr(row, ?)"] * len(wanted))
+            for row in self._query(f"SELECT {_COLUMNS} FROM trials WHERE {test} ORDER BY key", tuple(wanted)):  # noqa: S608
+                yield self._trial(*row)
+
     def keys(self, *states: State) -> Iterator[str]:
         """Their keys, sorted."""
         query = f"SELECT key FROM trials{self._where(states)} ORDER BY key"  # noqa: S608 - numbers
