@@ -47,7 +47,7 @@ class EvaluationArguments:
             UsageError: an argument has a wrong type or value.
             ConfigurationError: a model or a setting is wrong.
         """
-        made, reuse, observers = _tasks_by_name(self.tasks), self.reuse, self.observers
+        made, reuse, observers = tasks_by_name(self.tasks), self.reuse, self.observers
         return RunRequest(
             self._eval(made),
             str(self.run) if self.run is not None else None,
@@ -79,7 +79,12 @@ class EvaluationArguments:
         }
 
 
-def _tasks_by_name(tasks: TasksGiven) -> dict[str, Task]:
+def tasks_by_name(tasks: TasksGiven) -> dict[str, Task]:
+    """The tasks under their names.
+
+    Raises:
+        UsageError: one is not a task, two have one name, or there is none.
+    """
     given = list(tasks) if isinstance(tasks, Iterable) else [tasks]
     made: dict[str, Task] = {}
     for item in given:

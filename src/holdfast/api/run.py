@@ -23,6 +23,7 @@ from holdfast.run.where.expression import parse_where
 
 if TYPE_CHECKING:
     from holdfast.engine.execution import SessionOutcome
+    from holdfast.engine.opening.fork import ForkSummary
 
 _TRANSCRIPT = ("step", "answer", "score", "trial")
 
@@ -30,20 +31,24 @@ _TRANSCRIPT = ("step", "answer", "score", "trial")
 class Run:
     """A run in any state. Everything is read from its journal, and nothing in it is changed."""
 
-    def __init__(self, reader: RunReader, ended: SessionOutcome | None = None) -> None:
+    def __init__(
+        self, reader: RunReader, ended: SessionOutcome | None = None, forked: ForkSummary | None = None
+    ) -> None:
         self._reader = reader
         self._results = TrialResults(reader)
         self.ended = ended
         """How the session that this process executed ended, if it did."""
+        self.forked = forked
+        """What was kept of another run, if this process has forked it."""
 
     @classmethod
-    def open(cls, path: str | Path, *, ended: SessionOutcome | None = None) -> Self:
+    def open(cls, path: str | Path, *, ended: SessionOutcome | None = None, forked: ForkSummary | None = None) -> Self:
         """Opens the run at a path or URL, or the one whose name it is part of.
 
         Raises:
             NotARun: there is no such run.
         """
-        return cls(RunReader(find_run(str(path))), ended)
+        return cls(RunReader(find_run(str(path))), ended, forked)
 
     @property
     def path(self) -> Path:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from holdfast.api.offered_eval import offer_eval
 from holdfast.api.start import resume_session
 from holdfast.cli.session.execute import run_in_foreground
-from holdfast.cli.session.offered_eval import offer_eval
 from holdfast.engine.planning.selection import SelectionRequest
+from holdfast.spec import parse_arguments
 
 
 @click.command("resume")
@@ -33,4 +34,6 @@ def command(
     Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
     """
     selection = SelectionRequest(where, redo)
-    return run_in_foreground(resume_session(run, offer_eval(settings, eval_file), selection), as_json=as_json)
+    return run_in_foreground(
+        resume_session(run, offer_eval(dict(parse_arguments(settings)), eval_file), selection), as_json=as_json
+    )
