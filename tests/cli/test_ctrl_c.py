@@ -119,7 +119,7 @@ def test_at_any_moment(tmp_path, gap):
             time.sleep(pause)
             started.send_signal(signal.SIGINT)
         told = "".join(started.communicate(timeout=60))
-        if started.returncode == -signal.SIGINT or started.returncode == 1:
+        if started.returncode in {-signal.SIGINT, 1}:
             # Python itself was starting: nothing of the program had been executed.
             assert not re.search(r"holdfast/(?!__init__|__main__|version)\w", told), told
             assert not (place / "r").exists()

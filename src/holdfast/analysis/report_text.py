@@ -8,6 +8,7 @@ from holdfast.analysis.sampling_report import LoserReport, SamplingReport
 from holdfast.run.fold.states import StateCounts
 
 _SHOWN_TURNS = 8
+_BRIEF_SCORES = 4
 
 
 def report_text(report: Report) -> str:
@@ -28,6 +29,20 @@ def report_text(report: Report) -> str:
     )
     lines += [f"  note: {note}" for note in report.notes]
     return "\n".join([*lines, *_determinism_lines(report)])
+
+
+def brief_scores(report: Report) -> str:
+    """The first scores of a report, as the end of a line."""
+    found = [
+        f"{task}, {model}, {scorer}: {metric.value:.3f}"
+        for task, models in report.tasks.items()
+        for model, group in models.items()
+        for scorer, metrics in group.metrics.items()
+        for metric in metrics.values()
+    ]
+    more = "; …" if len(found) > _BRIEF_SCORES else ""
+    # A representation is one line, whatever the names hold.
+    return "".join(f"; {repr(text)[1:-1]}" for text in found[:_BRIEF_SCORES]) + more
 
 
 def _determinism_lines(report: Report) -> list[str]:
