@@ -6,7 +6,7 @@ import asyncio
 import shlex
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
+
+_LOOK_SECONDS = 0.2
 
 
 def evaluate(  # noqa: PLR0913 - each is a keyword with a default
@@ -179,12 +181,21 @@ class _EvaluationThread:
         with ThreadPoolExecutor(1, thread_name_prefix="holdfast-evaluate") as thread:
             running = thread.submit(asyncio.run, self._evaluate())
             try:
-                return running.result()
+                return self._wait_for(running)
             except KeyboardInterrupt:
                 # Leaving the block waits for the thread, which would otherwise run to the end of the run.
                 self._is_running.wait()
                 self._loop.call_soon_threadsafe(self._task.cancel)
                 raise
+
+    def _wait_for(self, running: Future[Run]) -> Run:
+        """Waits as long as the task that called is not cancelled: under asyncio.run that is all that Ctrl-C does."""
+        caller = asyncio.current_task()
+        before = caller.cancelling() if caller is not None else 0
+        while not wait([running], _LOOK_SECONDS).done:
+            if caller is not None and caller.cancelling() > before:
+                raise KeyboardInterrupt
+        return running.result()
 
     async def _evaluate(self) -> Run:
         self._loop = asyncio.get_running_loop()

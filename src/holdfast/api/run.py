@@ -14,6 +14,7 @@ from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.report_html import report_html
 from holdfast.analysis.report_text import brief_scores
 from holdfast.analysis.status import SessionStatus, run_status
+from holdfast.api.run_counts import RunCounts
 from holdfast.api.trial_results import TrialResult, TrialResults
 from holdfast.errors import UsageError
 from holdfast.run.core.codec import decode
@@ -21,7 +22,6 @@ from holdfast.run.core.records import AnswerRecord, ScoreRecord, SessionRecord, 
 from holdfast.run.fold.candidate import names_of
 from holdfast.run.fold.reader import LargeRecord, RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
-from holdfast.run.fold.states import StateCounts
 from holdfast.run.locate import find_run
 from holdfast.run.where.expression import parse_where
 from holdfast.terminal.text import printable
@@ -72,12 +72,13 @@ class Run:
         return self._reader.place
 
     @property
-    def counts(self) -> StateCounts:
+    def counts(self) -> RunCounts:
         """How many trials of the plan are in which state, and why the others remain."""
-        return self._reader.fold.counts
+        return RunCounts.of(self._reader.fold.counts)
 
     @property
-    def planned(self) -> int:
+    def planned(self) -> int | None:
+        """None where no session record can be read."""
         return self.counts.planned
 
     @property
@@ -222,7 +223,7 @@ class Run:
         state = "complete" if self.is_complete else "incomplete"
         # Scores are added up when they are asked for: in a large run that takes too long for a debugger.
         scores = brief_scores(self.report()) if self.on_record <= _QUICK_TRIALS else ""
-        return f"<Run {self.place!r}: {state}, {self._reader.fold.counts.finished_text()}{scores}>"
+        return f"<Run {self.place!r}: {state}, {self.counts.finished_text()}{scores}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it: the table of scores, and where the run is."""

@@ -182,7 +182,9 @@ class TaskFactory:
         self.__module__ = function.__module__
 
     def __repr__(self) -> str:
-        return f"<task {self.name}{inspect.signature(self.function)}>"
+        parameters = inspect.signature(self.function).parameters.values()
+        plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+        return f"<task {self.name}{inspect.Signature(plain)}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Task:
         made = self.function(*args, **kwargs)
