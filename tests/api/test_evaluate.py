@@ -179,8 +179,8 @@ def test_one_run_is_executed_by_one_session_at_a_time(tmp_path):
 
 BAD = {
     "nothing": ([], ECHO, {}, "no task"),
-    "no task": (5, ECHO, {}, "int is no task"),
-    "not tasks": ([object()], ECHO, {}, "object is no task"),
+    "no task": (5, ECHO, {}, "int is not a task"),
+    "not tasks": ([object()], ECHO, {}, "object is not a task"),
     "one name twice": ([capitals(), capitals(2)], ECHO, {}, "Two tasks are called 'capitals'"),
     "no model": (capitals(), [], {}, "models is missing"),
     "unknown provider": (capitals(), ["nonesuch/x"], {}, "nonesuch"),

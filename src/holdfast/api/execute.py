@@ -34,8 +34,15 @@ class ForegroundProgram:
     """Ends the process, from another thread: a task's code holds up the end that signals have asked for."""
 
 
-async def execute_session(started: StartedSession, program: ForegroundProgram | None = None) -> SessionOutcome:
-    """Runs the trials that remain, and ends the session; without a program nothing listens to signals."""
+async def execute_session(
+    started: StartedSession,
+    program: ForegroundProgram | None = None,
+    showing: Callable[[Execution], AbstractAsyncContextManager[None]] | None = None,
+) -> SessionOutcome:
+    """Runs the trials that remain, and ends the session; without a program nothing listens to signals.
+
+    `showing` shows the progress where there is no program, which would show it itself.
+    """
     execution = Execution(
         started.session,
         started.prepared,
@@ -44,13 +51,14 @@ async def execute_session(started: StartedSession, program: ForegroundProgram | 
         observers=started.observers,
     )
     if program is None:
-        return await _run_quietly(execution)
+        async with showing(execution) if showing is not None else contextlib.nullcontext():
+            return await _run_as_guest(execution)
     async with program.showing(execution):
         return await execution.run(on_stuck=program.on_stuck, missed_signal=program.missed_signal)
 
 
-async def _run_quietly(execution: Execution) -> SessionOutcome:
-    """Nothing is printed in somebody else's process; what a person should know is a warning of the outcome."""
+async def _run_as_guest(execution: Execution) -> SessionOutcome:
+    """In somebody else's process; what a person should know is a warning of the outcome."""
     notes: list[Note] = []
     execution.observe(notes.append, Note)
     ended = await execution.run(signals=False)

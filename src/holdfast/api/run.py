@@ -5,47 +5,63 @@ Nothing in the run is changed. Records are read while they are iterated over, ne
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.analysis.report import Report, make_report
+from holdfast.analysis.report_html import report_html
+from holdfast.analysis.report_text import brief_scores
 from holdfast.analysis.status import SessionStatus, run_status
+from holdfast.api.run_counts import RunCounts
 from holdfast.api.trial_results import TrialResult, TrialResults
+from holdfast.errors import UsageError
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, SessionRecord, StepRecord, TrialRecord
 from holdfast.run.fold.candidate import names_of
 from holdfast.run.fold.reader import LargeRecord, RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
-from holdfast.run.fold.states import StateCounts
 from holdfast.run.locate import find_run
 from holdfast.run.trial_reference import TrialReferences
 from holdfast.run.where.expression import Names, parse_where
+from holdfast.terminal.text import printable
 
 if TYPE_CHECKING:
-    from holdfast.engine.execution import SessionOutcome
+    import pandas as pd
+    import polars as pl
 
+    from holdfast.api.frames import Rows
+    from holdfast.engine.execution import SessionOutcome
+    from holdfast.engine.opening.fork import ForkSummary
+
+_QUICK_TRIALS = 10_000
 _TRANSCRIPT = ("step", "answer", "score", "trial")
 
 
 class Run:
     """A run in any state. Everything is read from its journal, and nothing in it is changed."""
 
-    def __init__(self, reader: RunReader, ended: SessionOutcome | None = None) -> None:
+    def __init__(
+        self, reader: RunReader, ended: SessionOutcome | None = None, forked: ForkSummary | None = None
+    ) -> None:
         self._reader = reader
         self._results = TrialResults(reader)
         self._references: TrialReferences | None = None
+        self._is_closed = False
         self.ended = ended
         """How the session that this process executed ended, if it did."""
+        self.forked = forked
+        """What was kept of another run, if this process has forked it."""
 
     @classmethod
-    def open(cls, path: str | Path, *, ended: SessionOutcome | None = None) -> Self:
+    def open(cls, path: str | Path, *, ended: SessionOutcome | None = None, forked: ForkSummary | None = None) -> Self:
         """Opens the run at a path or URL, the one whose name it is part of, or the newest one: `@latest`.
 
         Raises:
             NotARun: there is no such run.
         """
-        return cls(RunReader(find_run(str(path))), ended)
+        return cls(RunReader(find_run(str(path))), ended, forked)
 
     @property
     def path(self) -> Path:
@@ -63,12 +79,13 @@ class Run:
         return self._reader.place
 
     @property
-    def counts(self) -> StateCounts:
+    def counts(self) -> RunCounts:
         """How many trials of the plan are in which state, and why the others remain."""
-        return self._reader.fold.counts
+        return RunCounts.of(self._reader.fold.counts)
 
     @property
-    def planned(self) -> int:
+    def planned(self) -> int | None:
+        """None where no session record can be read."""
         return self.counts.planned
 
     @property
@@ -103,6 +120,39 @@ class Run:
     def to_dicts(self, where: str = "") -> list[dict[str, Any]]:
         """The same as plain data, for a table or a data frame."""
         return [trial.as_dict() for trial in self.trials(where)]
+
+    def to_pandas(self, where: str = "", *, rows: Rows = "trials") -> pd.DataFrame:
+        """A data frame with a complete row for each trial, or with `rows="steps"` for each step of these trials.
+
+        Raises:
+            UsageError: pandas is not installed, or the expression is not valid.
+        """
+        from holdfast.api.frames import to_pandas  # noqa: PLC0415 - needed for data frames only
+
+        return to_pandas(self._frame_rows(where, rows), rows, names_of(self._reader.fold))
+
+    def to_polars(self, where: str = "", *, rows: Rows = "trials") -> pl.DataFrame:
+        """The same as a data frame of polars.
+
+        Raises:
+            UsageError: polars is not installed, or the expression is not valid.
+        """
+        from holdfast.api.frames import to_polars  # noqa: PLC0415 - needed for data frames only
+
+        frame: pl.DataFrame = to_polars(self._frame_rows(where, rows), rows, names_of(self._reader.fold))
+        return frame
+
+    def _frame_rows(self, where: str, rows: Rows) -> Iterator[dict[str, Any]]:
+        from holdfast.api.frames import step_row, trial_row  # noqa: PLC0415 - needed for data frames only
+
+        if rows not in {"trials", "steps"}:
+            raise UsageError(f"rows is {rows!r}.", hint='Give rows="trials" or rows="steps".')
+        for trial in self.select(where or None, "where"):
+            if rows == "trials":
+                yield trial_row(self.result(trial))
+            else:
+                records = (self._reader.read(placed.line) for placed in self._reader.lines_of(trial, "step"))
+                yield from (step_row(trial, record) for record in records if isinstance(record, StepRecord))
 
     def select(self, where: str | None, option: str = "--where") -> Iterator[FoldedTrial]:
         """The trials that an expression selects, as the fold has them; `result` gives the whole row of one.
@@ -211,7 +261,21 @@ class Run:
         """The report: what was measured, on how many trials, at what cost."""
         return make_report(self._reader)
 
+    def __repr__(self) -> str:
+        if self._is_closed:
+            return f"<Run {self.place!r}: closed>"
+        state = "complete" if self.is_complete else "incomplete"
+        # Scores are added up when they are asked for: in a large run that takes too long for a debugger.
+        scores = brief_scores(self.report()) if self.on_record <= _QUICK_TRIALS else ""
+        return f"<Run {self.place!r}: {state}, {self.counts.finished_text()}{scores}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: the table of scores, and where the run is."""
+        place = html.escape(printable(self.place))
+        return f"{report_html(self.report())}<code>{place}</code>"
+
     def close(self) -> None:
+        self._is_closed = True
         self._reader.close()
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ under the lease. Until the lease is taken nothing is written, so a refusal leave
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import UsageError
-from holdfast.run.core.layout import Layout
+from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import PlanEntry
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
@@ -40,6 +40,24 @@ from holdfast.tasks import Task
 
 OfferEval = Callable[[EvalSpec], EvalSpec]
 """Makes the eval that is offered to a run, from the eval that is saved in it."""
+
+
+class StartInterrupted(KeyboardInterrupt):
+    """Ctrl-C before the first call; `place` names the run if it exists by then, and is empty if nothing was started."""
+
+    def __init__(self, place: str = "") -> None:
+        super().__init__(place)
+        self.place = place
+
+
+@contextlib.contextmanager
+def naming_run_at(place: str) -> Iterator[None]:
+    """Lets Ctrl-C in the block say whether the run at a place exists: it is created whole or not at all."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        root = spool_root(place) if is_url(place) else Path(place)
+        raise StartInterrupted(place if Layout(root).journal.is_dir() else "") from None
 
 
 @dataclass(frozen=True)
@@ -79,8 +97,15 @@ def start_session(request: RunRequest) -> StartedSession | CompleteRun:
         ResumeAborted: the run that is there cannot be resumed with this eval.
         RunHeld: another session executes it.
         StorageFailure: the disk or the store failed.
+        StartInterrupted: Ctrl-C.
     """
     refuse_unknown_scheme(request.place)
+    place = request.place if request.place is not None else str(default_root(request.spec))
+    with naming_run_at(place):
+        return _start(replace(request, place=place))
+
+
+def _start(request: RunRequest) -> StartedSession | CompleteRun:
     replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
     observers = find_observers(request.observers)
     started = _create_or_resume(request)
@@ -107,11 +132,13 @@ def resume_session(
         ResumeAborted: it cannot be resumed with what is offered.
         RunHeld: another session executes it.
         StorageFailure: the disk or the store failed.
+        StartInterrupted: Ctrl-C.
     """
     place = run if is_url(run) else str(find_run(run))
-    observers = find_observers()
-    started = _resume(place, offer, selection=selection, check_plan=check_plan)
-    return started if isinstance(started, CompleteRun) else replace(started, observers=observers)
+    with naming_run_at(place):
+        observers = find_observers()
+        started = _resume(place, offer, selection=selection, check_plan=check_plan)
+        return started if isinstance(started, CompleteRun) else replace(started, observers=observers)
 
 
 def refuse_unknown_scheme(place: str | None) -> None:
@@ -133,18 +160,17 @@ def _create_or_resume(request: RunRequest) -> StartedSession | CompleteRun:
     try:
         return _create(request)
     except UsageError:
+        # Another process may have created the run meanwhile.
         if not (request.or_resume and request.run_exists()):
             raise
-        # Another process has created the run meanwhile.
-        return _resume_requested(request)
+    return _resume_requested(request)
 
 
 def _create(request: RunRequest) -> StartedSession:
-    spec, place = request.spec, request.place
-    if place is not None and is_url(place):
+    spec, place = request.spec, str(request.place)
+    if is_url(place):
         return start_remote_run(spec, place, tasks=request.tasks, source=request.source, check_plan=request.check_plan)
-    root = Path(place) if place is not None else default_root(spec)
-    return start_run(spec, root, tasks=request.tasks, source=request.source, check_plan=request.check_plan)
+    return start_run(spec, Path(place), tasks=request.tasks, source=request.source, check_plan=request.check_plan)
 
 
 def _resume_requested(request: RunRequest) -> StartedSession | CompleteRun:

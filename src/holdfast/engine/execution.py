@@ -302,8 +302,9 @@ class Execution:
             except (StorageFailure, RunHeld) as error:
                 failure = error
             except asyncio.CancelledError:
-                undo.pop_all()
+                # A second Ctrl-C may interrupt this too; the run is let go then without a recorded end.
                 await self._end_cancelled()
+                undo.pop_all()
                 raise
             undo.pop_all()
         return failure

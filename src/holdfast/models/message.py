@@ -23,7 +23,7 @@ _RUN_THE_TOOLS = (
 _READ_THE_PARTS = "reply.content has the parts."
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """One message of a conversation; what has its default stands neither in a fingerprint nor in a record."""
 
     role: str
@@ -55,7 +55,7 @@ LATER_FIELDS = frozenset({"tool_calls", "tool_call_id", "reasoning", "refusal"})
 """What messages have gained: whoever spells out every field leaves these out while they are empty."""
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """Tokens of one reply, or of several added up; cached and reasoning tokens are parts of the other two."""
 
     input_tokens: int = 0
@@ -72,14 +72,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         )
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """One question to a model, complete with its generation parameters."""
 
     messages: tuple[Message, ...]
     generation: Generation = Generation()
 
 
-class Reply(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """One whole answer of a model, as itself; `usage` is None where the server reported none."""
 
     content: Content

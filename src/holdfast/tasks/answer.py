@@ -21,7 +21,7 @@ class InvalidAnswer(HoldfastError, TypeError):  # noqa: N818 - reads as a senten
     kind = "task"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """The outcome of the solve stage."""
 
     text: str

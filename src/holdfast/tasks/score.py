@@ -20,7 +20,7 @@ class InvalidScore(HoldfastError, TypeError):  # noqa: N818 - reads as a sentenc
     kind = "task"
 
 
-class Score(msgspec.Struct, frozen=True):
+class Score(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """The value, the part of the answer it was read from, and why; False and 0.0 are judgements like any other.
 
     `Score(None, explanation=...)` leaves the answer unscored, for the reason given: the trial is valid, and metrics

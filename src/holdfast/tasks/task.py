@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypedDict, Unpack, overload
@@ -53,7 +53,7 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
     return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, init=False)
+@dataclasses.dataclass(frozen=True, kw_only=True, init=False, repr=False)
 class Task:
     """What is asked and how it is judged; either samples or a dataset is given."""
 
@@ -98,6 +98,13 @@ class Task:
             values["columns"] = msgspec.structs.replace(values["columns"], named=_named_columns(dataset))
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        scorers = ", ".join(scorer.name for scorer in self.scorers)
+        solver = getattr(self.solver, "__name__", type(self.solver).__name__)
+        more = "".join(f", {name}={getattr(self, name)!r}" for name in ("epochs", "limit") if _is_set(self, name))
+        axes = f", axes={list(self.axes)}" if self.axes else ""
+        return f"<Task {self.name!r}: {_data_text(self)}, solver={solver}, scorers=[{scorers}]{more}{axes}>"
 
     @property
     def solve(self) -> Solver:
@@ -145,6 +152,16 @@ class Task:
         return {**own, "system": self.system, "args": self.args}
 
 
+def _data_text(task: Task) -> str:
+    if task.dataset is not None:
+        return f"dataset={task.dataset.path!r}"
+    return f"{len(task.samples)} samples" if isinstance(task.samples, Sized) else "samples"
+
+
+def _is_set(task: Task, name: str) -> bool:
+    return getattr(task, name) not in {None, 1}
+
+
 # For help() and notebooks: what is written by hand takes anything, and says nothing.
 Task.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [
@@ -163,6 +180,11 @@ class TaskFactory:
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.__module__ = function.__module__
+
+    def __repr__(self) -> str:
+        parameters = inspect.signature(self.function).parameters.values()
+        plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+        return f"<task {self.name}{inspect.Signature(plain)}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Task:
         made = self.function(*args, **kwargs)

@@ -12,9 +12,9 @@ import msgspec
 
 from holdfast.cli.ui.columns import column_lines
 from holdfast.cli.ui.json_output import as_json_value, print_json
-from holdfast.cli.ui.terminal_text import printable, quantity, terminal_columns
 from holdfast.errors import UsageError
 from holdfast.suggestions import did_you_mean
+from holdfast.terminal.text import printable, quantity, terminal_columns
 
 
 @click.command("list")

@@ -15,10 +15,10 @@ from holdfast.cli.ui.fail_under_option import bound_failures, fail_under_option,
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.terminal_text import printable, terminal_columns
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import LATEST
+from holdfast.terminal.text import printable, terminal_columns
 
 
 @click.command("report")

@@ -11,13 +11,13 @@ import click
 from holdfast.api.run import Run
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.terminal_text import output_columns, printable, quantity
 from holdfast.cli.ui.trials.transcript import print_json_transcript, print_transcript
 from holdfast.cli.ui.trials.trial_summary import summary_lines
 from holdfast.cli.ui.trials.trial_table import ListedTrial, trial_table
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.locate import LATEST
 from holdfast.run.where.shorthands import FAILED, joined_expression, wrong_expression
+from holdfast.terminal.text import output_columns, printable, quantity
 
 _LABEL_CHARACTERS = 60
 """A longer reference is not repeated: the key is easier to type."""

@@ -15,9 +15,6 @@ from holdfast.analysis.status import RunStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
 from holdfast.cli.ui.session_table import session_lines
-from holdfast.cli.ui.table import Column, table_lines
-from holdfast.cli.ui.terminal_text import output_columns, printable, quantity, time_text
-from holdfast.cli.ui.text_width import hanging, one_line
 from holdfast.errors import HoldfastError
 from holdfast.journal import FORMAT
 from holdfast.run.core.run_id import continuing_command
@@ -25,6 +22,9 @@ from holdfast.run.core.start_time import start_time
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.locate import find_run, known_runs
+from holdfast.terminal.table import Column, table_lines
+from holdfast.terminal.text import output_columns, printable, quantity, time_text
+from holdfast.terminal.width import hanging, one_line
 
 _COLOURS = {"complete": "green", "running": "cyan", "incomplete": "yellow", "unreadable": "red"}
 _NO_RUN = "There is no run, neither below runs/ nor in this directory. Start one with: holdfast run EVAL"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.session.offered_eval import edited_eval
+from holdfast.api.offered_eval import edited_eval
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
 from holdfast.engine.opening.resume_plan import ResumeComparison

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from holdfast.analysis.fail_under import ScoreBound, check_bounds
+from holdfast.api.offered_eval import offer_eval
 from holdfast.api.start import resume_session
 from holdfast.cli.session.execute import run_in_foreground
-from holdfast.cli.session.offered_eval import offer_eval
 from holdfast.cli.ui.fail_under_option import fail_under_option
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.run.locate import LATEST
+from holdfast.spec import parse_arguments
 
 
 @click.command("resume")
@@ -41,5 +42,6 @@ def command(
     Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
     """
     selection = SelectionRequest(where, redo)
-    started = resume_session(run, offer_eval(settings, eval_file), selection, partial(check_bounds, bounds))
+    offer = offer_eval(dict(parse_arguments(settings)), eval_file)
+    started = resume_session(run, offer, selection, partial(check_bounds, bounds))
     return run_in_foreground(started, as_json=as_json, bounds=bounds)

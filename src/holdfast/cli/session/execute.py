@@ -11,10 +11,10 @@ from typing import Any
 from holdfast.analysis.fail_under import ScoreBound
 from holdfast.api.event_text import EventText
 from holdfast.api.execute import ForegroundProgram, execute_session
+from holdfast.api.progress_display import ProgressDisplay
+from holdfast.api.start import StartInterrupted
 from holdfast.cli.session.messages import EndMessage, print_complete, print_start
 from holdfast.cli.session.process_exit import exit_now, exit_soon
-from holdfast.cli.ui.progress_display import ProgressDisplay
-from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.startup_signals import startup_signals
 from holdfast.engine.events import UNAWAITED_ERROR, Events, Note
 from holdfast.engine.execution import Execution, SessionOutcome
@@ -35,13 +35,13 @@ def run_in_foreground(
     if isinstance(started, CompleteRun):
         return print_complete(started, bounds, as_json=as_json)
     try:
-        print_start(started)
-        return asyncio.run(_execute_and_print(started, EndMessage(started, bounds, as_json=as_json)))
+        with startup_signals:
+            print_start(started)
+            return asyncio.run(_execute_and_print(started, EndMessage(started, bounds, as_json=as_json)))
     except SystemExit as error:
         raise _sys_exit_error(started, error) from None
     except KeyboardInterrupt:
-        say(f"Stopped before the first call. Resume with: holdfast resume {shlex.quote(started.place)}")
-        raise
+        raise StartInterrupted(started.place) from None
 
 
 async def _execute_and_print(started: StartedSession, message: EndMessage) -> int:

@@ -14,8 +14,7 @@ from holdfast.cli.session.run_scores import RunScores, failures_under, read_scor
 from holdfast.cli.ui.fail_under_option import print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
-from holdfast.cli.ui.standard_streams import mute_if_broken, say
-from holdfast.cli.ui.terminal_text import quantity
+from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
@@ -25,6 +24,8 @@ from holdfast.run.core.display_text import change_text
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import StateCounts
 from holdfast.spec.compare import Difference
+from holdfast.terminal.broken_stream import mute_if_broken
+from holdfast.terminal.text import quantity
 
 _LOST_RUN = {StorageFailure.exit_code, RunHeld.exit_code}
 

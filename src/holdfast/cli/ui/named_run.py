@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.terminal_text import printable
 from holdfast.run.locate import LATEST, find_run
+from holdfast.terminal.text import printable
 
 
 def find_named_run(text: str) -> Path:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.cli.ui.terminal_text import quantity, styled
-from holdfast.cli.ui.text_width import columns_of, one_line, wrapped
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.on_record import ShownCandidate, ShownSampling
 from holdfast.sampling.requirements.verdict import VerdictKind
+from holdfast.terminal.text import quantity, styled
+from holdfast.terminal.width import columns_of, one_line, wrapped
 
 _INDENT, _GAP = "  ", "  "
 _NARROWEST, _WIDEST = 16, 40

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,18 @@ class ForkSummary(msgspec.Struct):
     cost: float | None
     """What those are likely to cost, by what the trials of the run have taken so far; None where that is not known."""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing remains to be run in the new run."""
+        return self.taken == self.planned
 
-def fork_run(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> tuple[StartedSession, ForkSummary]:
+
+def fork_run(
+    source: Path, spec: EvalSpec, root: Path, *, origin: str = "", tasks: Mapping[str, Task] | None = None
+) -> tuple[StartedSession, ForkSummary]:
     """Makes the run `root` with the eval `spec` and keeps what it can of the run at `source`.
+
+    `tasks` are those that exist in this process.
 
     Raises:
         NotARun: there is no run at `source`.
@@ -61,7 +70,7 @@ def fork_run(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> t
     reader = RunReader(source)
     inputs = FreshInputs()
     try:
-        prepared = prepare_eval(spec, inputs)
+        prepared = prepare_eval(spec, inputs, tasks)
         kept = _KeptTrials(reader, prepared)
         session = create_planned(root, prepared, inputs, origin, preload=kept.records())
         return StartedSession(session, prepared), kept.summary(root)

@@ -10,9 +10,9 @@ from holdfast.analysis.money import money_text
 from holdfast.api.run import Run
 from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.message_text import first_characters, message_text
-from holdfast.cli.ui.text_width import hanging, one_line
 from holdfast.cli.ui.trials.trial_table import score_text, state_text
 from holdfast.run.core.records import ScoreRecord
+from holdfast.terminal.width import hanging, one_line
 
 _INDENT = 10
 _SHOWN_CHARACTERS = 500

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.api.trial_results import TrialResult
-from holdfast.cli.ui.table import Column, table_lines
-from holdfast.cli.ui.text_width import cut, one_line
+from holdfast.terminal.table import Column, table_lines
+from holdfast.terminal.width import cut, one_line
 
 _STATE_COLOURS = {"valid": "green", "limited": "yellow", "blocked": "yellow", "failed": "red", "unfinished": "yellow"}
 _SCORE_COLUMNS = 4

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.cli.ui.terminal_text import styled
-from holdfast.cli.ui.text_width import columns_of, one_line, padded
+from holdfast.terminal.text import styled
+from holdfast.terminal.width import columns_of, one_line, padded
 
 _GAP = "  "
 _MOST_CHARACTERS = 1000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from holdfast.cli.ui.terminal_text import printable
+from holdfast.terminal.text import printable
 
 _FLAT = {"Mn", "Me", "Cf"}
 """The categories of characters that take no column."""

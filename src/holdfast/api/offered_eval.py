@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError, UsageError
-from holdfast.spec import EvalSpec, load_eval, parse_arguments, resolve
+from holdfast.spec import EvalSpec, load_eval, resolve
 from holdfast.spec.override import override
 
 if TYPE_CHECKING:
     from holdfast.api.start import OfferEval
 
+COMMAND_LINE = "the command line"
 
-def offer_eval(settings: tuple[str, ...], eval_file: Path | None) -> OfferEval | None:
-    """What makes the eval that --config and --set offer to a run; None if neither is given."""
-    if eval_file is None and not settings:
+
+def offer_eval(changes: Mapping[Any, Any], eval_file: Path | None, source: str = COMMAND_LINE) -> OfferEval | None:
+    """What makes the eval that a file and changed settings offer to a run; None if neither is given.
+
+    `source` is what an error calls the settings.
+    """
+    if eval_file is None and not changes:
         return None
 
     def offered(saved: EvalSpec) -> EvalSpec:
-        return _with_settings(saved if eval_file is None else edited_eval(eval_file), settings)
+        return _with_changes(saved if eval_file is None else edited_eval(eval_file), changes, source)
 
     return offered
 
 
-def _with_settings(spec: EvalSpec, settings: tuple[str, ...]) -> EvalSpec:
+def _with_changes(spec: EvalSpec, changes: Mapping[Any, Any], source: str) -> EvalSpec:
     try:
-        return resolve(override(spec, dict(parse_arguments(settings))), "the command line")
+        return resolve(override(spec, changes, source), source)
     except ConfigurationError as error:
         raise UsageError(error.message, hint=error.hint) from None
 

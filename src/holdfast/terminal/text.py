@@ -10,8 +10,6 @@ import re
 import sys
 from typing import Any, TextIO
 
-import click
-
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_]|[ -/]+[0-~])"
 )
@@ -64,4 +62,8 @@ def output_columns() -> int:
 
 def styled(text: str, **style: Any) -> str:
     """The text with a style, unless NO_COLOR is set; `click.echo` leaves it out where there is no terminal."""
-    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
+    if os.environ.get("NO_COLOR"):
+        return text
+    import click  # noqa: PLC0415 - for the command line only
+
+    return click.style(text, **style)
