@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from holdfast.cli.ui.standard_streams import is_output_error, mute_if_broken, reopen_closed_streams, say
+from holdfast.cli.ui.standard_streams import is_output_error, reopen_closed_streams, say
 from holdfast.cli.ui.startup_signals import startup_signals
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
+from holdfast.terminal.broken_stream import mute_if_broken
 from holdfast.version import __version__
 
 _OUTPUT_HINT = "No run is affected; check where the output goes."
@@ -147,7 +148,7 @@ def _print_error(error: HoldfastError, *, as_json: bool) -> int:
 
         print_json({"error": error.message, "kind": error.kind, "hint": error.hint})
     else:
-        from holdfast.cli.ui.terminal_text import printable  # noqa: PLC0415
+        from holdfast.terminal.text import printable  # noqa: PLC0415
 
         say(printable(f"holdfast: {error}"))
     return error.exit_code

@@ -7,10 +7,10 @@ import click
 from holdfast.analysis.report import make_report
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.terminal_text import printable
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
+from holdfast.terminal.text import printable
 
 
 @click.command("report")

@@ -18,7 +18,6 @@ from holdfast.cli.ui.json_output import as_json_value, print_json
 from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
 from holdfast.cli.ui.message_text import first_characters, message_text
 from holdfast.cli.ui.sampling_grid import sampling_lines
-from holdfast.cli.ui.terminal_text import printable, quantity, terminal_columns
 from holdfast.errors import UsageError
 from holdfast.run.core.records import (
     CANDIDATE,
@@ -32,6 +31,7 @@ from holdfast.run.core.records import (
 )
 from holdfast.run.fold.reader import LargeRecord
 from holdfast.sampling.on_record import RecordedSamplings, StepPlace, sampling_place
+from holdfast.terminal.text import printable, quantity, terminal_columns
 
 _CANDIDATES = 8
 

@@ -12,7 +12,6 @@ from holdfast.analysis.sampling_report import SamplingCounts
 from holdfast.analysis.status import RunStatus, SessionStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
-from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.errors import HoldfastError
 from holdfast.journal import FORMAT
 from holdfast.run.core.display_text import change_text
@@ -20,6 +19,7 @@ from holdfast.run.core.layout import all_runs
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
+from holdfast.terminal.text import printable, quantity
 
 
 @click.command("status")

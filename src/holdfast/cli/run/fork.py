@@ -10,13 +10,13 @@ import click
 
 from holdfast.cli.session.offered_eval import offer_eval
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.opening.fork import ForkSummary, fork_run
 from holdfast.engine.opening.new_run import default_root
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
+from holdfast.terminal.text import quantity
 
 
 @click.command("fork")

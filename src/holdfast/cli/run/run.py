@@ -11,7 +11,6 @@ import click
 from holdfast.api.start import RunRequest, refuse_unknown_scheme, start_session
 from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.opening.new_run import plan_entries
 from holdfast.engine.planning.cost import CostBound, cost_bounds
 from holdfast.engine.planning.inputs import FreshInputs
@@ -23,6 +22,7 @@ from holdfast.spec.loading.error_messages import naming_source
 from holdfast.spec.override import override
 from holdfast.storage.object_store import is_url
 from holdfast.tasks.task_reference import task_names
+from holdfast.terminal.text import quantity
 
 
 @click.command("run")

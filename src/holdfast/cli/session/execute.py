@@ -10,9 +10,9 @@ from typing import Any
 
 from holdfast.api.event_text import EventText
 from holdfast.api.execute import ForegroundProgram, execute_session
+from holdfast.api.progress_display import ProgressDisplay
 from holdfast.cli.session.messages import EndMessage, print_complete, print_start
 from holdfast.cli.session.process_exit import exit_now, exit_soon
-from holdfast.cli.ui.progress_display import ProgressDisplay
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.startup_signals import startup_signals
 from holdfast.engine.events import UNAWAITED_ERROR, Events, Note

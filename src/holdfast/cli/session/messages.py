@@ -10,8 +10,7 @@ import click
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
-from holdfast.cli.ui.standard_streams import mute_if_broken, say
-from holdfast.cli.ui.terminal_text import quantity
+from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
@@ -20,6 +19,8 @@ from holdfast.run.core.display_text import change_text
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import StateCounts
 from holdfast.spec.compare import Difference
+from holdfast.terminal.broken_stream import mute_if_broken
+from holdfast.terminal.text import quantity
 
 
 def print_start(started: StartedSession) -> None:

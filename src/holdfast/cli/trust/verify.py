@@ -6,12 +6,12 @@ import click
 import msgspec
 
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.terminal_text import quantity
 from holdfast.errors import HoldfastError
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 from holdfast.run.verify.cross_check_records import RecordCrossCheck
 from holdfast.run.verify.verify import Verification, verify_run
+from holdfast.terminal.text import quantity
 
 
 @click.command("verify")

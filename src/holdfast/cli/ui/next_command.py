@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from holdfast.cli.ui.terminal_text import quantity
 from holdfast.run.fold.states import StateCounts
+from holdfast.terminal.text import quantity
 
 
 def retry_scorers_text(counts: StateCounts, place: str) -> str:

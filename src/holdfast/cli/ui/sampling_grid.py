@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.on_record import ShownCandidate, ShownSampling
 from holdfast.sampling.requirements.verdict import VerdictKind
+from holdfast.terminal.text import printable, quantity
 
 _INDENT, _GAP = "  ", "  "
 _NARROWEST, _WIDEST = 16, 40

@@ -11,7 +11,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable
-from typing import TextIO
 
 import click
 
@@ -52,14 +51,3 @@ def is_output_error(error: OSError) -> bool:
         place = place.tb_next
     module = place.tb_frame.f_globals.get("__name__", "") if place else ""
     return module in {"click.utils", __name__}
-
-
-def mute_if_broken(stream: TextIO) -> None:
-    """Discards what a stream still holds if it cannot be written any more, so that it is not tried again at exit."""
-    try:
-        stream.flush()
-    except OSError:
-        with contextlib.suppress(OSError):
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, stream.fileno())
-            os.close(null)

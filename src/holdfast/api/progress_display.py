@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import TextIO
 
-from holdfast.cli.ui.standard_streams import mute_if_broken
-from holdfast.cli.ui.terminal_text import duration_text, printable, terminal_columns
 from holdfast.engine.progress import Progress
+from holdfast.terminal.broken_stream import mute_if_broken
+from holdfast.terminal.text import duration_text, printable, terminal_columns
 
 _PLAIN_SECONDS = 10.0
 _MOST_MESSAGES = 100
