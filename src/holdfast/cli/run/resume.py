@@ -9,6 +9,7 @@ import click
 from holdfast.api.start import resume_session
 from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.session.offered_eval import offer_eval
+from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.engine.planning.selection import SelectionRequest
 
 
@@ -18,6 +19,7 @@ from holdfast.engine.planning.selection import SelectionRequest
 @click.option("--config", "eval_file", type=click.Path(path_type=Path), help="Resume with this edited eval file.")
 @click.option("--where", metavar="EXPR", help="Run only these of the remaining trials, as in: tier=T0 and epoch=1")
 @click.option("--redo", metavar="EXPR", help="Run these trials once more, as in: status=failed")
+@output_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     run: str,
@@ -27,10 +29,12 @@ def command(
     redo: str | None,
     *,
     as_json: bool,
+    output: SessionOutput,
 ) -> int:
     """Resume RUN after an interrupt, a kill or a power loss. Everything comes from the run.
 
     Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
     """
     selection = SelectionRequest(where, redo)
-    return run_in_foreground(resume_session(run, offer_eval(settings, eval_file), selection), as_json=as_json)
+    started = resume_session(run, offer_eval(settings, eval_file), selection)
+    return run_in_foreground(started, as_json=as_json, output=output)
