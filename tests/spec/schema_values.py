@@ -23,6 +23,7 @@ OTHERWISE = {
     "few_shot_template": "{input} {output}",
     "grace_period": 7.5,
     "matches": "^a",
+    "segment_bytes": 1 << 20,
     "selection": "best",
     "vote": "similarity",
 }

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from holdfast.api.progress_text import cost_text, count_text, progress_parts, score_text
+from holdfast.api.progress_text import count_text, progress_parts, rounded_cost, score_text
 from holdfast.engine.group_progress import GroupProgress
 from holdfast.engine.progress import Progress
 from holdfast.terminal.live_area import AreaLine
@@ -115,7 +115,7 @@ class ProgressFrame:
             Column("left", [_eta_text(group, now) for group in groups], 4),
             *_score_columns(groups),
             Column("tokens", [count_text(group.tokens) for group in groups], 8),
-            Column("cost", ["" if cost is None else cost_text(cost) for cost in costs], 9),
+            Column("cost", ["" if cost is None else rounded_cost(cost) for cost in costs], 9),
             Column("retries", [str(group.retries) for group in groups], 10),
             Column("failed", [str(group.failed + group.unfinished) for group in groups], 7),
         ]

@@ -44,7 +44,7 @@ def _figures(progress: Progress) -> Iterator[str]:
     if tokens := progress.tokens:
         yield f"{tokens:,} tokens"
     if cost := progress.cost:
-        yield f"cost {cost_text(cost)}"
+        yield f"cost {rounded_cost(cost)}"
     if progress.failed:
         yield f"{progress.failed} failed"
     if progress.unfinished:
@@ -74,7 +74,7 @@ def score_text(group: GroupProgress, scorer: str) -> str:
     return f"{mean:.3f}" if abs(mean) < 1000 else f"{mean:.4g}"
 
 
-def cost_text(cost: float) -> str:
+def rounded_cost(cost: float) -> str:
     """A cost, with as many decimals as matter."""
     return f"{cost:.4f}" if cost < 10 else f"{cost:,.2f}"
 
