@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from holdfast.analysis.metrics import Metric
-from holdfast.analysis.report import GroupReport, Report
+from holdfast.analysis.report import Report
 from holdfast.analysis.report_text import coverage_text
+from holdfast.analysis.score_table import score_rows
 from holdfast.terminal.text import printable
-
-_HEADER = ("task", "model", "scorer", "score", "±", "n", "trials", "cost")
 
 
 def report_html(report: Report) -> str:
     """The name of the run, how far it is, and a row for every task, model and scorer."""
     state = "complete" if report.complete else "incomplete"
     title = f"<b>{_escaped(report.name)}</b>: {state}, {_escaped(coverage_text(report.coverage))}"
-    header = "".join(f"<th>{_escaped(name)}</th>" for name in _HEADER)
-    rows = "".join(_row(cells) for cells in _table(report))
+    header, rows = score_rows(report.tasks, report.currency)
+    body = "".join(_row("td", row) for row in rows)
     notes = "".join(f"<div>{_escaped(note)}</div>" for note in report.notes)
-    return f"<div>{title}</div><table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+    return f"<div>{title}</div><table><thead>{_row('th', header)}</thead><tbody>{body}</tbody></table>{notes}"
 
 
-def _table(report: Report) -> Iterator[list[str]]:
-    for task, models in report.tasks.items():
-        for model, group in models.items():
-            end = [_trials_text(group), "" if group.cost is None else f"{group.cost:.4f}"]
-            if not group.metrics:
-                yield [task, model, "", "", "", "", *end]
-            for scorer, metrics in group.metrics.items():
-                for metric in metrics.values():
-                    yield [task, model, scorer, *_metric_cells(metric), *end]
-
-
-def _metric_cells(metric: Metric) -> list[str]:
-    spread = "" if metric.stderr is None else f"{metric.stderr:.3f}"
-    return [f"{metric.value:.3f}", spread, str(metric.n)]
-
-
-def _trials_text(group: GroupReport) -> str:
-    return f"{group.coverage.finished} of {group.coverage.planned}"
-
-
-def _row(cells: list[str]) -> str:
-    return f"<tr>{''.join(f'<td>{_escaped(cell)}</td>' for cell in cells)}</tr>"
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_escaped(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
 def _escaped(text: str) -> str:

@@ -35,7 +35,9 @@ def _shrink(widths: list[int], names: int, room: int) -> None:
 
 
 def _line(row: Sequence[str], widths: Sequence[int], names: int) -> str:
-    cells = [padded(text, width, right=place >= names) for place, (text, width) in enumerate(zip(row, widths, strict=True))]
+    cells = [
+        padded(text, width, right=place >= names) for place, (text, width) in enumerate(zip(row, widths, strict=True))
+    ]
     return _GAP.join(cells).rstrip()
 
 

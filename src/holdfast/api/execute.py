@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.api.event_text import note_text
+from holdfast.api.progress_file import ProgressFile, keeping_progress_file
 from holdfast.engine.events import Note
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
@@ -50,11 +51,22 @@ async def execute_session(
         selection=started.selection,
         observers=started.observers,
     )
-    if program is None:
-        async with showing(execution) if showing is not None else contextlib.nullcontext():
-            return await _run_as_guest(execution)
-    async with program.showing(execution):
-        return await execution.run(on_stuck=program.on_stuck, missed_signal=program.missed_signal)
+    async with keeping_progress_file(started, execution) as file:
+        if program is None:
+            async with showing(execution) if showing is not None else contextlib.nullcontext():
+                return await _run_as_guest(execution)
+        async with program.showing(execution):
+            on_stuck = _on_stuck(program, file)
+            return await execution.run(on_stuck=on_stuck, missed_signal=program.missed_signal)
+
+
+def _on_stuck(program: ForegroundProgram, file: ProgressFile | None) -> Callable[[SessionOutcome], None]:
+    def give_up(ended: SessionOutcome) -> None:
+        if file is not None:
+            file.write_end(ended.how, ended.exit_code, ended.counts)
+        program.on_stuck(ended)
+
+    return give_up
 
 
 async def _run_as_guest(execution: Execution) -> SessionOutcome:

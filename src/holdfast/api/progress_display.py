@@ -1,42 +1,34 @@
-"""Progress: on a terminal one coloured line that is rewritten in place, elsewhere a plain line now and then."""
+"""Progress for people: on a terminal a table that is replaced in place, elsewhere a plain line now and then.
+
+It looks at the session a few times a second, whatever happens in between: a trial costs it nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import TextIO
+from functools import cached_property
+from typing import TYPE_CHECKING, TextIO
 
+from holdfast.api.progress_text import end_text, progress_text
 from holdfast.engine.progress import Progress
-from holdfast.terminal.broken_stream import mute_if_broken
-from holdfast.terminal.text import duration_text, printable, terminal_columns
+from holdfast.terminal.live_area import LiveArea
+from holdfast.terminal.printed_above import printing_above
+from holdfast.terminal.text import printable
 
-_PLAIN_SECONDS = 10.0
+if TYPE_CHECKING:
+    from holdfast.api.progress_frame import ProgressFrame
+
+PLAIN_SECONDS = 10.0
+"""Between two plain lines, unless told otherwise."""
+_TICK_SECONDS = 0.25
 _MOST_MESSAGES = 100
-
-
-def progress_text(progress: Progress) -> str:
-    """The progress of a session, in one line."""
-    percent = 100 * progress.done / progress.planned if progress.planned else 100
-    parts = [f"{progress.done}/{progress.planned} trials ({percent:.0f}%)"]
-    if rate := progress.rate():
-        parts.append(f"{rate:.1f}/s")
-    if (eta := progress.eta_seconds()) is not None and progress.done < progress.planned:
-        parts.append(f"{duration_text(eta)} left")
-    parts.append(f"{progress.active} running")
-    tokens = progress.usage.input_tokens + progress.usage.output_tokens
-    if tokens:
-        parts.append(f"{tokens:,} tokens")
-    if cost := progress.cost:
-        parts.append(f"cost {cost:.4f}")
-    troubles = {"failed": progress.failed, "unfinished": progress.unfinished, "retries": progress.counts.retries}
-    parts += [f"{count} {name}" for name, count in troubles.items() if count]
-    if lag := progress.lag():
-        parts.append(lag)
-    return " · ".join(parts)
+_MOST_CHARACTERS = 400
 
 
 class ProgressDisplay:
@@ -46,59 +38,83 @@ class ProgressDisplay:
     """
 
     def __init__(
-        self, progress: Progress, *, interval: float, lines: bool = True, stream: TextIO | None = None
+        self,
+        progress: Progress,
+        *,
+        interval: float,
+        lines: bool = True,
+        stream: TextIO | None = None,
+        log_interval: float = PLAIN_SECONDS,
     ) -> None:
+        """`interval` is between two looks on a terminal, `log_interval` between two plain lines; in seconds."""
         self._progress, self._stream, self._lines = progress, stream or sys.stderr, lines
-        self._on_terminal = self._stream.isatty()
-        self._interval = interval if self._on_terminal else max(interval, _PLAIN_SECONDS)
-        self._is_erasable = False
+        self._is_live = lines and can_be_redrawn(self._stream)
+        self._interval = max(interval, _TICK_SECONDS) if self._is_live else log_interval
+        self._area = LiveArea(self._stream)
         # Where more come at once than anybody reads, the first are left out.
         self._messages: deque[str] = deque(maxlen=_MOST_MESSAGES)
+        self._left_out = 0
 
     def tell(self, message: str) -> None:
         """Shows a message in a moment, on a line of its own."""
-        self._messages.append(message)
+        self._left_out += len(self._messages) == _MOST_MESSAGES
+        self._messages.append(printable(message)[:_MOST_CHARACTERS])
 
     @contextlib.asynccontextmanager
     async def showing(self) -> AsyncIterator[None]:
         """Shows progress while the block runs."""
-        task = asyncio.create_task(self._keep_showing())
-        try:
-            yield
-        finally:
-            task.cancel()
-            self._print_messages()
-            self._print_progress(final=True)
+        with contextlib.ExitStack() as undo:
+            if self._is_live:
+                undo.enter_context(printing_above(self._print_foreign))
+            task = asyncio.create_task(self._keep_showing())
+            try:
+                yield
+            finally:
+                task.cancel()
+                self._area.clear()
+                self._print_messages()
+                if self._lines:
+                    self._area.print_above(end_text(self._progress))
 
     async def _keep_showing(self) -> None:
-        last = time.monotonic()
-        while True:
-            await asyncio.sleep(min(self._interval, 0.25))
+        """Prints what waits and, where it is time or the terminal has another size, the progress."""
+        last, size = time.monotonic(), None
+        while not self._area.is_broken:
+            await asyncio.sleep(min(self._interval, _TICK_SECONDS))
             self._print_messages()
-            if time.monotonic() - last >= self._interval:
-                last = time.monotonic()
-                self._print_progress()
+            is_resized = self._is_live and size != self._area.size()
+            if is_resized or time.monotonic() - last >= self._interval:
+                last, size = time.monotonic(), self._area.size()
+                self._show_progress()
 
     def _print_messages(self) -> None:
-        while self._messages:
-            self._write_line(printable(self._messages.popleft())[:400] + "\n")
+        messages, left_out = list(self._messages), self._left_out
+        self._messages.clear()
+        self._left_out = 0
+        if left_out:
+            messages.insert(0, f"({left_out} messages are left out here)")
+        if messages:
+            self._area.print_above("\n".join(messages))
 
-    def _print_progress(self, *, final: bool = False) -> None:
-        if not self._lines:
-            return
-        text = progress_text(self._progress)
-        if self._on_terminal and not final:
-            # A line that wraps could not be erased.
-            text = text[: terminal_columns(self._stream) - 1]
-            self._write_line(f"\r\033[36m{text}\033[0m", erasable=True)
-        else:
-            self._write_line(text + "\n")
+    def _show_progress(self) -> None:
+        if self._is_live:
+            size = self._area.size()
+            self._area.paint(self._frame.lines(size.columns, size.lines))
+        elif self._lines:
+            self._area.print_above(progress_text(self._progress))
 
-    def _write_line(self, text: str, *, erasable: bool = False) -> None:
-        """Writes in the place of the line before it, if that is `erasable`."""
-        try:
-            self._stream.write(f"\r\033[K{text}" if self._is_erasable else text)
-            self._stream.flush()
-        except OSError:
-            mute_if_broken(self._stream)
-        self._is_erasable = erasable
+    @cached_property
+    def _frame(self) -> ProgressFrame:
+        # Where nothing is painted, rich is not loaded.
+        from holdfast.api.progress_frame import ProgressFrame  # noqa: PLC0415
+
+        return ProgressFrame(self._progress, self._stream)
+
+    def _print_foreign(self, text: str) -> None:
+        """Prints what the code of a task has printed."""
+        self._area.print_above(printable(text))
+
+
+def can_be_redrawn(stream: TextIO) -> bool:
+    """Whether a stream is a terminal in which the cursor can be moved."""
+    return stream.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}

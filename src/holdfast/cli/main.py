@@ -17,6 +17,8 @@ from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.terminal.broken_stream import mute_if_broken
 from holdfast.version import __version__
 
+_COMPLETION = "_HOLDFAST_COMPLETE"
+"""The variable with which a shell asks for completions; see docs/cli.md."""
 _OUTPUT_HINT = "No run is affected; check where the output goes."
 _STORAGE_HINT = "Check that it can be read and written here, then try again."
 GROUPS = {
@@ -60,6 +62,10 @@ class CommandGroup(click.Group):
             return None
         module = importlib.import_module(f"holdfast.cli.{COMMANDS[cmd_name][0]}.{cmd_name}")
         command: click.Command = module.command
+        if _COMPLETION in os.environ:
+            from holdfast.cli.ui.argument_completion import complete_references  # noqa: PLC0415 - only a shell needs it
+
+            complete_references(command)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

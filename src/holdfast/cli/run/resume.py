@@ -11,6 +11,7 @@ from holdfast.analysis.fail_under import ScoreBound, check_bounds
 from holdfast.api.offered_eval import offer_eval
 from holdfast.api.start import resume_session
 from holdfast.cli.session.execute import run_in_foreground
+from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.cli.ui.fail_under_option import fail_under_option
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.run.locate import LATEST
@@ -24,6 +25,7 @@ from holdfast.spec import parse_arguments
 @click.option("--where", metavar="EXPR", help="Run only these of the remaining trials, as in: tier=T0 and epoch=1")
 @click.option("--redo", metavar="EXPR", help="Run these trials once more, as in: status=failed")
 @fail_under_option
+@output_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     run: str,
@@ -34,6 +36,7 @@ def command(
     bounds: list[ScoreBound],
     *,
     as_json: bool,
+    output: SessionOutput,
 ) -> int:
     """Resume RUN after an interrupt, a kill or a power loss. Without RUN, the newest run.
 
@@ -44,4 +47,4 @@ def command(
     selection = SelectionRequest(where, redo)
     offer = offer_eval(dict(parse_arguments(settings)), eval_file)
     started = resume_session(run, offer, selection, partial(check_bounds, bounds))
-    return run_in_foreground(started, as_json=as_json, bounds=bounds)
+    return run_in_foreground(started, as_json=as_json, bounds=bounds, output=output)

@@ -12,6 +12,7 @@ import click
 from holdfast.analysis.fail_under import ScoreBound, check_bounds
 from holdfast.api.start import RunRequest, refuse_unknown_scheme, start_session
 from holdfast.cli.session.execute import run_in_foreground
+from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.cli.ui.fail_under_option import fail_under_option
 from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.new_run import plan_entries
@@ -41,6 +42,7 @@ from holdfast.terminal.text import quantity
 @click.option("--reuse", multiple=True, metavar="RUN", help="Take replies to identical requests from this run.")
 @fail_under_option
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@output_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     eval_file: str,
@@ -51,6 +53,7 @@ def command(
     or_resume: bool,
     dry_run: bool,
     as_json: bool,
+    output: SessionOutput,
     **flags: Any,
 ) -> int:
     """Start a run of EVAL: an eval file (.yaml), or a Python file with tasks (file.py or file.py:name)."""
@@ -64,7 +67,7 @@ def command(
     request = RunRequest(spec, run_dir or None, or_resume, reuse=reuse, source=eval_file, check_plan=check_plan)
     with naming_source(eval_file):
         started = start_session(request)
-    return run_in_foreground(started, as_json=as_json, bounds=bounds)
+    return run_in_foreground(started, as_json=as_json, bounds=bounds, output=output)
 
 
 def _eval_from_options(

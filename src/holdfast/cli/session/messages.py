@@ -19,6 +19,7 @@ from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.planning.selection import TrialSelection
+from holdfast.engine.progress import short_id
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.core.display_text import change_text
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
@@ -35,12 +36,12 @@ def print_start(started: StartedSession) -> None:
     session = started.session.record
     counts = started.session.reader.fold.counts
     if not started.is_resumed:
-        say(f"Run {started.place}: {quantity(counts.remaining, 'trial')}.")
+        say(f"Run {started.place} (id {short_id(session.run)}): {quantity(counts.remaining, 'trial')}.")
         return
     changed = "the configuration saved in the run"
     if started.decision is not None and started.decision.changes:
         changed += f" and {quantity(len(started.decision.changes), 'change')}"
-    say(f"Resuming {started.place} (session {session.number}), with {changed}.")
+    say(f"Resuming {started.place} (id {short_id(session.run)}, session {session.number}), with {changed}.")
     _print_changes(started)
     say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
     if counts.failed_in_slots and not len(started.selection.redo):

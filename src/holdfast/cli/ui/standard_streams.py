@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 
@@ -31,10 +31,40 @@ def _occupy_descriptor(number: int) -> None:
     os.set_inheritable(number, True)
 
 
+class _Route:
+    """Where messages for people go."""
+
+    log: Callable[[str], None] | None = None
+    is_quiet = False
+
+
 def say(text: str) -> None:
-    """Prints a message for people to standard error, if it can be written."""
-    with contextlib.suppress(OSError):
-        click.echo(text, err=True)
+    """Prints a message for people to standard error, if it can be written; a log file gets it too."""
+    if _Route.log is not None:
+        _Route.log(text)
+    if not _Route.is_quiet:
+        with contextlib.suppress(OSError):
+            click.echo(text, err=True)
+
+
+@contextlib.contextmanager
+def routing_messages(log: Callable[[str], None]) -> Iterator[None]:
+    """While the block runs, `log` gets every message for people."""
+    before, _Route.log = _Route.log, log
+    try:
+        yield
+    finally:
+        _Route.log = before
+
+
+@contextlib.contextmanager
+def silencing_messages(*, is_quiet: bool) -> Iterator[None]:
+    """While the block runs, messages for people are not printed, if `is_quiet`; a log file still gets them."""
+    before, _Route.is_quiet = _Route.is_quiet, is_quiet
+    try:
+        yield
+    finally:
+        _Route.is_quiet = before
 
 
 def write_output(pieces: Iterable[bytes]) -> None:

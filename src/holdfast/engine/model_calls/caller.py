@@ -119,6 +119,7 @@ class Caller:
                 reply = await self._send(model, request, reservation, activity, on_sent if tries.made == 1 else None)
             except ModelError as error:
                 pause = self.pause_after(error, model, tries)
+                flight.note_retry()
             else:
                 return reply, tries.made
             finally:

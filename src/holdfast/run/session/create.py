@@ -91,7 +91,7 @@ def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOpti
         copied = copy_inputs(BlobStore(fs, building.inputs), first.inputs)
         crashpoints.reach("run.inputs-written")
         session = session_record(run.hex(), 1, [], first.contents.with_inputs(copied))
-        journal = writer.open(fs, building.journal, run, 1)
+        journal = writer.configured(session.config).open(fs, building.journal, run, 1)
         undo.callback(journal.abandon)
         journal.queue.commit(encode(session))
         _preload(journal, BlobStore(fs, building.blobs), first.preload)

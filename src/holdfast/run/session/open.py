@@ -75,7 +75,8 @@ def _open_under_lease(
 ) -> RunSession:
     pins = [state.pin() for state in reader.index.states()]
     session = make(reader, number, pins)
-    journal = writer.open(reader.fs, reader.layout.journal, reader.run, number, format_=reader.format)
+    options = writer.configured(session.config)
+    journal = options.open(reader.fs, reader.layout.journal, reader.run, number, format_=reader.format)
     with contextlib.ExitStack() as undo:
         undo.callback(journal.abandon)
         for doubtful in reader.index.doubtful():

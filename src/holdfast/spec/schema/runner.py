@@ -7,7 +7,7 @@ alone, in that task or in its own `runner`. Loading brings them all into `runner
 from typing import Annotated, Literal
 
 from holdfast.spec.schema.drift import Block, Drift
-from holdfast.spec.schema.field_types import Count, GraceSeconds, Retries, Seconds
+from holdfast.spec.schema.field_types import Count, GraceSeconds, Retries, Seconds, SegmentBytes, Words
 
 
 class StageLimits(Block, frozen=True):
@@ -40,6 +40,16 @@ class RunnerSpec(Block, frozen=True):
 
     show_progress: Annotated[bool, Drift.THROUGHPUT] = True
     progress_interval: Annotated[Seconds, Drift.THROUGHPUT] = 1.0
+    log_interval: Annotated[Seconds, Drift.THROUGHPUT] = 10.0
+    """Seconds between two lines of progress where stderr is not a terminal, and in the log file. Example: `60`"""
+
+    progress_file: Annotated[Words | None, Drift.LOCATION] = None
+    """A JSON file with the progress, for dashboards; replaced every `progress_interval`. Default: no file.
+    Example: `progress.json`
+    """
+
+    segment_bytes: Annotated[SegmentBytes, Drift.RECORDED] = 16 << 20
+    """The size at which a file of the journal is sealed and the next one is started. Example: `67108864`"""
 
 
 class TaskRunner(Block, frozen=True):
