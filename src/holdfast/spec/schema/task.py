@@ -14,15 +14,23 @@ class TrialLimits(Block, frozen=True):
     """What one trial may take: seconds, tokens, money; an absent one is no limit."""
 
     time: Annotated[Seconds | None, Drift.IDENTITY] = None
+    """At most this many seconds. Example: `2m`"""
+
     tokens: Annotated[LargeCount | None, Drift.IDENTITY] = None
+    """At most this many tokens, input and output together. Example: `4000`"""
+
     cost: Annotated[Cost | None, Drift.IDENTITY] = None
+    """At most this much money, in the currency of the prices. Example: `0.05`"""
 
 
 class Shot(Block, frozen=True):
     """A worked example, shown before the question."""
 
     input: Annotated[str, Drift.IDENTITY]
+    """What is asked in the example. Example: `What is the capital of Italy?`"""
+
     output: Annotated[str, Drift.IDENTITY]
+    """The answer in the example. Example: `Rome`"""
 
 
 class TaskSpec(Block, frozen=True):
@@ -31,39 +39,84 @@ class TaskSpec(Block, frozen=True):
     inlined: ClassVar[str] = "runner"
 
     dataset: Annotated[Words | None, Drift.IDENTITY] = None
+    """The dataset that is asked about: a name in `datasets`. Example: `capitals`"""
+
     limit: Annotated[LargeCount | None, Drift.ADDITIVE] = None
-    """The first so many samples after the dataset's operations."""
+    """Only the first N samples, after the operations of the dataset. Default: all. Example: `100`"""
 
     models: Annotated[list[Words] | None, Drift.ADDITIVE] = None
-    """Names in `models`; resolving puts every model that is nobody's judge here, if none is named."""
+    """The models under test: names in `models`. Default: every model that is neither a judge nor one to escalate to.
+    Example: `[small]`
+    """
 
     prompt: Annotated[str | list[str] | dict[str, str] | None, Drift.IDENTITY] = None
-    """A template; several of them, in a list or by name, are an axis called `prompt`."""
+    """The template of the question: `{field}` is replaced by that field of the sample. Several templates, in a list or
+    by name, are variants: each is asked, and results are reported per variant (the axis `prompt`). Default: the
+    sample's input.
+    Example: `What is the capital of {country}?`
+    """
 
     system: Annotated[str | None, Drift.IDENTITY] = None
+    """The template of the system message. Example: `You are a geographer.`"""
+
     few_shot: Annotated[list[Shot], Drift.IDENTITY] = msgspec.field(default_factory=list)
+    """Worked examples, shown before the question. Example: `[{input: What is the capital of Italy?, output: Rome}]`"""
+
     few_shot_template: Annotated[str | None, Drift.IDENTITY] = None
-    """With `{input}` and `{output}`: the examples as text; without it, as turns of the conversation."""
+    """How a worked example is written into the prompt, with `{input}` and `{output}`. Default: examples are turns of
+    the conversation.
+    Example: `'Q: {input} A: {output}'`
+    """
 
     choices: Annotated[list[str] | str | None, Drift.IDENTITY] = None
-    """The options of a multiple-choice task, or the column that holds them."""
+    """Makes the task multiple choice: a list of options (templates), or the name of the column that holds them. The
+    options are added to the prompt as `A) …`, `B) …`, and the target is a letter, the text of an option, or its
+    position counted from 0.
+    Example: `['{a}', '{b}', '{c}']`
+    """
 
     target: Annotated[str | None, Drift.SCORING] = None
+    """The template of the expected answer; `{field}` alone keeps a list of accepted answers a list. Default: the
+    sample's target.
+    Example: `'{capital}'`
+    """
+
     sample_ids: Annotated[list[str] | None, Drift.ADDITIVE] = None
-    """Only the samples with these ids, of those that the limit leaves."""
+    """Only the samples with these ids, among those that `limit` leaves. Default: all. Example: `[fr, jp]`"""
 
     epochs: Annotated[Count | None, Drift.ADDITIVE] = None
-    """Repetitions; resolving puts 1 here, except for a Python task, which may bring its own number."""
+    """How often every sample is asked. Scores are averaged per sample before errors are computed. Default: 1, or what a
+    Python task says.
+    Example: `4`
+    """
 
     scorers: Annotated[list[str | dict[str, Any]], Drift.SCORING] = msgspec.field(default_factory=list)
-    """A scorer's name, or its name with its arguments; resolving keeps a bare name where there are none."""
+    """How answers are scored: names of scorers, or a name with its arguments (see Scorers), or a function as
+    `file.py:name`. A declarative task needs at least one; those of a Python task are replaced.
+    Example: `[exact, {regex: {pattern: 'Answer: (.*)'}}]`
+    """
 
     sampling: Annotated[SamplingSpec | None, Drift.IDENTITY] = None
-    """Draws several candidates and chooses one; for a Python task only if its solver is `generate(...)`."""
+    """Draws several candidates and chooses the answer among them. For a Python task only if its solver is
+    `generate(...)`. Default: one call gives the answer.
+    Example: `{strategy: repair, loop_budget: 3, requirements: [python]}`
+    """
 
     limits: Annotated[TrialLimits, Drift.IDENTITY] = TrialLimits()
+    """What one trial may use. A trial that reaches a limit ends as limited. Default: no limit.
+    Example: `{time: 2m, tokens: 4000}`
+    """
+
     use: Annotated[Words | None, Drift.IDENTITY] = None
-    """`file.py:name`, `package.module:name`, or the name of a built-in task."""
+    """A Python task instead of a dataset and a prompt: `file.py:name` or `package.module:name`. The name may be left
+    out where there is only one task.
+    Example: `tasks/code.py:fix_bug`
+    """
 
     args: Annotated[dict[str, Any], Drift.IDENTITY] = msgspec.field(default_factory=dict)
+    """The arguments of the Python task. Example: `{difficulty: hard}`"""
+
     runner: Annotated[TaskRunner, Drift.THROUGHPUT] = TaskRunner()
+    """Limits and retries of this task alone. Its keys may also be written directly in the task.
+    Example: `{concurrency_limit: 16}`
+    """

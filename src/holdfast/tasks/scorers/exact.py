@@ -19,7 +19,10 @@ class Exact(BuiltIn, frozen=True, kw_only=True):
 
     name: str = "exact"
     ignore_case: bool = False
+    """Whether upper and lower case are equal. Example: `true`"""
+
     ignore_punctuation: bool = False
+    """Whether punctuation is ignored. Example: `true`"""
 
     def judge(self, text: str, sample: Sample) -> Score:
         accepted = {self._folded(target) for target in target_texts(sample, self.name)}

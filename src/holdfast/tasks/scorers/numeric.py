@@ -27,10 +27,13 @@ class Numeric(BuiltIn, frozen=True, kw_only=True):
 
     name: str = "numeric"
     absolute: Tolerance = 0.0
+    """The largest difference from the target that still counts as equal. Example: `0.01`"""
+
     relative: Tolerance = 0.0
-    """As a part of the target's size; the wider of the two tolerances counts."""
+    """The same as a share of the target: 0.05 is 5 %. The wider of the two tolerances counts. Example: `0.05`"""
 
     decimal: Decimal = "."
+    """The sign before decimals, in answers and targets. Example: `','`"""
 
     def judge(self, text: str, sample: Sample) -> Score:
         found = last_number(text, self.decimal)
