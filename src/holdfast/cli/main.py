@@ -30,6 +30,7 @@ GROUPS = {
         "show": "List the trials of a run, or show one transcript.",
         "report": "Print scores and coverage.",
         "models": "List model providers and their status.",
+        "schema": "Print the JSON Schema of eval files.",
     },
     "trust": {
         "verify": "Check every frame, digest and count of a run.",

@@ -11,13 +11,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated
-
-import msgspec
-from msgspec import Meta
 
 from holdfast.errors import UsageError
 from holdfast.models.errors import Unavailable
+from holdfast.models.local.options import LocalOptions
 from holdfast.models.local.server_process import LlamaProcess
 from holdfast.models.local.weights import check_engine, find_weights
 from holdfast.models.message import Reply, Request
@@ -26,30 +23,6 @@ from holdfast.models.openai.provider import OpenAIProvider
 from holdfast.models.provider import read_options
 from holdfast.spec import ModelSpec
 from holdfast.spec.schema.model import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS
-
-SmallCount = Annotated[int, Meta(ge=1, le=1024)]
-
-
-class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options in a local model's args."""
-
-    path: str | None = None
-    """The GGUF file with the weights. Default: local/smollm2 brings its own. Example: `/models/small.gguf`"""
-
-    slots: SmallCount = 1
-    """How many requests are computed at once. A request with temperature 0 or a seed is always computed alone, so that
-    its reply is reproducible.
-    Example: `4`
-    """
-
-    context: Annotated[int, Meta(ge=64, le=2**22)] = 4096
-    """Tokens of prompt and reply together, per slot. Example: `8192`"""
-
-    threads: SmallCount = 1
-    """How many processor threads are used. Example: `8`"""
-
-    start_seconds: Annotated[float, Meta(gt=0, le=3600)] = 120.0
-    """How many seconds the model may take to load. Example: `300`"""
 
 
 class RequestSlots:

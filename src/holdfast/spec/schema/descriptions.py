@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-_PARTS = re.compile(r"(?P<meaning>.*?)(?:\s+Default: (?P<default>[^`]*?)\.)?(?:\s+Example: `(?P<example>.*)`)?")
+_PARTS = re.compile(r"(?P<meaning>.*?)(?:\s+Default: (?P<default>.*?)\.)?(?:\s+Example: `(?P<example>.*)`)?")
 
 
 class FieldText(msgspec.Struct, frozen=True):

@@ -108,8 +108,8 @@ class TaskSpec(Block, frozen=True):
     """
 
     use: Annotated[Words | None, Drift.IDENTITY] = None
-    """A Python task instead of a dataset and a prompt: `file.py:name` or `package.module:name`. The name may be left
-    out where there is only one task.
+    """A Python task instead of a dataset and a prompt: `file.py:name` or `package.module:name`; `file.py` is enough
+    where the file defines one task.
     Example: `tasks/code.py:fix_bug`
     """
 
@@ -120,3 +120,7 @@ class TaskSpec(Block, frozen=True):
     """Limits and retries of this task alone. Its keys may also be written directly in the task.
     Example: `{concurrency_limit: 16}`
     """
+
+
+DECLARATIVE_FIELDS = ("prompt", "target", "choices", "few_shot", "few_shot_template")
+"""What a declarative task has beside its dataset, and a Python task brings itself."""

@@ -1,0 +1,27 @@
+"""The options that each provider takes in `args` of a model, by the name of the provider."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.models.local.options import LocalOptions
+from holdfast.models.openai.endpoint import OpenAIOptions
+from holdfast.models.openai.presets import PRESETS
+from holdfast.models.scripted.script import (
+    ErrorRule,
+    Latency,
+    Rule,
+    Script,
+    ScriptedCall,
+    ScriptedFault,
+    ScriptLine,
+)
+
+OPTIONS: dict[str, type[msgspec.Struct]] = {
+    **dict.fromkeys(PRESETS, OpenAIOptions),
+    "local": LocalOptions,
+    "scripted": Script,
+}
+"""By provider; a plug-in checks its own."""
+SCRIPT_PARTS: tuple[type[msgspec.Struct], ...] = (Rule, ErrorRule, ScriptedFault, ScriptLine, ScriptedCall, Latency)
+"""What stands inside a script."""
