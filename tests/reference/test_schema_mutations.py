@@ -72,7 +72,11 @@ BEYOND_STRUCTURE = (
     Beyond(
         "groups of a pattern", "has no group", "tasks: {t: {dataset: d, scorers: [{regex: {pattern: a, group: 3}}]}}"
     ),
-    Beyond("bounds of a duration as text", r'is "[^"]*"; allowed: a number of seconds', "retry_deadline: 9999d"),
+    Beyond(
+        "bounds of a duration as text",
+        r'is "[^"]*"; allowed: a number \S+ \S+ up to \S+ \(seconds\)',
+        "retry_deadline: 9999d",
+    ),
     Beyond(
         "2.0 is an integer in JSON Schema",
         r"Expected `[^`]*int[^`]*`, got `float`|is \S*(\.0|e\+300); allowed: a whole number",

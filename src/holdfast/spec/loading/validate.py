@@ -227,7 +227,7 @@ def _allowed_member(kind: Any) -> str:
     if origin is dict or is_block(plain):
         return "a map"
     if is_duration(kind):
-        return f'a number of seconds{_bounds(kind)}, or text such as "90s", "2m" or "1h30m"'
+        return f'a number{_bounds(kind)} (seconds), or text such as "90s", "2m" or "1h30m"'
     return _WORDS[plain] + _bounds(kind)
 
 

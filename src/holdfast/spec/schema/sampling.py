@@ -68,7 +68,7 @@ class SamplingSpec(Block, frozen=True):
     budget: Annotated[SamplingCaps, Drift.IDENTITY] = SamplingCaps()
     """What one sampling may use, calls of judges included. When one cap is reached, no further call is made. Default:
     no cap.
-    Example: `{calls: 10, cost: 0.05}`
+    Example: `{calls: 10, time: 2m}`
     """
 
     short_circuit: Annotated[bool, Drift.IDENTITY] = False
