@@ -16,7 +16,7 @@ from holdfast.tasks.scorers.registry import BUILT_IN as SCORERS
 BLOCKS = {place.block.__name__: place.block for place in all_places()}
 STRUCTS = {
     kind.__name__: kind
-    for kind in (*BLOCKS.values(), *SCORERS.values(), *REQUIREMENTS.values(), *OPTIONS.values(), *SCRIPT_PARTS)
+    for kind in (*BLOCKS.values(), *SCORERS.values(), *REQUIREMENTS.values(), *OPTIONS.values(), *SCRIPT_PARTS.values())
 }
 NEEDS_OTHERS = {"tasks", "models", "dataset", "base", "scorer", "escalate_to", "use", "sampling", "args", "datasets"}
 """Fields whose examples name other parts of an eval, or go with other fields."""

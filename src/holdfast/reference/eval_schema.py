@@ -32,7 +32,7 @@ def eval_schema() -> JsonSchema:
     top = blocks.reference(EvalSpec)
     definitions = blocks.definitions
     definitions |= argument_definitions(
-        [*SCORERS.values(), *REQUIREMENTS.values(), *set(OPTIONS.values()), *SCRIPT_PARTS]
+        [*SCORERS.values(), *REQUIREMENTS.values(), *set(OPTIONS.values()), *SCRIPT_PARTS.values()]
     )
     definitions |= {"Scorer": scorer_schema(), "Requirement": requirement_schema()}
     _add_eval_rules(definitions["EvalSpec"])

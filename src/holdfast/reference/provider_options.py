@@ -23,5 +23,12 @@ OPTIONS: dict[str, type[msgspec.Struct]] = {
     "scripted": Script,
 }
 """By provider; a plug-in checks its own."""
-SCRIPT_PARTS: tuple[type[msgspec.Struct], ...] = (Rule, ErrorRule, ScriptedFault, ScriptLine, ScriptedCall, Latency)
-"""What stands inside a script."""
+SCRIPT_PARTS: dict[str, type[msgspec.Struct]] = {
+    "An entry of `rules`": Rule,
+    "An entry of `errors`": ErrorRule,
+    "`rate_limited`, `unavailable`, `rejected`, `blocked`": ScriptedFault,
+    "A reply as a map": ScriptLine,
+    "An entry of `tool_calls`": ScriptedCall,
+    "`latency` as a map": Latency,
+}
+"""What stands inside a script, by what it is called there."""

@@ -11,7 +11,7 @@ SmallCount = Annotated[int, Meta(ge=1, le=1024)]
 
 
 class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options in a local model's args."""
+    """A GGUF file, run on this machine by llama.cpp in a process of its own."""
 
     path: str | None = None
     """The GGUF file with the weights. Default: local/smollm2 brings its own. Example: `/models/small.gguf`"""

@@ -26,13 +26,13 @@ _ROUTE = "/chat/completions"
 
 
 class OpenAIOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options in a model's args for every OpenAI-compatible provider."""
+    """The `args` of every OpenAI-compatible provider."""
 
     max_reply_bytes: int = REPLY_BYTES
     """The longest reply that is read, in bytes. Example: `1048576`"""
 
     max_tokens_field: str | None = None
-    """The field of the request that carries `generation.max_tokens`. Default: that of the service, see below;
+    """The field of the request that carries `generation.max_tokens`. Default: that of the service, see the table;
     max_tokens where `base_url` is set.
     Example: `max_completion_tokens`
     """
@@ -44,7 +44,7 @@ class OpenAIOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     api_version: str | None = None
     """The value of `api-version` in the address, as some Azure deployments need it. Default: none.
-    Example: `2024-10-21`
+    Example: `'2024-10-21'`
     """
 
 

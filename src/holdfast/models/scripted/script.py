@@ -32,7 +32,7 @@ ERROR_KINDS = ("rate_limited", "unavailable", "rejected", "blocked")
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scripted call of a tool; without an id it gets one by its place in the reply."""
+    """A call of a tool."""
 
     name: str
     """The name of the tool. Example: `search`"""
@@ -45,7 +45,7 @@ class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One scripted reply."""
+    """One reply, where more than a text is meant. It needs a text, a refusal or calls of tools."""
 
     text: str | None = None
     """The text of the reply. Example: `Paris`"""
@@ -68,7 +68,7 @@ class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long a reply takes: `seconds`, and up to `jitter` more, decided by the request and the seed."""
+    """How long a reply takes. The same request always takes the same time."""
 
     seconds: WaitSeconds = 0.0
     """Seconds before every reply. Example: `0.05`"""
@@ -81,7 +81,7 @@ class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scripted error: for the first `times` tries of each request, or for ever."""
+    """One error, and how often it happens."""
 
     times: Annotated[int, Meta(ge=1)] | None = None
     """For the first N tries of each request. Default: always. Example: `2`"""
@@ -117,14 +117,14 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The reply for the prompts it fits."""
+    """A reply for the prompts that match: all of them, where nothing is stated."""
 
     reply: Lines
     """The reply, or a list from which the request always draws the same one. Example: `Paris`"""
 
 
 class ErrorRule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The error for the prompts it fits; with `share`, for that part of them, picked by fingerprint."""
+    """An error for the prompts that match, of exactly one kind."""
 
     share: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """The share of the matching requests that fail, chosen by their content. Example: `0.1`"""
@@ -147,7 +147,10 @@ class ErrorRule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a scripted model says, when it fails, and how long it takes."""
+    """Replies from a script, in this process, without a key or a cost.
+
+    The model `echo` needs no script: it repeats the prompt.
+    """
 
     replies: dict[str, Lines] = {}
     """Replies by the exact prompt (the last user message). Example: `{What is 2 + 2?: '4'}`"""

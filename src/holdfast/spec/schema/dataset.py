@@ -15,7 +15,7 @@ SampleField = Literal["input", "target", "id", "choices"]
 
 
 class Slice(Block, frozen=True):
-    """`num` samples from `start` on; without `num`, all of them."""
+    """A range of the samples, in their present order."""
 
     start: Annotated[Start, Drift.IDENTITY] = 0
     """How many samples to skip at the beginning. Example: `100`"""
@@ -32,7 +32,7 @@ class Shuffle(Block, frozen=True):
 
 
 class Filter(Block, frozen=True):
-    """Keeps the rows whose field equals a value, is one of several, or matches a regular expression."""
+    """The samples whose field equals a value, is one of several, or matches a regular expression."""
 
     exactly_one: ClassVar[tuple[str, ...]] = ("equals", "in", "matches")
 
@@ -53,7 +53,7 @@ class Filter(Block, frozen=True):
 
 
 class Repeat(Block, frozen=True):
-    """Every row `times` times over."""
+    """Every sample several times."""
 
     times: Annotated[Count, Drift.IDENTITY]
     """How often every sample occurs. For repetitions that are averaged per sample, use `epochs` of a task instead.
@@ -62,7 +62,7 @@ class Repeat(Block, frozen=True):
 
 
 class Operation(Block, frozen=True):
-    """One step of a dataset's operations: exactly one of these is given."""
+    """One step that chooses or orders samples."""
 
     exactly_one: ClassVar[tuple[str, ...]] = ("slice", "shuffle", "filter", "repeat")
 
@@ -80,7 +80,7 @@ class Operation(Block, frozen=True):
 
 
 class DatasetSpec(Block, frozen=True):
-    """One entry of `datasets`; without a format, the file's ending decides."""
+    """One dataset: a file of samples, and which of them are used in which order."""
 
     shorthand: ClassVar[tuple[str, ...]] = ("path",)
 

@@ -1,7 +1,7 @@
-"""The table of fields in the documentation: where each may stand, its class, and what a resume makes of a change.
+"""The table of fields in docs/resume.md: where each may stand, its class, and what a change does on resume.
 
-`python -m holdfast.spec.schema.docs_table docs/resume.md`
-writes it anew between its two marks; a test holds that it is up to date.
+`python -m holdfast.spec.schema.docs_table docs/resume.md` writes it between its two marks; a test checks that it is up
+to date.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from holdfast.spec.schema.introspect import FieldPlace, block_within, schema_pla
 BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
 
 ON_RESUME = {
-    Drift.IDENTITY: "refused; `fork` begins a run with it",
-    Drift.RECORDED: "refused; `fork` begins a run with it",
-    Drift.SCORING: "refused; `fork` keeps the answers and has them scored again",
-    Drift.ADDITIVE: "more is run and noted; of less the run keeps what it has",
-    Drift.THROUGHPUT: "applied and noted",
-    Drift.LOCATION: "applied and noted",
-    Drift.DERIVED: "applied and noted; refused where a task limits its cost",
-    Drift.UNMATCHED: "not looked at",
+    Drift.IDENTITY: "refused; `fork` starts a run with it",
+    Drift.RECORDED: "refused; `fork` starts a run with it",
+    Drift.SCORING: "refused; `fork` keeps the answers and scores them again",
+    Drift.ADDITIVE: "if increased, the missing trials are run; if reduced, existing results are kept",
+    Drift.THROUGHPUT: "changed and recorded",
+    Drift.LOCATION: "changed and recorded",
+    Drift.DERIVED: "changed and recorded; refused where a task limits its cost",
+    Drift.UNMATCHED: "not compared",
 }
-_EXCEPT = {
-    "prompt": "; a variant more is run and noted",
-    "scorers": "; a scorer more judges the answers on record, and is noted",
-    "use": "; a file at another place is applied and noted if its code is the same",
+EXCEPTIONS = {
+    "prompt": "; a new variant is run and recorded",
+    "scorers": "; a new scorer scores the recorded answers",
+    "use": "; a file that was moved is accepted if its code is the same",
 }
-"""What of a field may grow or move although its value may not change."""
+"""Fields that may not change, but may grow or move."""
 
 
 def fields_table() -> str:
@@ -43,7 +43,7 @@ def fields_table() -> str:
     lines = ["| field | where | class | on resume |", "|---|---|---|---|"]
     for drift, name in sorted(rows, key=lambda key: (order.index(key[0]), key[1])):
         where = ", ".join(f"`{path}`" for path in sorted(set(rows[drift, name]), key=lambda path: (len(path), path)))
-        lines.append(f"| `{name}` | {where} | {drift.value} | {ON_RESUME[drift]}{_EXCEPT.get(name, '')} |")
+        lines.append(f"| `{name}` | {where} | {drift.value} | {ON_RESUME[drift]}{EXCEPTIONS.get(name, '')} |")
     return "\n".join(lines) + "\n"
 
 
@@ -56,10 +56,15 @@ def _documented(found: Iterator[FieldPlace]) -> Iterator[FieldPlace]:
 
 
 def with_table(text: str) -> str:
-    """A document with the table as it is now between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{fields_table()}{END}{after}"
+    """A document with the current table between its marks."""
+    return between_marks(text, BEGIN, fields_table(), END)
+
+
+def between_marks(text: str, begin: str, content: str, end: str) -> str:
+    """A document with other content between two marks."""
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}{content}{end}{after}"
 
 
 if __name__ == "__main__":

@@ -14,7 +14,10 @@ from holdfast.spec.schema.task import TaskSpec
 
 
 class EvalSpec(Block, frozen=True):
-    """What a person asks for; `resolve` makes every value explicit."""
+    """The keys at the top of an eval file.
+
+    `resolve` makes every value explicit.
+    """
 
     inlined: ClassVar[str] = "runner"
 

@@ -27,7 +27,7 @@ TOTAL_SECONDS = 3600.0
 
 
 class RateLimit(Block, frozen=True):
-    """What the provider allows; an absent one is learnt from its answers."""
+    """How much the provider allows."""
 
     requests_per_minute: Annotated[LargeCount | None, Drift.THROUGHPUT] = None
     """At most this many requests are sent per minute. Default: no limit. Example: `600`"""
@@ -37,7 +37,7 @@ class RateLimit(Block, frozen=True):
 
 
 class Price(Block, frozen=True):
-    """Per million tokens, in the currency of every other price and budget."""
+    """What a million tokens cost, in the currency of every other price and budget."""
 
     input: Annotated[PricePerMillion, Drift.DERIVED]
     """The price of a million input tokens. Example: `0.15`"""
@@ -47,7 +47,10 @@ class Price(Block, frozen=True):
 
 
 class Timeouts(Block, frozen=True):
-    """Seconds for one try: to connect, without a byte, and in all; resolving fills in the defaults above."""
+    """How long one request may take.
+
+    Resolving fills in the defaults above.
+    """
 
     connect: Annotated[Seconds | None, Drift.LOCATION] = None
     """Seconds to establish a connection. Default: 10. Example: `5`"""
@@ -60,7 +63,7 @@ class Timeouts(Block, frozen=True):
 
 
 class Generation(Block, frozen=True):
-    """How a reply is drawn; an absent field is left to the provider."""
+    """How replies are generated. A key that is left out is left to the provider."""
 
     temperature: Annotated[Temperature | None, Drift.IDENTITY] = None
     """How random a reply is; 0 makes it as reproducible as the provider allows. Example: `0.7`"""
@@ -96,7 +99,10 @@ class Generation(Block, frozen=True):
 
 
 class ModelSpec(Block, frozen=True):
-    """One entry of `models`; resolving fills in what `base` gives, and then `base` is gone."""
+    """One model, under test or a judge. It needs `provider` and `model`, or a `base` that has them.
+
+    Resolving fills in what `base` gives, and then `base` is gone.
+    """
 
     shorthand: ClassVar[tuple[str, ...]] = ("provider", "model")
 

@@ -11,7 +11,7 @@ from holdfast.spec.schema.field_types import Count, GraceSeconds, Retries, Secon
 
 
 class StageLimits(Block, frozen=True):
-    """How many trials may be in a stage at once; an absent one is bounded by the limits above."""
+    """How many trials may be in each stage at once."""
 
     solve: Annotated[Count | None, Drift.THROUGHPUT] = None
     """How many trials may be waiting for or receiving answers at once. Default: only the other limits.
@@ -23,7 +23,7 @@ class StageLimits(Block, frozen=True):
 
 
 class RunnerSpec(Block, frozen=True):
-    """The run's own settings."""
+    """How the run is carried out."""
 
     concurrency_limit: Annotated[Count, Drift.THROUGHPUT] = 256
     """How many trials may run at once. Example: `64`"""
@@ -63,9 +63,10 @@ class RunnerSpec(Block, frozen=True):
 
 
 class TaskRunner(Block, frozen=True):
-    """What one task may set for itself; resolving fills in `max_retries` and `retry_deadline` from the run.
+    """What one task may set for itself.
 
-    The limits stay as they are: a task's limit is a level of its own, beneath the run's.
+    Resolving fills in `max_retries` and `retry_deadline` from the run. The limits stay as they are: a task's limit is a
+    level of its own, beneath the run's.
     """
 
     concurrency_limit: Annotated[Count | None, Drift.THROUGHPUT] = None

@@ -15,7 +15,7 @@ NamedCheck = str | dict[str, Any]
 
 
 class SamplingCaps(Block, frozen=True):
-    """What one sampling may take, judges included; an absent one is no cap. Once one is reached, nothing is asked."""
+    """What one sampling may use, judges included. A cap that is left out does not apply."""
 
     calls: Annotated[LargeCount | None, Drift.IDENTITY] = None
     """At most this many calls of models. Example: `10`"""
@@ -33,7 +33,7 @@ class SamplingCaps(Block, frozen=True):
 
 
 class SamplingSpec(Block, frozen=True):
-    """The `sampling` of a task; without it, one call gives the answer."""
+    """How several candidates are drawn, and which of them becomes the answer; see [sampling.md](sampling.md)."""
 
     may_be_empty: ClassVar[bool] = False
 

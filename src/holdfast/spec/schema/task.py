@@ -11,7 +11,7 @@ from holdfast.spec.schema.sampling import SamplingSpec
 
 
 class TrialLimits(Block, frozen=True):
-    """What one trial may take: seconds, tokens, money; an absent one is no limit."""
+    """What one trial may use. A limit that is left out does not apply."""
 
     time: Annotated[Seconds | None, Drift.IDENTITY] = None
     """At most this many seconds. Example: `2m`"""
@@ -34,7 +34,7 @@ class Shot(Block, frozen=True):
 
 
 class TaskSpec(Block, frozen=True):
-    """One entry of `tasks`: either `dataset` (declarative) or `use` (a Python task) is given."""
+    """One task: declarative, with `dataset` and `scorers`; or in Python, with `use`."""
 
     inlined: ClassVar[str] = "runner"
 

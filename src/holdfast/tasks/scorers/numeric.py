@@ -21,7 +21,10 @@ Tolerance = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 
 
 class Numeric(BuiltIn, frozen=True, kw_only=True):
-    """True if the answer's last number is one of the sample's targets."""
+    r"""True if the last number of the answer, or of its last `\boxed{}`, equals one of the sample's targets.
+
+    `1,234.5`, `3/4`, `5 km` and `45%` are read as numbers; `1.2.3` and `2 million` are not.
+    """
 
     kind: ClassVar[str] = "numeric"
 

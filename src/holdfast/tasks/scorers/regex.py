@@ -20,7 +20,10 @@ from holdfast.tasks.scorers.match_time_limit import limit_match_time
 
 
 class Regex(BuiltIn, frozen=True, kw_only=True):
-    """True if what the pattern finds is one of the sample's targets."""
+    """True if what the pattern finds in the answer equals one of the sample's targets.
+
+    Only the last 100,000 characters of the answer are searched.
+    """
 
     kind: ClassVar[str] = "regex"
     checks_types_only: ClassVar[bool] = True
