@@ -46,20 +46,23 @@ def with_reference(text: str) -> str:
 
 
 def _block_places() -> dict[type[Block], list[str]]:
-    """Every block with the paths under which its keys may stand, the one that is named after it first."""
+    """Every block with the paths under which its keys may stand, in the order of the top-level keys."""
     found: dict[type[Block], list[str]] = {}
     for place in schema_places(EvalSpec):
         path = place.path.removesuffix(place.field.name).removesuffix(".")
         paths = found.setdefault(place.block, [])
         paths += [path] if path not in paths else []
-    return found
+    paths_of = {block: sorted(paths, key=lambda path: path.startswith("tasks.")) for block, paths in found.items()}
+    order = ["", *schema_fields(EvalSpec)]
+    return dict(sorted(paths_of.items(), key=lambda item: (order.index(item[1][0].partition(".")[0]), item[1][0])))
 
 
 def _block_lines(block: type[Block], places: dict[type[Block], list[str]]) -> list[str]:
-    first, *others = [f"`{path}`" if path else "the top level" for path in places[block]]
-    lines = [f"### {first if block is not EvalSpec else 'Top level'}", "", paragraph(block), ""]
+    first, *others = places[block]
+    lines = [f"### {f'`{first}`' if first else 'Top level'}", "", paragraph(block), ""]
     if others:
-        lines += [f"The same keys may also stand in {', '.join(others)}.", ""]
+        named = [f"in `{path}`" if path else "at the top level" for path in others]
+        lines += [f"The same keys may also stand {', '.join(named)}.", ""]
     if block.exactly_one:
         lines += [f"Exactly one of {', '.join(f'`{name}`' for name in block.exactly_one)} must be given.", ""]
     texts = field_texts(block)

@@ -53,7 +53,7 @@ class TaskSpec(Block, frozen=True):
     """The template of the question: `{field}` is replaced by that field of the sample. Several templates, in a list or
     by name, are variants: each is asked, and results are reported per variant (the axis `prompt`). Default: the
     sample's input.
-    Example: `What is the capital of {country}?`
+    Example: `'What is the capital of {country}?'`
     """
 
     system: Annotated[str | None, Drift.IDENTITY] = None
@@ -70,8 +70,8 @@ class TaskSpec(Block, frozen=True):
 
     choices: Annotated[list[str] | str | None, Drift.IDENTITY] = None
     """Makes the task multiple choice: a list of options (templates), or the name of the column that holds them. The
-    options are added to the prompt as `A) …`, `B) …`, and the target is a letter, the text of an option, or its
-    position counted from 0.
+    options are added to the prompt as `A) …`, `B) …`, and the target is a letter, the text of an option, or a number:
+    its position counted from 0. The scorer `choice` goes with it.
     Example: `['{a}', '{b}', '{c}']`
     """
 
