@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.models.scripted.script import ERROR_KINDS
-from holdfast.reference.block_schema import JsonSchema, any_of, described, exactly_one
+from holdfast.reference.block_schema import JsonSchema, alternatives, described, exactly_one
 from holdfast.sampling.requirements.built_in import BuiltInRequirement
 from holdfast.sampling.requirements.registry import BUILT_IN as REQUIREMENTS
 from holdfast.spec.schema.descriptions import FieldText, field_texts
@@ -26,16 +26,16 @@ REFERENCE_PATTERN = "^.+:[^:]+$"
 _NOT_BLANK: JsonSchema = {"type": "string", "pattern": r"\S"}
 _PROPERTIES: dict[str, dict[str, JsonSchema]] = {
     "FunctionRequirement": {"function": {"type": "string", "pattern": REFERENCE_PATTERN}},
-    "IncludesRequirement": {"text": any_of([_NOT_BLANK, {"type": "array", "items": _NOT_BLANK, "minItems": 1}])},
+    "IncludesRequirement": {"text": alternatives([_NOT_BLANK, {"type": "array", "items": _NOT_BLANK, "minItems": 1}])},
     "JudgeRequirement": {"model": _NOT_BLANK, "criterion": _NOT_BLANK},
 }
 """What a struct checks of single values beyond their types."""
 _RULES: dict[str, JsonSchema] = {
     "ErrorRule": exactly_one(ERROR_KINDS),
-    "LengthRequirement": any_of(
+    "LengthRequirement": alternatives(
         [{"required": [name], "properties": {name: {"type": "integer"}}} for name in ("min", "max")]
     ),
-    "ScriptLine": any_of(
+    "ScriptLine": alternatives(
         [
             {"required": ["text"], "properties": {"text": {"type": "string"}}},
             {"required": ["refusal"], "properties": {"refusal": {"minLength": 1}}},
@@ -76,7 +76,7 @@ def _named_schema(kinds: Mapping[str, Named], patterns: Mapping[str, JsonSchema]
         "patternProperties": dict(patterns or {}),
         "additionalProperties": False,
     }
-    return any_of([*forms, with_arguments])
+    return alternatives([*forms, with_arguments])
 
 
 def _arguments(kind: Named) -> JsonSchema:
@@ -86,7 +86,7 @@ def _arguments(kind: Named) -> JsonSchema:
         forms.append({"type": "null"})
     if issubclass(kind, BuiltInRequirement) and kind.short_argument:
         forms.append({"$ref": f"#/$defs/{kind.__name__}/properties/{kind.short_argument}"})
-    return forms[0] if len(forms) == 1 else any_of(forms)
+    return forms[0] if len(forms) == 1 else alternatives(forms)
 
 
 def _needs_arguments(kind: Named) -> bool:

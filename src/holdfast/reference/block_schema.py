@@ -68,7 +68,7 @@ class BlockSchemas:
 
     def _value(self, hint: Any) -> JsonSchema:
         kinds = [self._kind(kind) for kind in members(hint)]
-        return kinds[0] if len(kinds) == 1 else any_of(kinds)
+        return kinds[0] if len(kinds) == 1 else alternatives(kinds)
 
     def _kind(self, kind: Any) -> JsonSchema:
         plain = unwrapped(kind)
@@ -91,13 +91,13 @@ class BlockSchemas:
             return whole
         parts = ["[^/]+"] * (len(block.shorthand) - 1) + [r"[\s\S]+"]
         short = {"type": "string", "pattern": f"^{'/'.join(parts)}$", "description": "/".join(block.shorthand)}
-        return any_of([short, whole])
+        return alternatives([short, whole])
 
     def _list(self, kind: Any) -> JsonSchema:
         """A list; a single text may stand for a list of texts."""
         listed = {"type": "array", "items": self._value(kind)}
         texts = [self._kind(member) for member in members(kind) if unwrapped(member) is str]
-        return any_of([*texts, listed]) if texts else listed
+        return alternatives([*texts, listed]) if texts else listed
 
     def _map(self, key: Any, entry: Any) -> JsonSchema:
         # In a map of plain texts, an entry that is null is the same as none.
@@ -114,10 +114,10 @@ def nullable(schema: JsonSchema) -> JsonSchema:
         return {**schema, "type": [schema["type"], "null"]}
     if "enum" in schema:
         return {**schema, "enum": [*schema["enum"], None]}
-    return any_of([schema, _NULL]) if schema else schema
+    return alternatives([schema, _NULL]) if schema else schema
 
 
-def any_of(schemas: Sequence[JsonSchema]) -> JsonSchema:
+def alternatives(schemas: Sequence[JsonSchema]) -> JsonSchema:
     """One of several; those that are choices themselves are joined, and none is listed twice."""
     found: list[JsonSchema] = []
     for schema in schemas:
@@ -155,7 +155,7 @@ def _scalar(kind: Any) -> JsonSchema:
         if meta.pattern is not None:
             found["pattern"] = meta.pattern.replace(r"\Z", "$")
     if is_duration(kind):
-        return any_of([found, {"type": "string", "pattern": DURATION_PATTERN}])
+        return alternatives([found, {"type": "string", "pattern": DURATION_PATTERN}])
     return found
 
 

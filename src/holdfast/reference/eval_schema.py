@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.reference.argument_schema import argument_definitions, requirement_schema, scorer_schema
-from holdfast.reference.block_schema import BlockSchemas, JsonSchema, any_of, nullable
+from holdfast.reference.block_schema import BlockSchemas, JsonSchema, alternatives, nullable
 from holdfast.reference.provider_options import OPTIONS, SCRIPT_PARTS
 from holdfast.sampling.requirements.registry import BUILT_IN as REQUIREMENTS
 from holdfast.spec.schema.eval import EvalSpec
@@ -74,7 +74,7 @@ def _add_model_rules(definition: JsonSchema) -> None:
     definition["allOf"] = [
         {
             "if": _served_by(name),
-            "then": {"properties": {"args": any_of([{"$ref": f"#/$defs/{kind.__name__}"}, _NULL])}},
+            "then": {"properties": {"args": alternatives([{"$ref": f"#/$defs/{kind.__name__}"}, _NULL])}},
         }
         for name, kind in OPTIONS.items()
     ]
@@ -84,12 +84,12 @@ def _add_model_rules(definition: JsonSchema) -> None:
 def _served_by(provider: str) -> JsonSchema:
     """Whether a model names this provider, as such or before its name."""
     in_name = {**_given(model={"pattern": f"^{provider}/"}), "not": _given(provider=_TEXT)}
-    return any_of([_given(provider={"const": provider}), in_name])
+    return alternatives([_given(provider={"const": provider}), in_name])
 
 
 def _with_replies() -> JsonSchema:
     """A scripted model has something to say, unless it echoes."""
-    return any_of(
+    return alternatives(
         [
             _given(model={"enum": ["echo", "scripted/echo"]}),
             *(
@@ -149,7 +149,7 @@ def _listed(given: JsonSchema, name: str) -> JsonSchema:
     """A list of named things, of which one may stand alone if it is text."""
     entry = {"$ref": f"#/$defs/{name}"}
     alone = {"type": "string", **entry}
-    return {**_words(given), **nullable(any_of([alone, {"type": "array", "items": entry}]))}
+    return {**_words(given), **nullable(alternatives([alone, {"type": "array", "items": entry}]))}
 
 
 def _form(schema: JsonSchema, kind: str) -> JsonSchema:
