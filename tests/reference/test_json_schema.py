@@ -55,6 +55,9 @@ def eval_files() -> dict[str, str]:
     return found
 
 
+EVAL_FILES = eval_files()
+
+
 def test_it_is_a_json_schema():
     """The dialect's own schema accepts it."""
     jsonschema_rs.meta.validate(SCHEMA)
@@ -82,10 +85,10 @@ def test_the_eval_that_init_writes_is_valid():
     assert problems(FILES["eval.yaml"]) == []
 
 
-@pytest.mark.parametrize("name", eval_files())
+@pytest.mark.parametrize("name", EVAL_FILES)
 def test_the_eval_files_of_examples_and_documents_are_valid(name):
     """Whatever can be run is valid; pieces of evals, and evals of earlier versions, do not load."""
-    text = eval_files()[name]
+    text = EVAL_FILES[name]
     if can_be_run(text):
         assert problems(text) == []
 

@@ -18,7 +18,7 @@ from holdfast.tasks.scorers.registry import BUILT_IN as SCORERS
 _ABOUT_SCORERS = "In `scorers` of a task: a name, a name with arguments, or a function of your own as `file.py:name`."
 _ABOUT_REQUIREMENTS = (
     "In `requirements` of a `sampling`, and as its `scorer`: a name, or a name with arguments. The argument that is"
-    " marked as short may stand alone: `regex: '^[A-Z]'`. [sampling-requirements.md](sampling-requirements.md) has"
+    " marked as short may be given alone: `regex: '^[A-Z]'`. [sampling-requirements.md](sampling-requirements.md) has"
     " more about each of them."
 )
 _ABOUT_PROVIDERS = "`provider` of a model names one of these, or an installed plug-in, which has `args` of its own."
@@ -36,7 +36,7 @@ def scorer_lines() -> list[str]:
 
 
 def requirement_lines() -> list[str]:
-    """Every requirement; what all of them take stands once."""
+    """Every requirement; the arguments that all of them take are listed once."""
     lines = ["## Requirements", "", _ABOUT_REQUIREMENTS, "", "All of them take:", ""]
     lines += [*_arguments(BuiltInRequirement), ""]
     for name, kind in REQUIREMENTS.items():
@@ -45,7 +45,7 @@ def requirement_lines() -> list[str]:
 
 
 def provider_lines() -> list[str]:
-    """Every provider, and what stands inside a script."""
+    """Every provider, and the parts of a script."""
     services = [
         (f"`{name}`", preset.description, *map(_code, (preset.base_url, preset.api_key_env, preset.max_tokens_field)))
         for name, preset in PRESETS.items()

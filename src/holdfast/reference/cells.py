@@ -1,4 +1,4 @@
-"""Markdown tables, and what stands in their cells: the kinds of a value, its default, an example."""
+"""Markdown tables and their cells: the kinds of a value, its default, an example."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kind_cell(hint: Any) -> str:
 
 
 def default_cell(default: Any) -> str:
-    """A default as it would stand in a file; nothing where it is empty."""
+    """A default as a file would have it; nothing where it is empty."""
     if isinstance(default, msgspec.Struct) or default in (None, "", [], {}):
         return ""
     is_word = isinstance(default, str) and default.isidentifier()

@@ -62,7 +62,7 @@ def _block_lines(block: type[Block], places: dict[type[Block], list[str]]) -> li
     lines = [f"### {f'`{first}`' if first else 'Top level'}", "", paragraph(block), ""]
     if others:
         named = [f"in `{path}`" if path else "at the top level" for path in others]
-        lines += [f"The same keys may also stand {', '.join(named)}.", ""]
+        lines += [f"The same keys may also be written {', '.join(named)}.", ""]
     if block.exactly_one:
         lines += [f"Exactly one of {', '.join(f'`{name}`' for name in block.exactly_one)} must be given.", ""]
     texts = field_texts(block)

@@ -31,4 +31,4 @@ SCRIPT_PARTS: dict[str, type[msgspec.Struct]] = {
     "An entry of `tool_calls`": ScriptedCall,
     "`latency` as a map": Latency,
 }
-"""What stands inside a script, by what it is called there."""
+"""The parts of a script, by what they are called in it."""

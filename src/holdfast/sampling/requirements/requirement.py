@@ -59,7 +59,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     check_only: bool = False
-    """Whether the model is never told about it, nor why it was not met. Example: `true`"""
+    """Whether it is hidden from the model, and with it the reason why an answer did not meet it. Example: `true`"""
 
     @property
     def models(self) -> tuple[str, ...]:
