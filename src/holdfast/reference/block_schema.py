@@ -94,7 +94,7 @@ class BlockSchemas:
         return alternatives([short, whole])
 
     def _list(self, kind: Any) -> JsonSchema:
-        """A list; a single text may stand for a list of texts."""
+        """A list; a single text is accepted for a list of texts."""
         listed = {"type": "array", "items": self._value(kind)}
         texts = [self._kind(member) for member in members(kind) if unwrapped(member) is str]
         return alternatives([*texts, listed]) if texts else listed

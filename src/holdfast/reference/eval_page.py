@@ -46,7 +46,7 @@ def with_reference(text: str) -> str:
 
 
 def _block_places() -> dict[type[Block], list[str]]:
-    """Every block with the paths under which its keys may stand, in the order of the top-level keys."""
+    """Every block with the paths under which its keys may be written, in the order of the top-level keys."""
     found: dict[type[Block], list[str]] = {}
     for place in schema_places(EvalSpec):
         path = place.path.removesuffix(place.field.name).removesuffix(".")

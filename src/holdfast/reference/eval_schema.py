@@ -146,7 +146,7 @@ def _strategy_rules(strategy: str) -> JsonSchema:
 
 
 def _listed(given: JsonSchema, name: str) -> JsonSchema:
-    """A list of named things, of which one may stand alone if it is text."""
+    """A list of named things, of which one may be given alone if it is text."""
     entry = {"$ref": f"#/$defs/{name}"}
     alone = {"type": "string", **entry}
     return {**_words(given), **nullable(alternatives([alone, {"type": "array", "items": entry}]))}

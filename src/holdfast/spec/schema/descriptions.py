@@ -1,4 +1,4 @@
-"""What each field means, in the words that stand under it in the source: the one place where a field is described.
+"""What each field means, in the words under it in the source: the one place where a field is described.
 
 Under `temperature`, for example: "How random a reply is. Default: that of the provider. Example: `0.7`". `Default:` is
 for what the code cannot show, such as a default that depends on other fields. The example is YAML.
