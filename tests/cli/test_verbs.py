@@ -130,7 +130,7 @@ def test_what_init_writes_runs_as_it_is(holdfast, tmp_path):
     assert report["complete"] and report["coverage"]["valid"] == report["coverage"]["planned"] == 8
     again = holdfast.json("init", "other")
     assert set(again) == {"schema_version", "directory", "files"}
-    assert set(again["files"]) == {"eval.yaml", "capitals.jsonl", "task.py"}
+    assert set(again["files"]) == {"eval.yaml", "capitals.jsonl", "task.py", "eval.schema.json"}
 
 
 def finished_run(tmp_path, holdfast):

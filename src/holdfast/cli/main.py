@@ -34,6 +34,7 @@ GROUPS = {
         "show": "List the trials of a run, or show one transcript.",
         "report": "Print scores and coverage.",
         "list": "List model providers, scorers or dataset formats.",
+        "schema": "Print the JSON Schema of eval files.",
     },
     "trust": {
         "verify": "Check every frame, digest and count of a run.",

@@ -21,10 +21,9 @@ from holdfast.spec.resolved_sampling import models_under_test, resolve_sampling,
 from holdfast.spec.schema.dataset import DatasetSpec
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.runner import RunnerSpec, TaskRunner
-from holdfast.spec.schema.task import TaskSpec
+from holdfast.spec.schema.task import DECLARATIVE_FIELDS, TaskSpec
 from holdfast.suggestions import nearest_or_known
 
-_DECLARATIVE = ("prompt", "target", "choices", "few_shot", "few_shot_template", "solver")
 _ASKED_BY_PROMPT = ("few_shot", "few_shot_template", "sampling")
 """Keys that only the built-in solver has a use for, which asks with the prompt."""
 
@@ -103,7 +102,7 @@ def _source_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str
     elif task.use is None:
         yield from _declarative_problems(place, task, spec)
     else:
-        given = [name for name in ("dataset", *_DECLARATIVE) if getattr(task, name)]
+        given = [name for name in ("dataset", *DECLARATIVE_FIELDS) if getattr(task, name)]
         if given:
             yield f"{place} has use and also {', '.join(given)}; a Python task brings its own"
 

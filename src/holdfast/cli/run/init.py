@@ -1,4 +1,7 @@
-"""`holdfast init`: a commented eval file, a Python task and a dataset to start from, which run as they are."""
+"""`holdfast init`: a commented eval file, a Python task and a dataset to start from, which run as they are.
+
+With them comes the JSON Schema of eval files: editors check the file with it as it is typed, without a network.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,14 @@ import click
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.errors import UsageError
+from holdfast.reference.eval_schema import schema_text
 
+_SCHEMA_FILE = "eval.schema.json"
 _EVAL = """\
+# yaml-language-server: $schema=eval.schema.json
 # An eval: which models are asked what, and how their answers are judged.
 # Run it with:   holdfast run eval.yaml
+# Every key, scorer and provider is explained in docs/eval-file.md; editors show the same from eval.schema.json.
 name: capitals
 seed: 1
 concurrency_limit: 32                  # trials running at once; may be changed when a run is resumed
@@ -85,25 +92,29 @@ FILES = {"eval.yaml": _EVAL, "capitals.jsonl": _DATASET, "task.py": _TASK}
 @click.argument("directory", default=".", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(directory: Path, *, as_json: bool) -> int:
-    """Write an eval file, a dataset and a Python task into DIRECTORY. Existing files are left unchanged."""
-    taken = [name for name in FILES if (directory / name).exists()]
+    """Write an eval file, a dataset, a Python task and the JSON Schema of eval files into DIRECTORY.
+
+    Existing files are left unchanged.
+    """
+    files = {**FILES, _SCHEMA_FILE: schema_text()}
+    taken = [name for name in files if (directory / name).exists()]
     if taken:
         raise UsageError(
             f"{directory / taken[0]} is there already; nothing was written.", hint="Choose another directory."
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for name, text in FILES.items():
+        for name, text in files.items():
             (directory / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"{directory} cannot be written: {error.strerror}.", hint="Choose another directory."
         ) from error
     if as_json:
-        print_json({"directory": str(directory), "files": list(FILES)})
+        print_json({"directory": str(directory), "files": list(files)})
     else:
         place = "" if directory == Path() else f" to {directory}"
-        click.echo(f"Wrote {', '.join(FILES)}{place}.")
+        click.echo(f"Wrote {', '.join(files)}{place}.")
         run = f"holdfast run {shlex.quote(str(directory / 'eval.yaml'))}"
         click.echo(f"Look first:  {run} --dry-run\nRun it:      {run}")
     return 0

@@ -26,13 +26,26 @@ _ROUTE = "/chat/completions"
 
 
 class OpenAIOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options in a model's args for every OpenAI-compatible provider."""
+    """The `args` of every OpenAI-compatible provider."""
 
     max_reply_bytes: int = REPLY_BYTES
+    """The longest reply that is read, in bytes. Example: `1048576`"""
+
     max_tokens_field: str | None = None
+    """The field of the request that carries `generation.max_tokens`. Default: that of the service, see the table;
+    max_tokens where `base_url` is set.
+    Example: `max_completion_tokens`
+    """
+
     reasoning_field: str | None = None
-    """The field of a message in which the reasoning before a tool call goes back; without it, it does not."""
+    """The field of a message in which the reasoning before a tool call is sent back. Default: it is not sent back.
+    Example: `reasoning_content`
+    """
+
     api_version: str | None = None
+    """The value of `api-version` in the address, as some Azure deployments need it. Default: none.
+    Example: `'2024-10-21'`
+    """
 
 
 class Endpoint(msgspec.Struct, frozen=True):

@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from holdfast.spec.loading.durations import parse_duration
 from holdfast.spec.loading.error_messages import describe_value, item_path, key_path
 from holdfast.spec.schema.drift import Block
-from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN
+from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN, is_duration
 from holdfast.spec.schema.introspect import Field, blocks_in, is_block, is_optional, members, schema_fields, unwrapped
 from holdfast.suggestions import nearest_or_known
 
@@ -199,11 +200,13 @@ def _is_json_scalar(value: Any) -> bool:
 
 
 def _convert_scalar(value: Any, kind: Any) -> Any:
-    """The value as its type has it (2.0 is 2 where a whole number stands); ValidationError if it does not fit."""
+    """The value as its type has it: 2.0 is the integer 2, "2m" is 120 seconds; ValidationError if it does not fit."""
     if isinstance(value, float) and not math.isfinite(value):
         raise msgspec.ValidationError("not a finite number")
     if unwrapped(kind) is int and isinstance(value, float) and value.is_integer():
         value = int(value)
+    if isinstance(value, str) and is_duration(kind):
+        value = parse_duration(value)
     return msgspec.convert(value, kind)
 
 
@@ -223,6 +226,8 @@ def _allowed_member(kind: Any) -> str:
         return f"a list of {allowed_values(typing.get_args(plain)[0])}"
     if origin is dict or is_block(plain):
         return "a map"
+    if is_duration(kind):
+        return f'a number{_bounds(kind)} (seconds), or text such as "90s", "2m" or "1h30m"'
     return _WORDS[plain] + _bounds(kind)
 
 

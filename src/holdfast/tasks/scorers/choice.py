@@ -36,7 +36,10 @@ Finder = Callable[[str, Sequence[str]], Iterable[str]]
 
 
 class Choice(BuiltIn, frozen=True, kw_only=True):
-    """True if the answer picks the choice that the target means."""
+    """True if the answer picks the choice that the target means.
+
+    By its letter (`B`, `(B)`, `Answer: B`) or by its text. An answer that picks several choices is wrong.
+    """
 
     kind: ClassVar[str] = "choice"
 
