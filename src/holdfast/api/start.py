@@ -28,7 +28,7 @@ from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import UsageError
-from holdfast.run.core.layout import Layout
+from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
@@ -58,6 +58,8 @@ class RunRequest:
     """Where the eval comes from; saved in the run."""
     observers: Sequence[Observer] = ()
     """Who gets the events, beside the observers of installed packages."""
+    warnings: Sequence[str] = ()
+    """What was noticed before: lines of `.env` that were skipped."""
 
     def run_exists(self) -> bool:
         """Whether there is a run at the place, as far as can be seen without opening it."""
@@ -76,14 +78,19 @@ def start_session(request: RunRequest) -> StartedSession | CompleteRun:
         RunHeld: another session executes it.
         StorageFailure: the disk or the store failed.
     """
-    refuse_unknown_scheme(request.place)
-    replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
-    observers = find_observers(request.observers)
+    replies, observers = check_surroundings(request)
     started = _create_or_resume(request)
     if isinstance(started, CompleteRun):
         return started
-    started = replace(started, observers=observers)
+    started = replace(started, observers=observers, warnings=[*request.warnings, *started.warnings])
     return started if replies is None else _attach_replies(started, replies)
+
+
+def check_surroundings(request: RunRequest) -> tuple[ReusableReplies | None, list[Observer]]:
+    """What a session needs beside its eval: a place, the replies of other runs, observers."""
+    _refuse_unknown_scheme(request.place)
+    replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
+    return replies, find_observers(request.observers)
 
 
 def resume_session(
@@ -107,7 +114,7 @@ def resume_session(
     return started if isinstance(started, CompleteRun) else replace(started, observers=observers)
 
 
-def refuse_unknown_scheme(place: str | None) -> None:
+def _refuse_unknown_scheme(place: str | None) -> None:
     """Raises UsageError for what was meant as a URL, and would otherwise become the name of a directory."""
     if place is None or is_url(place):
         return
@@ -136,8 +143,14 @@ def _create(request: RunRequest) -> StartedSession:
     spec, place = request.spec, request.place
     if place is not None and is_url(place):
         return start_remote_run(spec, place, tasks=request.tasks, source=request.source)
-    root = Path(place) if place is not None else default_root(spec)
-    return start_run(spec, root, tasks=request.tasks, source=request.source)
+    return start_run(spec, local_root(spec, place), tasks=request.tasks, source=request.source)
+
+
+def local_root(spec: EvalSpec, place: str | None) -> Path:
+    """The directory on this machine: that of the run, or the spool of a run in an object store."""
+    if place is None:
+        return default_root(spec)
+    return spool_root(place) if is_url(place) else Path(place)
 
 
 def _resume_requested(request: RunRequest) -> StartedSession | CompleteRun:

@@ -126,12 +126,18 @@ class Task:
         repeats = [operation for operation in operations if operation.repeat]
         return Dataset(rows, self.columns, repeats, None, self.shuffle_choices)
 
-    def check(self, dataset: Dataset) -> None:
-        """Raise at the first sample that cannot be asked or judged, before anything is asked."""
+    def check(self, dataset: Dataset, on_sample: Callable[[Sample, str], None] | None = None) -> None:
+        """Raise at the first sample that cannot be asked or judged, before anything is asked.
+
+        `on_sample` is called with each sample that is looked at, and its place.
+        """
         # What only depends on the types of a row's values is the same for all rows of the same types.
         by_type = all(getattr(scorer, "checks_types_only", False) for scorer in self.scorers)
         for position in dataset.positions_of_distinct_types() if by_type else range(len(dataset)):
-            self.check_sample(dataset[position], dataset.place(position))
+            sample, place = dataset[position], dataset.place(position)
+            self.check_sample(sample, place)
+            if on_sample is not None:
+                on_sample(sample, place)
 
     def check_sample(self, sample: Sample, place: str) -> None:
         if isinstance(self.solver, Generate):

@@ -47,6 +47,11 @@ class Template(msgspec.Struct, frozen=True):
         """The fields that the text names, in order."""
         return tuple(part.path for part in self.parts if isinstance(part, Placeholder))
 
+    @property
+    def is_one_field(self) -> bool:
+        """Whether it is one field, and nothing else."""
+        return len(self.parts) == 1 and isinstance(self.parts[0], Placeholder)
+
     def names(self, field: str) -> bool:
         """Whether the field, or something inside it, is named."""
         return any(isinstance(part, Placeholder) and field in {part.path, part.root} for part in self.parts)

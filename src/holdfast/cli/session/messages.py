@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ import click
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
 from holdfast.cli.ui.standard_streams import mute_if_broken, say
-from holdfast.cli.ui.terminal_text import quantity
+from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
@@ -28,6 +29,7 @@ def print_start(started: StartedSession) -> None:
     counts = started.session.reader.fold.counts
     if not started.is_resumed:
         say(f"Run {started.place}: {quantity(counts.remaining, 'trial')}.")
+        print_warnings(started.warnings)
         return
     changed = "the configuration saved in the run"
     if started.decision is not None and started.decision.changes:
@@ -40,6 +42,12 @@ def print_start(started: StartedSession) -> None:
     _print_selection(started.selection, counts)
     for note in describe_inconsistencies(started.session.reader):
         say(f"note: {note}")
+
+
+def print_warnings(warnings: Sequence[str]) -> None:
+    """Prints what a person should know before the first call; it may quote a dataset."""
+    for warning in warnings:
+        say(printable(f"warning: {warning}"))
 
 
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
@@ -59,7 +67,13 @@ def print_complete(complete: CompleteRun, *, as_json: bool) -> int:
     if as_json:
         state = "complete" if counts.is_complete else "incomplete"
         found = {"run": complete.place, "state": state, "ended_as": None, "exit_code": complete.exit_code}
-        rest: dict[str, Any] = {"selected": complete.selected, "warning": None, "failures": [], "not_uploaded": None}
+        rest: dict[str, Any] = {
+            "selected": complete.selected,
+            "warning": None,
+            "warnings": [],
+            "failures": [],
+            "not_uploaded": None,
+        }
         print_json({**found, "counts": counts, **rest})
     elif complete.selected is not None:
         done = f"{counts.finished} of {counts.planned} trials finished, {counts.remaining_text()}"
@@ -71,8 +85,7 @@ def print_complete(complete: CompleteRun, *, as_json: bool) -> int:
 
 
 def _print_changes(started: StartedSession) -> None:
-    for warning in started.warnings:
-        say(f"warning: {warning}")
+    print_warnings(started.warnings)
     changes = started.decision.changes if started.decision else []
     for change in changes:
         say(f"  {change.path}: {change_text(change.old, change.new)}")
@@ -111,7 +124,8 @@ class EndMessage:
 
     def _print_notes(self, ended: SessionOutcome) -> None:
         if self._started.reuse is not None:
-            say(f"{self._started.reuse.taken} replies were taken from other runs.")
+            taken = self._started.reuse.taken
+            say("1 reply was taken from other runs." if taken == 1 else f"{taken} replies were taken from other runs.")
         if ended.warning:
             say(f"holdfast: {ended.warning}")
         for failure in ended.failures:
@@ -143,6 +157,7 @@ class EndMessage:
             "counts": ended.counts,
             "selected": None if self._started.selection.remaining is None else self._started.selection.matched,
             "warning": ended.warning or None,
+            "warnings": list(self._started.warnings),
             "failures": ended.failures,
             "not_uploaded": self._started.not_uploaded_text() or None,
         }
