@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.errors import ResumeAborted, RunHeld, StorageFailure, UsageError
+from holdfast.models.env_file import read_env_file
 from holdfast.spec import EvalSpec, resolve, typed_eval
 from holdfast.tasks import Task, TaskFactory
 
@@ -33,7 +35,8 @@ def evaluate(
     """Runs tasks on models and returns the run.
 
     `run` is its directory, or its URL in an object store: a new run is created there, and one that exists is resumed,
-    through the gate. `settings` are further keys of an eval file, such as `seed` or `concurrency_limit`; beside them,
+    through the gate. Variables in a file `.env` of the current directory are used where the environment does not have
+    them. `settings` are further keys of an eval file, such as `seed` or `concurrency_limit`; beside them,
     `reuse` names runs whose replies to identical requests are used again, and `observers` are functions that get the
     events of the session (`holdfast.events`). Works inside a running event loop too, as in
     a notebook. Failed and remaining trials are not raised: see `Run.ended` and the report.
@@ -72,6 +75,7 @@ async def evaluate_async(
         RunHeld: another session is executing it.
         StorageFailure: the disk or the store failed; what was acknowledged is intact.
     """
+    warnings = read_env_file(Path.cwd())
     made = _tasks_by_name(tasks)
     # No parameters of their own: code that was compared before they came would count as changed.
     reuse = settings.pop("reuse", ())
@@ -80,7 +84,16 @@ async def evaluate_async(
     reused = [str(other) for other in ([reuse] if isinstance(reuse, str | Path) else reuse)]
     spec = _eval_from_arguments(made, models, name, settings)
     place = str(run) if run is not None else None
-    request = RunRequest(spec, place, tasks=made, reuse=reused, source="Python", observers=observers, or_resume=True)
+    request = RunRequest(
+        spec,
+        place,
+        tasks=made,
+        reuse=reused,
+        source="Python",
+        observers=observers,
+        or_resume=True,
+        warnings=warnings,
+    )
     started = start_session(request)
     ended = _no_session(started) if isinstance(started, CompleteRun) else await _session_outcome(started)
     return Run.open(started.place, ended=ended)
@@ -92,6 +105,9 @@ def _no_session(complete: CompleteRun) -> SessionOutcome:
 
 async def _session_outcome(started: StartedSession) -> SessionOutcome:
     """Executes the session; what ended it early is raised, and what is amiss with the store is its warning."""
+    for warning in started.warnings:
+        # Before the first call: money may be saved by it.
+        sys.stderr.write(f"holdfast: warning: {warning}\n")
     ended = await execute_session(started)
     for error in (StorageFailure, ResumeAborted, RunHeld):
         if ended.exit_code == error.exit_code:
@@ -139,13 +155,15 @@ def _tasks_by_name(tasks: Task | TaskFactory | Iterable[Task | TaskFactory]) -> 
     for item in given:
         task = item() if isinstance(item, TaskFactory) else item
         if not isinstance(task, Task):
-            raise UsageError(f"{type(task).__name__} is no task.", hint="Give what a function with @task returns.")
+            raise UsageError(
+                f"{type(task).__name__} is not a task.", hint="Give a Task, or what a function with @task returns."
+            )
         name = task.name or "task"
         if name in made:
             raise UsageError(f"Two tasks are called {name!r}.", hint="Give one of them another name.")
         made[name] = task
     if not made:
-        raise UsageError("There is no task to evaluate.")
+        raise UsageError("evaluate() needs at least one task.", hint="Give a Task, or a list of them.")
     return made
 
 

@@ -24,10 +24,11 @@ from holdfast.engine.opening.remote_run import (
     upload_rest,
 )
 from holdfast.engine.opening.resume import ALL_TRIALS, SelectionFinished, resume_run
-from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.engine.planning.saved_eval import eval_directory, last_session, saved_eval
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import UsageError
+from holdfast.models.env_file import read_env_file
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
@@ -82,7 +83,9 @@ def start_session(request: RunRequest) -> StartedSession | CompleteRun:
     started = _create_or_resume(request)
     if isinstance(started, CompleteRun):
         return started
-    started = replace(started, observers=observers, warnings=[*request.warnings, *started.warnings])
+    started = replace(
+        started, observers=observers, warnings=list(dict.fromkeys([*request.warnings, *started.warnings]))
+    )
     return started if replies is None else _attach_replies(started, replies)
 
 
@@ -166,14 +169,19 @@ def _resume(
     root = open_readable_copy(place) if is_url(place) else Path(place)
     with contextlib.closing(RunReader(root)) as reader:
         refuse_older(reader.format, place)
-        offered = None if offer is None else offer(saved_eval(last_session(reader)))
+        last = last_session(reader)
+        # Before the code of any task is loaded: it may look for a variable.
+        warnings = read_env_file(eval_directory(last))
+        offered = None if offer is None else offer(saved_eval(last))
         plan = plan_unless_complete(reader, offered, tasks, is_selected=bool(selection))
     if isinstance(plan, CompleteRun):
         return _finish_upload(plan._replace(place=place))
     try:
         if is_url(place):
-            return resume_remote_run(place, plan.decision.spec, offered=offered, tasks=tasks, selection=selection)
-        return resume_run(root, offered=offered, tasks=tasks, selection=selection)
+            started = resume_remote_run(place, plan.decision.spec, offered=offered, tasks=tasks, selection=selection)
+        else:
+            started = resume_run(root, offered=offered, tasks=tasks, selection=selection)
+        return replace(started, warnings=[*warnings, *started.warnings])
     except SelectionFinished as found:
         selected = found.selection
         return CompleteRun(found.counts, [], "", place, selected.matched, selected.blocked)

@@ -39,7 +39,7 @@ def read_env_file(directory: Path, environment: MutableMapping[str, str] = os.en
     path = directory / NAME
     try:
         content = _read(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         return [f"{path} cannot be read ({error.strerror}), so no variable was taken from it. Check its permissions."]

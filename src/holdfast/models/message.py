@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.errors import ReplyWithoutText, ToolCallReply
+from holdfast.errors import HoldfastError, ReplyWithoutText, ToolCallReply
 from holdfast.models.content import Content, ToolCall, joined_text, kinds_without_text
 from holdfast.models.errors import excerpt
 from holdfast.spec import Generation
@@ -21,6 +21,15 @@ _RUN_THE_TOOLS = (
     'trial.generate(Message("tool", result, tool_call_id=call.id)); or offer the model no tools.'
 )
 _READ_THE_PARTS = "reply.content has the parts."
+
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+class InvalidMessage(HoldfastError, ValueError):  # noqa: N818 - reads as a sentence where it is raised
+    """A message has a role that no model knows."""
+
+    kind = "task"
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -36,6 +45,10 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reasoning: str = ""
     refusal: str = ""
 
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise InvalidMessage(unknown_role(self.role), hint=f"Use one of: {', '.join(ROLES)}.")
+
     @property
     def text(self) -> str:
         """The text in it; that of several parts is joined."""
@@ -49,6 +62,17 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         if not self.tool_calls:
             return spoken
         return spoken + sum(len(call.name) + len(call.arguments) for call in self.tool_calls)
+
+
+class EarlierMessage(Message, frozen=True, omit_defaults=True, gc=False):
+    """A message of an earlier run, which may have any role: what is on record is read as it is."""
+
+    def __post_init__(self) -> None:
+        """Anything passes."""
+
+
+def unknown_role(role: str) -> str:
+    return f"A message has the role {role[:40]!r}, which is not known."
 
 
 LATER_FIELDS = frozenset({"tool_calls", "tool_call_id", "reasoning", "refusal"})

@@ -13,7 +13,9 @@ from typing import Any, TypedDict, Unpack, overload
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.models.message import ROLES, Message
 from holdfast.spec import DatasetSpec, TrialLimits
+from holdfast.spec.loading.error_messages import URL_DATASET
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
@@ -94,8 +96,8 @@ class Task:
         values["scorers"] = as_scorers(values["scorers"])
         values["dataset"] = dataset = _as_dataset_spec(values["dataset"])
         values["axes"] = _with_prompt_axis(values["axes"], values["solver"])
-        if dataset is not None and not values["columns"].named:
-            values["columns"] = msgspec.structs.replace(values["columns"], named=_named_columns(dataset))
+        if dataset is not None:
+            values["columns"] = _own_columns(values["columns"], dataset, values["solver"])
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -140,6 +142,8 @@ class Task:
                 on_sample(sample, place)
 
     def check_sample(self, sample: Sample, place: str) -> None:
+        if isinstance(sample.input, list):
+            _check_roles(sample.input, place)
         if isinstance(self.solver, Generate):
             self.solver.check(sample, place)
         for scorer in self.scorers:
@@ -189,7 +193,7 @@ class TaskFactory:
     def _finished(self, made: object, arguments: Mapping[str, Any]) -> Task:
         if not isinstance(made, Task):
             raise ConfigurationError(
-                f"The task {self.name!r} returned {type(made).__name__}.", hint="Its function has to return a Task."
+                f"The task {self.name!r} returned {type(made).__name__}.", hint="The function must return a Task."
             )
         return dataclasses.replace(
             made,
@@ -241,10 +245,21 @@ def _check_values(values: Mapping[str, Any]) -> None:
     solver, epochs = values["solver"], values["epochs"]
     if not _solves(solver):
         name = getattr(solver, "__name__", type(solver).__name__)
-        raise ConfigurationError(f"{title} cannot be solved by {name!r}.", hint="Give generate() or an async function.")
+        raise ConfigurationError(
+            f"{title} cannot use {name!r} as its solver.", hint="Give generate(...) or an async function."
+        )
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise ConfigurationError(f"{title} has {epochs!r} epochs.", hint="Give 1 or more.")
     _check_axes(title, values["axes"])
+
+
+def _check_roles(messages: list[Message], place: str) -> None:
+    for message in messages:
+        if message.role not in ROLES:
+            raise ConfigurationError(
+                f"The input of {place} has a message with the role {message.role[:40]!r}.",
+                hint=f"Use one of: {', '.join(ROLES)}.",
+            )
 
 
 def _check_axes(title: str, axes: object) -> None:
@@ -274,11 +289,22 @@ def _with_prompt_axis(axes: dict[str, list[str]], solver: object) -> dict[str, l
     return {**axes, AXIS: axes.get(AXIS, variants)} if variants else axes
 
 
+def _own_columns(columns: Columns, dataset: DatasetSpec, solver: object) -> Columns:
+    """The columns of a task with a dataset: those that it names, and a prompt that makes do without an input."""
+    if not columns.named:
+        columns = msgspec.structs.replace(columns, named=_named_columns(dataset))
+    if columns.stand_in is None and isinstance(solver, Generate):
+        columns = msgspec.structs.replace(columns, stand_in=solver.stand_in)
+    return columns
+
+
 def _named_columns(dataset: DatasetSpec) -> dict[str, str]:
     return {str(part): column for part, column in dataset.fields.items()}
 
 
 def _as_dataset_spec(dataset: object) -> DatasetSpec | None:
+    if isinstance(dataset, str) and "://" in dataset:
+        raise ConfigurationError(f"The dataset is {dataset!r}; {URL_DATASET}.")
     if dataset is None or isinstance(dataset, DatasetSpec):
         return dataset
     if isinstance(dataset, str | Path):

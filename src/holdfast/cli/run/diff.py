@@ -18,6 +18,7 @@ from holdfast.run.core.run_id import continuing_command
 from holdfast.run.drift.gate import Decision
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
+from holdfast.spec.loading.error_messages import naming_source
 
 
 @click.command("diff")
@@ -30,7 +31,7 @@ def command(run: str, eval_file: Path, *, as_json: bool) -> int:
     reader = RunReader(find_run(run))
     try:
         last_session(reader)
-        with contextlib.closing(ResumeComparison(reader, offered, None)) as comparison:
+        with naming_source(str(eval_file)), contextlib.closing(ResumeComparison(reader, offered, None)) as comparison:
             decision = comparison.compare()
     finally:
         reader.close()

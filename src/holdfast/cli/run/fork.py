@@ -8,12 +8,14 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.session.offered_eval import offer_eval
+from holdfast.cli.session.messages import print_warnings
+from holdfast.cli.session.offered_eval import naming_offer, offer_eval
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.opening.fork import ForkSummary, fork_run
 from holdfast.engine.opening.new_run import default_root
-from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.engine.planning.saved_eval import eval_directory, last_session, saved_eval
+from holdfast.models.env_file import read_env_file
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
@@ -33,7 +35,9 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
     """
     root = find_run(run)
     spec = _forked_eval(root, settings, eval_file)
-    started, forked = fork_run(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
+    with naming_offer(eval_file):
+        started, forked = fork_run(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
+    print_warnings(started.warnings)
     started.session.close("forked")
     if as_json:
         print_json(forked)
@@ -44,7 +48,9 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
 
 def _forked_eval(root: Path, settings: tuple[str, ...], eval_file: Path | None) -> EvalSpec:
     with contextlib.closing(RunReader(root)) as reader:
-        saved = saved_eval(last_session(reader))
+        last = last_session(reader)
+        print_warnings(read_env_file(eval_directory(last)))
+        saved = saved_eval(last)
     offer = offer_eval(settings, eval_file)
     return saved if offer is None else offer(saved)
 

@@ -8,7 +8,7 @@ import click
 
 from holdfast.api.start import resume_session
 from holdfast.cli.session.execute import run_in_foreground
-from holdfast.cli.session.offered_eval import offer_eval
+from holdfast.cli.session.offered_eval import naming_offer, offer_eval
 from holdfast.engine.planning.selection import SelectionRequest
 
 
@@ -33,4 +33,6 @@ def command(
     Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
     """
     selection = SelectionRequest(where, redo)
-    return run_in_foreground(resume_session(run, offer_eval(settings, eval_file), selection), as_json=as_json)
+    with naming_offer(eval_file):
+        started = resume_session(run, offer_eval(settings, eval_file), selection)
+    return run_in_foreground(started, as_json=as_json)

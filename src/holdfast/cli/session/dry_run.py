@@ -33,9 +33,8 @@ def print_dry_run(checked: CheckedRun, *, as_json: bool) -> int:
 def _as_object(checked: CheckedRun, expected: list[CostBound]) -> dict[str, Any]:
     prepared = checked.prepared
     plan = {"name": prepared.spec.name, "planned": prepared.planned, "plan": plan_entries(prepared)}
-    changes = checked.decision.changes if checked.decision else []
-    rest = {"counts": checked.counts, "changes": changes, "warnings": list(checked.warnings)}
-    return {**plan, "forecast": expected, **rest}
+    existing = {"counts": checked.counts, "changes": checked.decision.changes} if checked.decision else None
+    return {**plan, "forecast": expected, "existing": existing, "warnings": list(checked.warnings)}
 
 
 def _print_resumed(checked: CheckedRun) -> None:
@@ -84,4 +83,4 @@ def _sampling_lines(item: CostBound) -> Iterator[str]:
     if len(item.by_model) > 1:
         costs = {name: "" if bound.cost is None else f" ({bound.cost:.4f})" for name, bound in item.by_model.items()}
         asked = [f"{name} {bound.calls}{costs[name]}" for name, bound in item.by_model.items()]
-        yield f"calls of each model at the most: {', '.join(asked)}"
+        yield f"maximum calls of each model: {', '.join(asked)}"

@@ -12,7 +12,7 @@ import click
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
 from holdfast.cli.ui.standard_streams import mute_if_broken, say
-from holdfast.cli.ui.terminal_text import printable, quantity
+from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
@@ -45,9 +45,9 @@ def print_start(started: StartedSession) -> None:
 
 
 def print_warnings(warnings: Sequence[str]) -> None:
-    """Prints what a person should know before the first call; it may quote a dataset."""
+    """Prints what a person should know before the first call."""
     for warning in warnings:
-        say(printable(f"warning: {warning}"))
+        say(f"warning: {warning}")
 
 
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:

@@ -62,7 +62,7 @@ def fork_run(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> t
         prepared = prepare_eval(spec, inputs)
         kept = _KeptTrials(reader, prepared)
         session = create_planned(root, prepared, inputs, origin, preload=kept.records())
-        return StartedSession(session, prepared), kept.summary(root)
+        return StartedSession(session, prepared, warnings=prepared.warnings), kept.summary(root)
     finally:
         inputs.close()
         reader.close()

@@ -162,7 +162,7 @@ def _refuse_other_run(store: ObjectStore, root: Path) -> None:
     if here != there:
         raise UsageError(
             f"{store.url} holds another run than the spool {root} of this machine.",
-            hint=f"To go on with the run in the store, move {root} away; the run in it can be read and resumed there.",
+            hint=f"To resume the run in the store, move {root} away; the run in it can be read and resumed there.",
         )
 
 

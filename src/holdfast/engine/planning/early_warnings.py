@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from holdfast.engine.planning.plan import PlannedTask
+from holdfast.models.errors import excerpt
 from holdfast.suggestions import listing
 from holdfast.tasks import Sample, Task
 from holdfast.tasks.choices import LETTERS, prompt_fields
@@ -19,6 +20,7 @@ from holdfast.tasks.scorers.includes import Includes
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.template import Template
 
+_LONGEST = 1000
 _DOUBLED = re.compile(r"(?<!\{)\{\{\s*([^{}\n]{1,200}?)\s*\}\}(?!\})")
 
 
@@ -51,7 +53,8 @@ def task_warnings(planned: PlannedTask, watch: SampleWatch) -> list[str]:
     if isinstance(task.solver, Generate):
         for title, template in _prompts(task, task.solver):
             found += _prompt_warnings(title, template, planned, first)
-    return found
+    # Names of fields and files are foreign text.
+    return [excerpt(text, _LONGEST) for text in found]
 
 
 def _no_scorer(task: Task) -> Iterator[str]:

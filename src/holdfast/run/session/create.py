@@ -86,9 +86,9 @@ def refuse_unwritable(root: Path) -> None:
     """Raises StorageFailure where it is known before anything is done that no run can be made at `root`."""
     above = next((path for path in root.parents if path.exists()), root.parent)
     if not above.is_dir():
-        raise StorageFailure(f"{above} is not a directory, so no run can be made below it.", hint=_OTHER_PLACE)
+        raise StorageFailure(f"The run {root} cannot be created: {above} is not a directory.", hint=_OTHER_PLACE)
     if not os.access(above, os.W_OK | os.X_OK):
-        raise StorageFailure(f"{above} cannot be written by this user.", hint=_OTHER_PLACE)
+        raise StorageFailure(f"The run {root} cannot be created: no permission to write in {above}.", hint=_OTHER_PLACE)
 
 
 def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOptions) -> RunSession:
