@@ -78,11 +78,11 @@ EVALS = {
     "unknown provider": (changed(models__m="openia/x"), ["openia", "openai"]),
     "no replies": (changed(models__m="scripted/table"), ["scripted/table has no replies"]),
     "missing dataset": (changed(datasets__rows__path="gone.jsonl"), ["gone.jsonl"]),
-    "missing task file": (changed(tasks__t={"use": "gone.py:t"}), ["gone.py", "not there"]),
+    "missing task file": (changed(tasks__t={"use": "gone.py:t"}), ["gone.py", "does not exist"]),
     "unknown column": (changed(tasks__t__prompt="{quesiton}"), ["quesiton"]),
     "broken template": (changed(tasks__t__prompt="{question"), ["prompt"]),
     "bad pattern": (changed(tasks__t__scorers=[{"regex": {"pattern": "("}}]), ["'('", "not a valid regular"]),
-    "no sample left": (changed(datasets__rows__operations=[{"slice": {"start": 50}}]), ["leaves no sample"]),
+    "no sample left": (changed(datasets__rows__operations=[{"slice": {"start": 50}}]), ["leaves none of 3 samples"]),
 }  # fmt: skip
 
 

@@ -206,4 +206,4 @@ def _attach_store(
 ) -> StartedSession:
     counts_when_uploaded = started.prepared.spec.runner.durability == "remote"
     started.session.attach_store(StoreCopy(lease, uploader, counts_when_uploaded))
-    return replace(started, url=uploader.url, warnings=warnings)
+    return replace(started, url=uploader.url, warnings=[*warnings, *started.warnings])

@@ -17,6 +17,7 @@ from holdfast.tasks.choices import LETTERS, prompt_fields
 from holdfast.tasks.scorers.exact import Exact
 from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.scorers.includes import Includes
+from holdfast.tasks.scorers.regex import Regex
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.template import Template
 
@@ -77,7 +78,7 @@ def _prompt_warnings(title: str, template: Template, planned: PlannedTask, first
     elif len(planned.dataset) > 1 and _asks_the_same(template, planned.task, first):
         yield (
             f"{title} uses no field of the dataset, so all {len(planned.dataset)} samples are asked the same."
-            f" {_write_field(_likely_field(template, first))}"
+            f" Name a field in it, such as {{{_likely_field(template, first)}}}."
         )
     if _lists_choices_twice(template, planned.task, first):
         yield (
@@ -105,9 +106,11 @@ def _asks_the_same(template: Template, task: Task, first: Sample) -> bool:
 
 
 def _likely_field(template: Template, first: Sample) -> str:
-    fields = first.fields()
-    names = [*first.metadata, "input"]
-    return template.text.strip() if template.text.strip() in fields else names[0]
+    """The field that was probably meant: the one that the prompt is called, or the one with the longest text."""
+    if template.text.strip() in first.fields():
+        return template.text.strip()
+    lengths = {name: len(value) for name, value in first.metadata.items() if isinstance(value, str)}
+    return max(lengths, key=lambda name: lengths[name], default="input")
 
 
 def _write_field(name: str) -> str:
@@ -147,4 +150,8 @@ def _target_warnings(planned: PlannedTask, first: Sample) -> Iterator[str]:
 
 
 def _compares_target(scorer: object) -> bool:
-    return isinstance(scorer, Exact | Includes) or (isinstance(scorer, FunctionScorer) and scorer.needs_target)
+    return (
+        isinstance(scorer, Exact | Includes)
+        or (isinstance(scorer, Regex) and scorer.compare)
+        or (isinstance(scorer, FunctionScorer) and scorer.needs_target)
+    )

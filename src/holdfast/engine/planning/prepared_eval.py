@@ -116,8 +116,8 @@ def _check_prices(planned: PlannedTask, spec: EvalSpec) -> None:
         if spec.models[name].price is None:
             place = key_path("models", name)
             raise ConfigurationError(
-                f"The task {planned.name!r} has the limit cost, and {place} has no price, so it would have no effect.",
-                hint=f"Add {place}.price, or leave the limit out.",
+                f"{key_path('tasks', planned.name)}.limits.cost needs a price of every model, and {place} has none.",
+                hint=f"Add {place}.price, or remove the limit.",
             )
 
 

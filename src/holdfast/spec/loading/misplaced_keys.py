@@ -16,10 +16,11 @@ def place_of_key(name: str, block: type[Block], path: str) -> str:
 
     Empty where no block has it, or where a key that is spelled alike was more likely meant.
     """
-    if inside := _first_place(name, block):
+    inside = _first_place(name, block)
+    if inside and "*" not in inside:
         parent, _, _ = inside.rpartition(".")
         return f"it belongs under {parent}: {key_path(path, parent)}.{name}"
-    if nearest_name(name, [place.field.name for place in schema_places(block)], cutoff=_NEAR):
+    if nearest_name(name, [place.path for place in schema_places(block) if "." not in place.path], cutoff=_NEAR):
         return ""
     elsewhere = _first_place(name, EvalSpec).replace("*", "NAME")
     return f"it belongs to {elsewhere}" if elsewhere else ""

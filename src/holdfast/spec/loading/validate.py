@@ -32,7 +32,7 @@ class SchemaChecker:
         """The value, normalised, when it fits the type."""
         kind = _member_for(value, hint)
         if _is_unquoted_template(value, hint):
-            return self._unquoted(value, hint, path)
+            return self._unquoted(value, path)
         if kind is Any:
             return self._free(value, path)
         if is_block(kind):
@@ -131,12 +131,12 @@ class SchemaChecker:
             quotes = isinstance(value, int | float) and allowed_values(hint).startswith("text")
             return self._not_allowed(value, allowed_values(hint) + ("; put it in quotes" if quotes else ""), path)
 
-    def _unquoted(self, value: dict[Any, Any], hint: Any, path: str) -> Any:
+    def _unquoted(self, value: dict[Any, Any], path: str) -> Any:
         """A template without quotes, which YAML reads as a map."""
         ((field, _),) = value.items()
         key = path.rpartition(".")[2]
         meant = f'"{{{field}}}"' if "[" in key else f'{key}: "{{{field}}}"'
-        return self._not_allowed(value, f"{allowed_values(hint)}. In YAML, braces must be quoted: {meant}", path)
+        return self._not_allowed(value, f"text. In YAML, braces must be quoted: {meant}", path)
 
     def _free(self, value: Any, path: str) -> Any:
         """A value whose meaning is not ours to know: whatever can be written down and read back the same."""

@@ -37,15 +37,18 @@ class Scorer(Protocol):
 
 
 _MISSING = re.compile(r"missing required field `(\w+)`")
-_WRONG = re.compile(r"(.*) - at `\$\.(\w+).*`")
+_WRONG_TYPE = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.(\w+).*`")
+_TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "null": "nothing"}
 
 
 def _argument_fault(kind: str, error: str) -> str:
     """What is wrong with the arguments of a scorer, in the words of an eval file."""
     if missing := _MISSING.search(error):
         return f"the scorer {kind} needs a {missing[1]}: {{{kind}: {{{missing[1]}: '…'}}}}"
-    wrong = _WRONG.fullmatch(error)
-    return f"{wrong[2]} of the scorer {kind}: {wrong[1]}" if wrong else f"the scorer {kind}: {error}"
+    if wrong := _WRONG_TYPE.fullmatch(error):
+        allowed = " or ".join(_TYPES.get(name, name) for name in wrong[1].split(" | "))
+        return f"{wrong[3]} of the scorer {kind} is {_TYPES.get(wrong[2], wrong[2])}; allowed: {allowed}"
+    return f"an argument of the scorer {kind} is wrong: {error}"
 
 
 class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
