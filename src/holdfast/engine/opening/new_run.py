@@ -116,6 +116,7 @@ def check_new_run(
     refuse_existing(root.absolute())
     refuse_unwritable(root.absolute())
     prepared = prepare_eval(spec, inputs, tasks)
+    prepared.check_prices()
     prepared.open_providers()
     return prepared
 

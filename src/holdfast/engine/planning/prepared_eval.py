@@ -56,6 +56,21 @@ class PreparedEval:
             self.providers[name] = open_provider(self.spec.models[name])
         return self.providers[name]
 
+    def check_prices(self) -> None:
+        """A limit on the cost of a trial would never be reached by a model that has no price.
+
+        Raises:
+            ConfigurationError: a task has such a limit, and one of its models no price.
+        """
+        for task in self.tasks:
+            for name in (*task.models, *other_models(task.task)) if task.limits.cost is not None else ():
+                if self.spec.models[name].price is None:
+                    place = key_path("models", name)
+                    raise ConfigurationError(
+                        f"{key_path('tasks', task.name)}.limits.cost needs a price of every model; {place} has none.",
+                        hint=f"Add {place}.price, or remove the limit.",
+                    )
+
     def takes_seed(self) -> dict[str, bool]:
         """By model, whether its provider takes a seed, as far as providers are open and say so."""
         said = {name: getattr(provider, "takes_seed", None) for name, provider in self.providers.items()}
@@ -73,7 +88,6 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
         planned, watch = _plan_task(name, entry, spec, inputs, (given or {}).get(name))
         prepared.tasks.append(planned)
         if watch is not None:
-            _check_prices(planned, spec)
             prepared.warnings += task_warnings(planned, watch)
     return prepared
 
@@ -106,19 +120,6 @@ def _plan_task(
         source=input_name(name, entry),
     )
     return planned, watch
-
-
-def _check_prices(planned: PlannedTask, spec: EvalSpec) -> None:
-    """A limit on the cost of a trial would never be reached by a model that has no price."""
-    if planned.limits.cost is None:
-        return
-    for name in (*planned.models, *other_models(planned.task)):
-        if spec.models[name].price is None:
-            place = key_path("models", name)
-            raise ConfigurationError(
-                f"{key_path('tasks', planned.name)}.limits.cost needs a price of every model, and {place} has none.",
-                hint=f"Add {place}.price, or remove the limit.",
-            )
 
 
 def _or_default(own: T | None, default: T) -> T:
