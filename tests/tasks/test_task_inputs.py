@@ -52,7 +52,7 @@ def test_an_earlier_run_with_an_unknown_role_is_read_and_resumed(tmp_path, monke
     path = write_jsonl(tmp_path / "rows.jsonl", chat("usr"))
     task = Task(name="t", dataset=path, solver=generate(), scorers=exact())
     with monkeypatch.context() as earlier:
-        for module in ("holdfast.models.message", "holdfast.tasks.task"):
+        for module in ("holdfast.models.message", "holdfast.engine.planning.early_warnings"):
             earlier.setattr(sys.modules[module], "ROLES", ("usr", "system", "user", "assistant"))
         evaluate(task, ECHO, run=tmp_path / "r")
     assert Run.open(tmp_path / "r").report().coverage.valid == 2

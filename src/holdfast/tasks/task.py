@@ -13,7 +13,6 @@ from typing import Any, TypedDict, Unpack, overload
 import msgspec
 
 from holdfast.errors import ConfigurationError
-from holdfast.models.message import ROLES, Message
 from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.spec.loading.error_messages import URL_DATASET
 from holdfast.tasks.datasets.columns import Columns
@@ -142,8 +141,6 @@ class Task:
                 on_sample(sample, place)
 
     def check_sample(self, sample: Sample, place: str) -> None:
-        if isinstance(sample.input, list):
-            _check_roles(sample.input, place)
         if isinstance(self.solver, Generate):
             self.solver.check(sample, place)
         for scorer in self.scorers:
@@ -251,15 +248,6 @@ def _check_values(values: Mapping[str, Any]) -> None:
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise ConfigurationError(f"{title} has {epochs!r} epochs.", hint="Give 1 or more.")
     _check_axes(title, values["axes"])
-
-
-def _check_roles(messages: list[Message], place: str) -> None:
-    for message in messages:
-        if message.role not in ROLES:
-            raise ConfigurationError(
-                f"The input of {place} has a message with the role {message.role[:40]!r}.",
-                hint=f"Use one of: {', '.join(ROLES)}.",
-            )
 
 
 def _check_axes(title: str, axes: object) -> None:

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator
 
 from holdfast.engine.planning.plan import PlannedTask
+from holdfast.errors import ConfigurationError
 from holdfast.models.errors import excerpt
+from holdfast.models.message import ROLES, Message
 from holdfast.suggestions import listing
 from holdfast.tasks import Sample, Task
 from holdfast.tasks.choices import LETTERS, prompt_fields
@@ -33,6 +35,13 @@ class SampleWatch:
         self._unused: dict[str, tuple[int, str]] = {}
 
     def see(self, sample: Sample, place: str) -> None:
+        """Looks at one sample.
+
+        Raises:
+            ConfigurationError: it has a message whose role is not known; only a run that has it already may.
+        """
+        if isinstance(sample.input, list):
+            _check_roles(sample.input, place)
         for name in sample.scoring:
             if name not in self._scorers:
                 count, first = self._unused.get(name, (0, place))
@@ -44,6 +53,15 @@ class SampleWatch:
             yield (
                 f"{carried} arguments for the scorer {name!r}, which the task {self._name!r} does not have; they have"
                 f" no effect (first: {first}). Name one of its scorers: {listing(self._scorers)}."
+            )
+
+
+def _check_roles(messages: list[Message], place: str) -> None:
+    for message in messages:
+        if message.role not in ROLES:
+            raise ConfigurationError(
+                f"The input of {place} has a message with the role {message.role[:40]!r}.",
+                hint=f"Use one of: {', '.join(ROLES)}.",
             )
 
 
