@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.errors import HoldfastError, ReplyWithoutText, ToolCallReply
+from holdfast.errors import ReplyWithoutText, ToolCallReply
 from holdfast.models.content import Content, ToolCall, joined_text, kinds_without_text
 from holdfast.models.errors import excerpt
 from holdfast.spec import Generation
@@ -24,12 +24,6 @@ _READ_THE_PARTS = "reply.content has the parts."
 
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
-
-
-class InvalidMessage(HoldfastError, ValueError):  # noqa: N818 - reads as a sentence where it is raised
-    """A message has a role that no model knows."""
-
-    kind = "task"
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -47,7 +41,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
-            raise InvalidMessage(unknown_role(self.role), hint=f"Use one of: {', '.join(ROLES)}.")
+            raise ValueError(f"A message has the role {self.role[:40]!r}. Use one of: {', '.join(ROLES)}.")
 
     @property
     def text(self) -> str:
@@ -69,10 +63,6 @@ class EarlierMessage(Message, frozen=True, omit_defaults=True, gc=False):
 
     def __post_init__(self) -> None:
         """Anything passes."""
-
-
-def unknown_role(role: str) -> str:
-    return f"A message has the role {role[:40]!r}, which is not known."
 
 
 LATER_FIELDS = frozenset({"tool_calls", "tool_call_id", "reasoning", "refusal"})

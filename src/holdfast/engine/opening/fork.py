@@ -28,7 +28,7 @@ from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
 from holdfast.engine.trials.scopes import key_at_slot, slot_path
 from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, Status, StepRecord
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.session.create import refuse_existing
+from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec
 
 
@@ -54,8 +54,10 @@ def fork_run(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> t
         NotARun: there is no run at `source`.
         ConfigurationError: the eval is wrong.
         UsageError: there is something at `root` already.
+        StorageFailure: no run can be written there.
     """
     refuse_existing(root.absolute(), "choose another directory")
+    refuse_unwritable(root.absolute())
     reader = RunReader(source)
     inputs = FreshInputs()
     try:
