@@ -26,6 +26,7 @@ from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
+from holdfast.terminal.stderr import print_warning
 
 _LOOK_SECONDS = 0.2
 
@@ -50,7 +51,8 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
     through the gate. `epochs` and `limit` apply to every task. `set` changes single keys by their paths, as `--set`
     does: `{"models.small.generation.temperature": 0}`. `reuse` names runs whose replies to identical requests are used
     again, and `observers` are functions that get the events of the session (`holdfast.events`). `settings` are further
-    keys of an eval file, such as `seed` or `concurrency_limit`.
+    keys of an eval file, such as `seed` or `concurrency_limit`. Variables in a file `.env` of the current directory are
+    used where the environment does not have them.
 
     Progress is shown in a terminal and in a notebook; `progress` is False for none, and True to print it elsewhere
     too. Works inside a running event loop. Failed and remaining trials are not raised: see `Run.ended` and the report.
@@ -150,6 +152,9 @@ class _Evaluation:
 
     async def _outcome(self, started: StartedSession) -> SessionOutcome:
         """Executes the session; what ended it early is raised, and what is amiss with the store is its warning."""
+        for warning in started.warnings:
+            # Before the first call: money may be saved by it.
+            print_warning(warning)
         ended = await execute_session(started, showing=choose_showing(started, asked=self._progress))
         for error in (StorageFailure, ResumeAborted, RunHeld):
             if ended.exit_code == error.exit_code:

@@ -11,6 +11,7 @@ from holdfast.api.start import RunRequest
 from holdfast.engine.events import Observer
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.errors import UsageError
+from holdfast.models.env_file import read_env_file
 from holdfast.spec import EvalSpec, resolve, typed_eval
 from holdfast.spec.override import override
 from holdfast.tasks import Task, TaskFactory
@@ -47,6 +48,7 @@ class EvaluationArguments:
             UsageError: an argument has a wrong type or value.
             ConfigurationError: a model or a setting is wrong.
         """
+        warnings = read_env_file(Path.cwd())
         made, reuse, observers = tasks_by_name(self.tasks), self.reuse, self.observers
         return RunRequest(
             self._eval(made),
@@ -56,6 +58,7 @@ class EvaluationArguments:
             reuse=[str(other) for other in ([reuse] if isinstance(reuse, str | Path) else reuse)],
             source="Python",
             observers=[observers] if callable(observers) else list(observers),
+            warnings=warnings,
         )
 
     def _eval(self, tasks: Mapping[str, Task]) -> EvalSpec:
@@ -96,7 +99,7 @@ def tasks_by_name(tasks: TasksGiven) -> dict[str, Task]:
             raise UsageError(f"Two tasks are called {name!r}.", hint="Give one of them another name.")
         made[name] = task
     if not made:
-        raise UsageError("There is no task to evaluate.")
+        raise UsageError("evaluate() needs at least one task.", hint="Give a Task, or a list of them.")
     return made
 
 

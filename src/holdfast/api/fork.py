@@ -13,14 +13,16 @@ from holdfast.api.run import Run
 from holdfast.api.start import OfferEval, naming_run_at
 from holdfast.engine.opening.fork import ForkSummary, fork_run
 from holdfast.engine.opening.new_run import default_root
-from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.engine.planning.saved_eval import eval_directory, last_session, saved_eval
 from holdfast.errors import UsageError
+from holdfast.models.env_file import read_env_file
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import is_url
 from holdfast.suggestions import suggest_or_list
 from holdfast.tasks import Task
+from holdfast.terminal.stderr import print_warning
 
 
 def fork(
@@ -47,6 +49,8 @@ def fork(
     place = source.place if isinstance(source, Run) else str(source)
     given = tasks_by_name(tasks) if tasks is not None else {}
     forked = make_fork(place, offer, run, tasks=given, origin=str(config or place))
+    for warning in forked.warnings:
+        print_warning(warning)
     return Run.open(forked.run, forked=forked)
 
 
@@ -70,19 +74,23 @@ def make_fork(
     if place is not None and is_url(str(place)):
         raise UsageError(f"{place} is a URL; a fork is made in a directory.", hint="Name a directory for it.")
     root = find_run(source)
-    spec = _forked_eval(root, offer)
+    spec, warnings = _forked_eval(root, offer)
     _refuse_unknown_tasks(spec, tasks or {})
     new = Path(place) if place is not None else default_root(spec)
     with naming_run_at(str(new)):
         started, forked = fork_run(root, spec, new, origin=origin or str(root), tasks=tasks)
         started.session.close("forked")
+    forked.warnings = [*warnings, *started.warnings]
     return forked
 
 
-def _forked_eval(root: Path, offer: OfferEval | None) -> EvalSpec:
+def _forked_eval(root: Path, offer: OfferEval | None) -> tuple[EvalSpec, list[str]]:
+    """The eval of the new run, and what was noticed in the `.env` beside the old one."""
     with contextlib.closing(RunReader(root)) as reader:
-        saved = saved_eval(last_session(reader))
-    return saved if offer is None else offer(saved)
+        last = last_session(reader)
+    warnings = read_env_file(eval_directory(last))
+    saved = saved_eval(last)
+    return (saved if offer is None else offer(saved)), warnings
 
 
 def _refuse_unknown_tasks(spec: EvalSpec, tasks: Mapping[str, Task]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.spec import EvalSpec, load_eval, resolve
+from holdfast.spec.loading.error_messages import naming_source
 from holdfast.spec.override import override
 
 if TYPE_CHECKING:
@@ -28,6 +31,11 @@ def offer_eval(changes: Mapping[Any, Any], eval_file: Path | None, source: str =
         return _with_changes(saved if eval_file is None else edited_eval(eval_file), changes, source)
 
     return offered
+
+
+def naming_offer(eval_file: Path | None) -> AbstractContextManager[None]:
+    """Names the eval file in an error about something in it; of a run's own eval there is no file to name."""
+    return contextlib.nullcontext() if eval_file is None else naming_source(str(eval_file))
 
 
 def _with_changes(spec: EvalSpec, changes: Mapping[Any, Any], source: str) -> EvalSpec:

@@ -25,10 +25,11 @@ from holdfast.engine.opening.remote_run import (
 )
 from holdfast.engine.opening.resume import ALL_TRIALS, SelectionFinished, resume_run
 from holdfast.engine.opening.resume_plan import ResumePlan
-from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.engine.planning.saved_eval import eval_directory, last_session, saved_eval
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import UsageError
+from holdfast.models.env_file import read_env_file
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import PlanEntry
 from holdfast.run.core.run_id import refuse_older
@@ -80,6 +81,8 @@ class RunRequest:
     """Who gets the events, beside the observers of installed packages."""
     check_plan: CheckPlan = accept_plan
     """Called before anything is written."""
+    warnings: Sequence[str] = ()
+    """What was noticed before: lines of `.env` that were skipped."""
 
     def run_exists(self) -> bool:
         """Whether there is a run at the place, as far as can be seen without opening it."""
@@ -99,20 +102,27 @@ def start_session(request: RunRequest) -> StartedSession | CompleteRun:
         StorageFailure: the disk or the store failed.
         StartInterrupted: Ctrl-C.
     """
-    refuse_unknown_scheme(request.place)
     place = request.place if request.place is not None else str(default_root(request.spec))
     with naming_run_at(place):
         return _start(replace(request, place=place))
 
 
 def _start(request: RunRequest) -> StartedSession | CompleteRun:
-    replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
-    observers = find_observers(request.observers)
+    replies, observers = check_surroundings(request)
     started = _create_or_resume(request)
     if isinstance(started, CompleteRun):
         return started
-    started = replace(started, observers=observers)
+    started = replace(
+        started, observers=observers, warnings=list(dict.fromkeys([*request.warnings, *started.warnings]))
+    )
     return started if replies is None else _attach_replies(started, replies)
+
+
+def check_surroundings(request: RunRequest) -> tuple[ReusableReplies | None, list[Observer]]:
+    """What a session needs beside its eval: a place, the replies of other runs, observers."""
+    _refuse_unknown_scheme(request.place)
+    replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
+    return replies, find_observers(request.observers)
 
 
 def resume_session(
@@ -141,7 +151,7 @@ def resume_session(
         return started if isinstance(started, CompleteRun) else replace(started, observers=observers)
 
 
-def refuse_unknown_scheme(place: str | None) -> None:
+def _refuse_unknown_scheme(place: str | None) -> None:
     """Raises UsageError for what was meant as a URL, and would otherwise become the name of a directory."""
     if place is None or is_url(place):
         return
@@ -173,6 +183,13 @@ def _create(request: RunRequest) -> StartedSession:
     return start_run(spec, Path(place), tasks=request.tasks, source=request.source, check_plan=request.check_plan)
 
 
+def local_root(spec: EvalSpec, place: str | None) -> Path:
+    """The directory on this machine: that of the run, or the spool of a run in an object store."""
+    if place is None:
+        return default_root(spec)
+    return spool_root(place) if is_url(place) else Path(place)
+
+
 def _resume_requested(request: RunRequest) -> StartedSession | CompleteRun:
     return _resume(str(request.place), lambda _saved: request.spec, request.tasks, check_plan=request.check_plan)
 
@@ -187,15 +204,20 @@ def _resume(
     root = open_readable_copy(place) if is_url(place) else Path(place)
     with contextlib.closing(RunReader(root)) as reader:
         refuse_older(reader.format, place)
-        offered = None if offer is None else offer(saved_eval(last_session(reader)))
+        last = last_session(reader)
+        # Before the code of any task is loaded: it may look for a variable.
+        warnings = read_env_file(eval_directory(last))
+        offered = None if offer is None else offer(saved_eval(last))
         plan = plan_unless_complete(reader, offered, tasks, is_selected=bool(selection))
         check_plan(reader.fold.plan if isinstance(plan, CompleteRun) else _planned_scores(plan))
     if isinstance(plan, CompleteRun):
         return _finish_upload(plan._replace(place=place))
     try:
         if is_url(place):
-            return resume_remote_run(place, plan.decision.spec, offered=offered, tasks=tasks, selection=selection)
-        return resume_run(root, offered=offered, tasks=tasks, selection=selection)
+            started = resume_remote_run(place, plan.decision.spec, offered=offered, tasks=tasks, selection=selection)
+        else:
+            started = resume_run(root, offered=offered, tasks=tasks, selection=selection)
+        return replace(started, warnings=[*warnings, *started.warnings])
     except SelectionFinished as found:
         selected = found.selection
         return CompleteRun(found.counts, [], "", place, selected.matched, selected.blocked)

@@ -23,6 +23,9 @@ _RUN_THE_TOOLS = (
 _READ_THE_PARTS = "reply.content has the parts."
 
 
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """One message of a conversation; what has its default stands neither in a fingerprint nor in a record."""
 
@@ -35,6 +38,10 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_default
     """Of a message with the role `tool`: the call that this is the result of."""
     reasoning: str = ""
     refusal: str = ""
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"A message has the role {self.role[:40]!r}. Use one of: {', '.join(ROLES)}.")
 
     @property
     def text(self) -> str:
@@ -49,6 +56,13 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_default
         if not self.tool_calls:
             return spoken
         return spoken + sum(len(call.name) + len(call.arguments) for call in self.tool_calls)
+
+
+class EarlierMessage(Message, frozen=True, omit_defaults=True, gc=False):
+    """A message of an earlier run, which may have any role: what is on record is read as it is."""
+
+    def __post_init__(self) -> None:
+        """Anything passes."""
 
 
 LATER_FIELDS = frozenset({"tool_calls", "tool_call_id", "reasoning", "refusal"})

@@ -53,7 +53,7 @@ def as_answer(result: object) -> Answer:
         return _checked_answer(result.as_answer())
     raise InvalidAnswer(
         f"The solver returned {type(result).__name__}.",
-        hint="It has to return an Answer, a Reply or a text.",
+        hint="It must return an Answer, a Reply or a text.",
     )
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec, TrialLimits
+from holdfast.spec.loading.error_messages import URL_DATASET
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
@@ -94,8 +95,8 @@ class Task:
         values["scorers"] = as_scorers(values["scorers"])
         values["dataset"] = dataset = _as_dataset_spec(values["dataset"])
         values["axes"] = _with_prompt_axis(values["axes"], values["solver"])
-        if dataset is not None and not values["columns"].named:
-            values["columns"] = msgspec.structs.replace(values["columns"], named=_named_columns(dataset))
+        if dataset is not None:
+            values["columns"] = _own_columns(values["columns"], dataset, values["solver"])
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -133,12 +134,18 @@ class Task:
         repeats = [operation for operation in operations if operation.repeat]
         return Dataset(rows, self.columns, repeats, None, self.shuffle_choices)
 
-    def check(self, dataset: Dataset) -> None:
-        """Raise at the first sample that cannot be asked or judged, before anything is asked."""
+    def check(self, dataset: Dataset, on_sample: Callable[[Sample, str], None] | None = None) -> None:
+        """Raise at the first sample that cannot be asked or judged, before anything is asked.
+
+        `on_sample` is called with each sample that is looked at, and its place.
+        """
         # What only depends on the types of a row's values is the same for all rows of the same types.
         by_type = all(getattr(scorer, "checks_types_only", False) for scorer in self.scorers)
         for position in dataset.positions_of_distinct_types() if by_type else range(len(dataset)):
-            self.check_sample(dataset[position], dataset.place(position))
+            sample, place = dataset[position], dataset.place(position)
+            self.check_sample(sample, place)
+            if on_sample is not None:
+                on_sample(sample, place)
 
     def check_sample(self, sample: Sample, place: str) -> None:
         if isinstance(self.solver, Generate):
@@ -205,7 +212,7 @@ class TaskFactory:
     def _finished(self, made: object, arguments: Mapping[str, Any]) -> Task:
         if not isinstance(made, Task):
             raise ConfigurationError(
-                f"The task {self.name!r} returned {type(made).__name__}.", hint="Its function has to return a Task."
+                f"The task {self.name!r} returned {type(made).__name__}.", hint="The function must return a Task."
             )
         return dataclasses.replace(
             made,
@@ -257,7 +264,9 @@ def _check_values(values: Mapping[str, Any]) -> None:
     solver, epochs = values["solver"], values["epochs"]
     if not _solves(solver):
         name = getattr(solver, "__name__", type(solver).__name__)
-        raise ConfigurationError(f"{title} cannot be solved by {name!r}.", hint="Give generate() or an async function.")
+        raise ConfigurationError(
+            f"{title} cannot use {name!r} as its solver.", hint="Give generate(...) or an async function."
+        )
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise ConfigurationError(f"{title} has {epochs!r} epochs.", hint="Give 1 or more.")
     _check_axes(title, values["axes"])
@@ -290,11 +299,22 @@ def _with_prompt_axis(axes: dict[str, list[str]], solver: object) -> dict[str, l
     return {**axes, AXIS: axes.get(AXIS, variants)} if variants else axes
 
 
+def _own_columns(columns: Columns, dataset: DatasetSpec, solver: object) -> Columns:
+    """The columns of a task with a dataset: those that it names, and a prompt that makes do without an input."""
+    if not columns.named:
+        columns = msgspec.structs.replace(columns, named=_named_columns(dataset))
+    if columns.stand_in is None and isinstance(solver, Generate):
+        columns = msgspec.structs.replace(columns, stand_in=solver.stand_in)
+    return columns
+
+
 def _named_columns(dataset: DatasetSpec) -> dict[str, str]:
     return {str(part): column for part, column in dataset.fields.items()}
 
 
 def _as_dataset_spec(dataset: object) -> DatasetSpec | None:
+    if isinstance(dataset, str) and "://" in dataset:
+        raise ConfigurationError(f"The dataset is {dataset!r}; {URL_DATASET}.")
     if dataset is None or isinstance(dataset, DatasetSpec):
         return dataset
     if isinstance(dataset, str | Path):

@@ -48,8 +48,11 @@ def _find(what: str, eval_file: Path | None) -> Callable[[], dict[str, list[Any]
 
 
 def _list_models() -> dict[str, list[Any]]:
+    from holdfast.cli.session.messages import print_warnings  # noqa: PLC0415
     from holdfast.models import list_providers  # noqa: PLC0415
+    from holdfast.models.env_file import read_env_file  # noqa: PLC0415
 
+    print_warnings(read_env_file(Path()))
     return {"providers": [provider._asdict() for provider in list_providers()]}
 
 

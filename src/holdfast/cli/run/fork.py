@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from holdfast.api.fork import make_fork
-from holdfast.api.offered_eval import offer_eval
+from holdfast.api.offered_eval import naming_offer, offer_eval
+from holdfast.cli.session.messages import print_env_warnings, print_warnings
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
 from holdfast.engine.opening.fork import ForkSummary
@@ -29,7 +30,10 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
     resume` runs what remains.
     """
     offer = offer_eval(dict(parse_arguments(settings)), eval_file)
-    forked = make_fork(str(find_named_run(run)), offer, run_dir, origin=str(eval_file or ""))
+    print_env_warnings(eval_file)
+    with naming_offer(eval_file):
+        forked = make_fork(str(find_named_run(run)), offer, run_dir, origin=str(eval_file or ""))
+    print_warnings(forked.warnings)
     if as_json:
         print_json(forked)
     else:

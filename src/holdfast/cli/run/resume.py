@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from holdfast.analysis.fail_under import ScoreBound, check_bounds
-from holdfast.api.offered_eval import offer_eval
+from holdfast.api.offered_eval import naming_offer, offer_eval
 from holdfast.api.start import resume_session
 from holdfast.cli.session.execute import run_in_foreground
+from holdfast.cli.session.messages import print_env_warnings
 from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.cli.ui.fail_under_option import fail_under_option
 from holdfast.engine.planning.selection import SelectionRequest
@@ -45,6 +46,8 @@ def command(
     Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
     """
     selection = SelectionRequest(where, redo)
+    print_env_warnings(eval_file)
     offer = offer_eval(dict(parse_arguments(settings)), eval_file)
-    started = resume_session(run, offer, selection, partial(check_bounds, bounds))
+    with naming_offer(eval_file):
+        started = resume_session(run, offer, selection, partial(check_bounds, bounds))
     return run_in_foreground(started, as_json=as_json, bounds=bounds, output=output)

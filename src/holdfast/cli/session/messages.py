@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,6 +22,7 @@ from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.planning.selection import TrialSelection
 from holdfast.engine.progress import short_id
 from holdfast.errors import RunHeld, StorageFailure
+from holdfast.models.env_file import read_env_file
 from holdfast.run.core.display_text import change_text
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import StateCounts
@@ -37,6 +39,7 @@ def print_start(started: StartedSession) -> None:
     counts = started.session.reader.fold.counts
     if not started.is_resumed:
         say(f"Run {started.place} (id {short_id(session.run)}): {quantity(counts.remaining, 'trial')}.")
+        print_warnings(started.warnings)
         return
     changed = "the configuration saved in the run"
     if started.decision is not None and started.decision.changes:
@@ -49,6 +52,18 @@ def print_start(started: StartedSession) -> None:
     _print_selection(started.selection, counts)
     for note in describe_inconsistencies(started.session.reader):
         say(f"note: {note}")
+
+
+def print_warnings(warnings: Sequence[str]) -> None:
+    """Prints what a person should know before the first call."""
+    for warning in warnings:
+        say(f"warning: {warning}")
+
+
+def print_env_warnings(eval_file: Path | None) -> None:
+    """Reads the `.env` beside an edited eval file, before any code of its tasks is loaded."""
+    if eval_file is not None:
+        print_warnings(read_env_file(eval_file.parent))
 
 
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
@@ -79,7 +94,13 @@ def _print_complete(
     if as_json:
         state = "complete" if counts.is_complete else "incomplete"
         found = {"run": complete.place, "state": state, "ended_as": None, "exit_code": code}
-        rest: dict[str, Any] = {"selected": complete.selected, "warning": None, "failures": [], "not_uploaded": None}
+        rest: dict[str, Any] = {
+            "selected": complete.selected,
+            "warning": None,
+            "warnings": [],
+            "failures": [],
+            "not_uploaded": None,
+        }
         print_json({**found, "counts": counts, **rest, **scores_object(scores, bounds)})
         return
     if scores is not None:
@@ -93,8 +114,7 @@ def _print_complete(
 
 
 def _print_changes(started: StartedSession) -> None:
-    for warning in started.warnings:
-        say(f"warning: {warning}")
+    print_warnings(started.warnings)
     changes = started.decision.changes if started.decision else []
     for change in changes:
         say(f"  {change.path}: {change_text(change.old, change.new)}")
@@ -160,6 +180,7 @@ class EndMessage:
             "counts": ended.counts,
             "selected": None if self._started.selection.remaining is None else self._started.selection.matched,
             "warning": ended.warning or None,
+            "warnings": list(self._started.warnings),
             "failures": ended.failures,
             "not_uploaded": self._started.not_uploaded_text() or None,
         }

@@ -23,8 +23,9 @@ from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.call_tally import Flight
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
-from holdfast.models.errors import ModelError, PassingError, RateLimited, Rejected
+from holdfast.models.errors import THIS_MODEL, ModelError, PassingError, RateLimited, Rejected
 from holdfast.models.message import Reply, Request, Usage
+from holdfast.spec.loading.error_messages import key_path
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 60.0
@@ -143,6 +144,7 @@ class Caller:
             if is_dead or not tries.allow(pause, now):
                 raise error
         else:
+            error.hint = error.hint.replace(THIS_MODEL, key_path("models", model.name))
             self._close_if_hopeless(error, model)
             raise error
         self._counts.retries += 1

@@ -29,7 +29,7 @@ from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
 from holdfast.engine.trials.scopes import key_at_slot, slot_path
 from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, Status, StepRecord
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.session.create import refuse_existing
+from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec
 from holdfast.tasks import Task, declared_samples
 
@@ -47,6 +47,8 @@ class ForkSummary(msgspec.Struct):
     """Why the others remain, and how many."""
     cost: float | None
     """What those are likely to cost, by what the trials of the run have taken so far; None where that is not known."""
+    warnings: list[str] = []
+    """What was noticed about the eval."""
 
     @property
     def is_complete(self) -> bool:
@@ -65,15 +67,17 @@ def fork_run(
         NotARun: there is no run at `source`.
         ConfigurationError: the eval is wrong.
         UsageError: there is something at `root` already.
+        StorageFailure: no run can be written there.
     """
     refuse_existing(root.absolute(), "choose another directory")
+    refuse_unwritable(root.absolute())
     reader = RunReader(source)
     inputs = FreshInputs()
     try:
         prepared = prepare_eval(spec, inputs, tasks)
         kept = _KeptTrials(reader, prepared)
         session = create_planned(root, prepared, inputs, origin, preload=kept.records())
-        return StartedSession(session, prepared), kept.summary(root)
+        return StartedSession(session, prepared, warnings=prepared.warnings), kept.summary(root)
     finally:
         inputs.close()
         reader.close()

@@ -201,4 +201,6 @@ def _check_pattern(where: str, rule: Match) -> None:
     try:
         rule.pattern()
     except re.error as error:
-        raise ConfigurationError(f"{where}: matches {rule.matches!r} is no regular expression: {error}.") from error
+        raise ConfigurationError(
+            f"{where}: matches {rule.matches!r} is not a valid regular expression: {error}."
+        ) from error

@@ -30,6 +30,7 @@ from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
 
 _CREATING = "creating"
+_OTHER_PLACE = "Choose another place with --run-dir (in Python: run=), or change its permissions."
 
 
 class _FirstContent(NamedTuple):
@@ -68,17 +69,26 @@ def create_run(
             refuse_existing(root)
         raise StorageFailure(
             f"The run {root} could not be created: {error.strerror or error}.",
-            hint=f"Go on with `holdfast resume {root}`." if root.exists() else "Nothing was left under its name.",
+            hint=f"Resume it with `holdfast resume {root}`." if root.exists() else "Nothing was left under its name.",
         ) from error
 
 
 def refuse_existing(root: Path, otherwise: str = "add `--or-resume` to the same command") -> None:
     """Raises UsageError unless a run can be put at `root`: nothing is there, or an empty directory."""
     if Layout(root).journal.exists():
-        hint = f"Go on with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
+        hint = f"Resume it with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
         raise UsageError(f"{root} already holds a run.", hint=hint)
     if root.exists() and not (root.is_dir() and not any(root.iterdir())):
         raise UsageError(f"{root} exists and is not an empty directory.", hint="Choose another directory for the run.")
+
+
+def refuse_unwritable(root: Path) -> None:
+    """Raises StorageFailure where it is known before anything is done that no run can be made at `root`."""
+    above = next((path for path in root.parents if path.exists()), root.parent)
+    if not above.is_dir():
+        raise StorageFailure(f"The run {root} cannot be created: {above} is not a directory.", hint=_OTHER_PLACE)
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise StorageFailure(f"The run {root} cannot be created: no permission to write in {above}.", hint=_OTHER_PLACE)
 
 
 def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOptions) -> RunSession:

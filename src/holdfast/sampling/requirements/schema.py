@@ -161,5 +161,5 @@ def _schema_library() -> Any:
     except ImportError:
         raise ConfigurationError(
             "The requirement json_schema needs the package jsonschema-rs, which is not installed.",
-            hint="Install it: pip install 'holdfast[schema]'.",
+            hint="Install it: pip install jsonschema-rs",
         ) from None
