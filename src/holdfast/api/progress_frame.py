@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from holdfast.api.progress_text import count_text, progress_parts, rounded_cost, score_text
+from holdfast.api.progress_text import count_text, one_line, progress_parts, rounded_cost, score_text
 from holdfast.engine.group_progress import GroupProgress
 from holdfast.engine.progress import Progress
 from holdfast.terminal.live_area import AreaLine
-from holdfast.terminal.text import duration_text, printable
+from holdfast.terminal.text import duration_text
 
 MOST_ROWS = 10
 _GAP = "  "
@@ -79,8 +79,7 @@ class ProgressFrame:
         parts = [f"run {label.short_id}", f"session {label.session}", label.place]
         if limit is not None:
             parts.insert(2, f"up to {limit} at once")
-        name = printable(label.name).replace("\n", " ")
-        return Text.assemble((name or "holdfast", "bold"), (" · " + printable(" · ".join(parts)), "dim"))
+        return Text.assemble((one_line(label.name) or "holdfast", "bold"), (f" · {one_line(' · '.join(parts))}", "dim"))
 
     # The table.
 
@@ -108,8 +107,8 @@ class ProgressFrame:
         costs = [group.cost(prices) for group in groups]
         rates = [group.rate(now) for group in groups]
         columns = [
-            Column("task", [_name(group.task) for group in groups], 1, is_name=True),
-            Column("model", [_name(group.model) for group in groups], 2, is_name=True),
+            Column("task", [one_line(group.task) for group in groups], 1, is_name=True),
+            Column("model", [one_line(group.model) for group in groups], 2, is_name=True),
             Column("done", [f"{group.done}/{group.planned}" for group in groups], 0),
             Column("rate", [f"{rate:.1f}/s" if rate else "" for rate in rates], 5),
             Column("left", [_eta_text(group, now) for group in groups], 4),
@@ -145,11 +144,11 @@ def _score_columns(groups: list[GroupProgress]) -> Iterator[Column]:
     scorers = list(dict.fromkeys(scorer for group in groups for scorer in group.scores()))
     if len(scorers) > _MOST_SCORERS:
         firsts = [next(iter(group.scores()), "") for group in groups]
-        named = [f"{_name(name)[:20]} {score_text(group, name)}" for name, group in zip(firsts, groups, strict=True)]
+        named = [f"{one_line(name)[:20]} {score_text(group, name)}" for name, group in zip(firsts, groups, strict=True)]
         yield Column("score", named, 3)
         return
     for place, scorer in enumerate(scorers):
-        title = _name(scorer)
+        title = one_line(scorer)
         yield Column(title[:20], [score_text(group, scorer) for group in groups], 10 + place if place else 3)
 
 
@@ -205,10 +204,6 @@ def _fitted_widths(columns: list[Column], width: int) -> list[int]:
 def _cut(text: str, width: int) -> str:
     """A name in exactly this width."""
     return set_cell_size(text, width) if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
-
-
-def _name(name: str) -> str:
-    return " ".join(printable(name).split())
 
 
 def _eta_text(group: GroupProgress, now: float) -> str:

@@ -61,9 +61,14 @@ def score_parts(progress: Progress) -> Iterator[str]:
     for group in groups[:_MOST_GROUPS]:
         names = list(group.scores()) if len(progress.groups) == 1 else list(group.scores())[:1]
         where = "" if len(progress.groups) == 1 else f"{group.task}/{group.model} "
-        yield printable(where + ", ".join(f"{name} {score_text(group, name)}" for name in names))
+        yield one_line(where + ", ".join(f"{name} {score_text(group, name)}" for name in names))
     if len(groups) > _MOST_GROUPS:
         yield quantity(len(groups) - _MOST_GROUPS, "more score")
+
+
+def one_line(text: str) -> str:
+    """A name, or several, harmless and without line ends."""
+    return " ".join(printable(text).split())
 
 
 def score_text(group: GroupProgress, scorer: str) -> str:

@@ -43,5 +43,6 @@ _REFERENCES = {"run": RunReference, "eval_file": EvalReference}
 def complete_references(command: click.Command) -> None:
     """Gives the arguments RUN and EVAL of a command, if it has them, this completion."""
     for parameter in command.params:
-        if isinstance(parameter, click.Argument) and parameter.name in _REFERENCES:
+        is_text = isinstance(parameter.type, click.types.StringParamType)
+        if isinstance(parameter, click.Argument) and is_text and parameter.name in _REFERENCES:
             parameter.type = _REFERENCES[parameter.name]()
