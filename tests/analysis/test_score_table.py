@@ -7,7 +7,7 @@ import pytest
 from holdfast.analysis.metrics import Metric
 from holdfast.analysis.money import money_text
 from holdfast.analysis.report import GroupReport
-from holdfast.analysis.score_table import axis_table, score_table, value_text
+from holdfast.analysis.score_table import axis_table, score_table, score_text
 from holdfast.analysis.text_table import columns_of, plain_name, shortened
 from holdfast.models.message import Usage
 from holdfast.run.fold.states import StateCounts
@@ -97,7 +97,7 @@ def test_a_currency_has_its_sign_or_its_name():
 
 @pytest.mark.parametrize(("value", "text"), [(0.5, "0.500"), (-1.25, "-1.250"), (12345.6, "1.23e+04"), (2e-5, "2e-05")])
 def test_a_score_takes_few_characters(value, text):
-    assert value_text(value) == text
+    assert score_text(value) == text
 
 
 def test_text_is_cut_at_columns():

@@ -56,11 +56,11 @@ def _scorer_rows(metrics: Mapping[str, Mapping[str, Metric]]) -> Iterator[list[s
 
 
 def _figures(metric: Metric) -> list[str]:
-    interval = _NONE if metric.interval is None else f"[{', '.join(map(value_text, metric.interval))}]"
-    return [value_text(metric.value), interval, str(metric.n_samples)]
+    interval = _NONE if metric.interval is None else f"[{', '.join(map(score_text, metric.interval))}]"
+    return [score_text(metric.value), interval, str(metric.n_samples)]
 
 
-def value_text(value: float) -> str:
+def score_text(value: float) -> str:
     """A score in a few characters."""
     if abs(value) >= 1000 or 0 < abs(value) < 0.001:
         return f"{value:.3g}"
