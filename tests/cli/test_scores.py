@@ -201,7 +201,7 @@ def test_a_name_that_the_eval_does_not_have_is_refused_before_anything(holdfast,
     python = python_eval(tmp_path, server.base_url, BROKEN.format(broken={"none"}))
     assert "no score 'judge'" in holdfast("run", python, "--run-dir", "r", "--fail-under", "judge=1", code=2).err
     assert "does not end with a number" in holdfast("run", eval_file, "--fail-under", "t.exact", code=2).err
-    assert not (tmp_path / "r").exists() and server._get()["received"] == 0
+    assert not (tmp_path / "r").exists() and server.state()["received"] == 0
     holdfast("run", python, "--run-dir", "r", code=0)
     before = json.dumps(holdfast.json("status", "r"))
     for verb in ("resume", "report"):
