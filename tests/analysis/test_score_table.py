@@ -70,6 +70,13 @@ def test_no_name_breaks_the_table(name, width):
     assert columns_of(lines[0].partition("  score  ")[0]) == columns_of(lines[2].partition("  0.750  ")[0])
 
 
+def test_names_of_metrics_are_the_first_to_go():
+    """Where the table is too wide, what distinguishes rows is kept as long as possible."""
+    tasks = {"capitals of the world": {"a model with a long name": group(cost=1.5)}}
+    assert score_table(tasks, "USD", 120)[1].split("  ")[2] == "exact accuracy"
+    assert score_table(tasks, "USD", 80)[1].startswith("capitals of the …  a model with a l…  exact   0.750")
+
+
 def test_axes_have_a_table_of_their_own():
     tasks = {"t": {"m": group(axes={"tone": {"kind": {"exact": {"accuracy": METRIC}}, "rude": {}}})}}
     assert axis_table(tasks) == [
