@@ -217,3 +217,12 @@ def test_a_run_that_measured_nothing_does_not_pass(holdfast, server, tmp_path):
     assert "--fail-under" not in ended.err
     told = holdfast("report", "r", "--fail-under", "-1", code=1).err
     assert "--fail-under: t.m.exact has no value, below -1.\n" in told
+
+
+def test_of_very_many_errors_only_some_are_read_and_that_is_said(holdfast, server, tmp_path):
+    """The count of a line is never larger, nor smaller, than what the line says it is of."""
+    server.behave(refuse_status=503, refuse_times=9, said="overloaded")
+    eval_file = http_eval(tmp_path, server.base_url, 502, retry_deadline=0.001)
+    ended = holdfast("run", eval_file, "--run-dir", "r", code=1).out
+    assert ended.startswith("Stopped: 0 of 502 valid; 502 got no reply and will be retried on resume.\n")
+    assert f"  Errors of the first 500 of 502 trials:\n  500 {TIMES} no reply: openai/counting answered 503" in ended
