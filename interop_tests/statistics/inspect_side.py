@@ -6,7 +6,7 @@ from inspect_ai import Epochs, Task
 from inspect_ai import eval as inspect_eval
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Score, mean, scorer, stderr
-from inspect_ai.solver import generate
+from inspect_ai.solver import solver
 from our_side import Recorded
 
 
@@ -20,11 +20,22 @@ def inspect_metrics(recorded: Recorded, epochs: int, logs: Path) -> dict[str, fl
 
         return score
 
+    @solver
+    def nothing():
+        """No model is asked: the answers have been judged."""
+
+        async def solve(state, generate):
+            return state
+
+        return solve
+
     names = sorted({name for name, _ in recorded.scores})
     samples = [Sample(input=name, target="x", id=name) for name in names]
-    task = Task(dataset=MemoryDataset(samples), solver=generate(), scorer=on_record(), epochs=Epochs(epochs, "mean"))
+    task = Task(dataset=MemoryDataset(samples), solver=nothing(), scorer=on_record(), epochs=Epochs(epochs, "mean"))
     (log,) = inspect_eval(task, model="mockllm/model", log_dir=str(logs), display="none")
     if log.status != "success":
-        raise SystemExit(f"Inspect could not evaluate the records: {log.error}")
+        raise SystemExit(
+            f"Inspect could not evaluate the records: {log.error.message[:300] if log.error else log.status}"
+        )
     (scores,) = log.results.scores
     return {name: metric.value for name, metric in scores.metrics.items()}

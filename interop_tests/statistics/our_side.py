@@ -42,5 +42,6 @@ def recorded_run(place: Path, kind: str, epochs: int) -> Recorded:
     task = Task(name="t", samples=samples, solver=solve, scorers=[scorer(graded)], epochs=epochs)
     with evaluate(task, models=["scripted/echo"], run=place) as run:
         scores = {(row.sample, row.epoch): row.scores["graded"] for row in run.trials()}
-        (metric,) = run.report().tasks["t"]["echo"].metrics["graded"].values()
+        (group,) = run.report().tasks["t"].values()
+    (metric,) = group.metrics["graded"].values()
     return Recorded(scores, metric)

@@ -7,7 +7,7 @@ import pytest
 from holdfast.analysis.metrics import Metric
 from holdfast.analysis.money import money_text
 from holdfast.analysis.report import GroupReport
-from holdfast.analysis.score_table import axis_table, score_table, value_text
+from holdfast.analysis.score_table import axis_table, score_table, score_text
 from holdfast.analysis.text_table import columns_of, plain_name, shortened
 from holdfast.models.message import Usage
 from holdfast.run.fold.states import StateCounts
@@ -70,6 +70,13 @@ def test_no_name_breaks_the_table(name, width):
     assert columns_of(lines[0].partition("  score  ")[0]) == columns_of(lines[2].partition("  0.750  ")[0])
 
 
+def test_names_of_metrics_are_the_first_to_go():
+    """Where the table is too wide, what distinguishes rows is kept as long as possible."""
+    tasks = {"capitals of the world": {"a model with a long name": group(cost=1.5)}}
+    assert score_table(tasks, "USD", 120)[1].split("  ")[2] == "exact accuracy"
+    assert score_table(tasks, "USD", 80)[1].startswith("capitals of t…  a model with …  exact   0.750")
+
+
 def test_axes_have_a_table_of_their_own():
     tasks = {"t": {"m": group(axes={"tone": {"kind": {"exact": {"accuracy": METRIC}}, "rude": {}}})}}
     assert axis_table(tasks) == [
@@ -97,7 +104,7 @@ def test_a_currency_has_its_sign_or_its_name():
 
 @pytest.mark.parametrize(("value", "text"), [(0.5, "0.500"), (-1.25, "-1.250"), (12345.6, "1.23e+04"), (2e-5, "2e-05")])
 def test_a_score_takes_few_characters(value, text):
-    assert value_text(value) == text
+    assert score_text(value) == text
 
 
 def test_text_is_cut_at_columns():

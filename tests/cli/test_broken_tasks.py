@@ -65,7 +65,8 @@ SCORERS = {
 def check_failed(holdfast, eval_file, expected, reason):
     """The trial fails, exit code 1, and everybody tells why."""
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
-    assert f"0 of 1 trials finished, 1 remaining: 1 failed ({reason}).\n" in ended.out
+    remaining = f"0 of 1 trials finished, 1 remaining: 1 failed ({reason}).\n"
+    assert ("Stopped: the trial failed: " if reason == "task error" else remaining) in ended.out
     assert expected in ended.err and "\x1b" not in ended.err, ended.err
     ends = holdfast.records("r", "trial")
     status = holdfast.json("status", "r", code=0)

@@ -106,8 +106,8 @@ class World:
             "verify --deep": self.holdfast.json("verify", self.run, "--deep"),
             "show": self.holdfast.json("show", self.run, code=0),
         }
-        assert all(answer["schema_version"] == 1 for who, answer in found.items() if "report" not in who)
-        assert report["schema_version"] == 1
+        assert all(answer["schema_version"] == 2 for who, answer in found.items() if "report" not in who)
+        assert report["schema_version"] == 2
         assert report["complete"] == (found["status"]["state"] == "complete")
         with Run.open(self.run) as run:
             counts = run.counts

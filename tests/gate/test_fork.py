@@ -97,7 +97,7 @@ def test_fork_without_a_change_keeps_everything(world):
     world.run()
     told = forked(world)
     assert told == {
-        "schema_version": 1,
+        "schema_version": 2,
         "run": "f",
         "planned": 4,
         "taken": 4,

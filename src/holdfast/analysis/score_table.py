@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from holdfast.analysis.metrics import Metric
 from holdfast.analysis.money import money_text
 from holdfast.analysis.report import GroupReport, TaskReports
-from holdfast.analysis.text_table import plain_name, text_table
+from holdfast.analysis.text_table import fits, plain_name, text_table
 
 WIDTH = 80
 _NONE = "-"
@@ -18,7 +18,7 @@ _FIGURES = ["score", "95% CI", "n"]
 def score_table(tasks: TaskReports, currency: str, width: int = WIDTH) -> list[str]:
     """The lines of the table; none where there is no task."""
     header, rows = score_rows(tasks, currency)
-    return text_table(header, rows, len(_NAMES), width) if rows else []
+    return _table(header, rows, _NAMES, width)
 
 
 def score_rows(tasks: TaskReports, currency: str) -> tuple[list[str], list[list[str]]]:
@@ -31,8 +31,8 @@ def score_rows(tasks: TaskReports, currency: str) -> tuple[list[str], list[list[
     for task, model, group in groups:
         counts = [str(group.coverage.failed), *[str(_left(group))] * has_left]
         ends = [*[_cost(group, currency)] * has_costs, *counts]
-        for scorer in _scorer_rows(group.metrics):
-            rows.append([plain_name(task), plain_name(model), *scorer, *ends])
+        for scored in _scorer_rows(group.metrics):
+            rows.append([plain_name(task), plain_name(model), *scored, *ends])
             # They are of the task and model, and not of the scorer: printed once.
             ends = [""] * len(ends)
     return header, rows
@@ -41,15 +41,25 @@ def score_rows(tasks: TaskReports, currency: str) -> tuple[list[str], list[list[
 def axis_table(tasks: TaskReports, width: int = WIDTH) -> list[str]:
     """The lines of a table with a row for each value on an axis; none where there are no axes."""
     rows = [
-        [plain_name(task), plain_name(model), plain_name(f"{axis}={value}"), *scorer]
+        [plain_name(task), plain_name(model), plain_name(f"{axis}={value}"), *scored]
         for task, models in tasks.items()
         for model, group in models.items()
         for axis, values in group.axes.items()
         for value, metrics in values.items()
-        for scorer in _scorer_rows(metrics)
+        for scored in _scorer_rows(metrics)
     ]
-    header = ["task", "model", "axis", "scorer", *_FIGURES]
-    return text_table(header, rows, 4, width) if rows else []
+    names = ["task", "model", "axis", "scorer"]
+    return _table([*names, *_FIGURES], rows, names, width)
+
+
+def _table(header: list[str], rows: list[list[str]], names: list[str], width: int) -> list[str]:
+    """The table; where it is too wide, the names of metrics are the first to go."""
+    if not rows:
+        return []
+    if not fits(header, rows, width):
+        place = names.index("scorer")
+        rows = [[*row[:place], row[place].rpartition(" ")[0] or row[place], *row[place + 1 :]] for row in rows]
+    return text_table(header, rows, len(names), width)
 
 
 def _scorer_rows(metrics: Mapping[str, Mapping[str, Metric]]) -> Iterator[list[str]]:
@@ -62,11 +72,11 @@ def _scorer_rows(metrics: Mapping[str, Mapping[str, Metric]]) -> Iterator[list[s
 
 
 def _figures(metric: Metric) -> list[str]:
-    interval = _NONE if metric.interval is None else f"[{', '.join(map(value_text, metric.interval))}]"
-    return [value_text(metric.value), interval, str(metric.n_samples)]
+    interval = _NONE if metric.interval is None else f"[{', '.join(map(score_text, metric.interval))}]"
+    return [score_text(metric.value), interval, str(metric.n_samples)]
 
 
-def value_text(value: float) -> str:
+def score_text(value: float) -> str:
     """A score in a few characters."""
     if abs(value) >= 1000 or 0 < abs(value) < 0.001:
         return f"{value:.3g}"

@@ -25,6 +25,12 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int,
     return [_line(row, widths, names) for row in table]
 
 
+def fits(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether the table is no wider than this without any name being shortened."""
+    widths = [max(map(columns_of, column)) for column in zip(header, *rows, strict=True)]
+    return sum(widths) + len(_GAP) * (len(widths) - 1) <= width
+
+
 def _shrink(widths: list[int], names: int, room: int) -> None:
     """Takes columns from the widest name until everything fits."""
     while sum(widths) > room:

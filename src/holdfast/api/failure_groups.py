@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from holdfast.api.failure_text import failure_line
 from holdfast.api.trial_results import TrialResults
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import INTERRUPTED, NOT_SCORED, TASK_ERROR
-from holdfast.run.fold.run_fold import FoldedTrial, RunFold
+from holdfast.run.fold.run_fold import FoldedTrial, RunFold, Standing
 from holdfast.run.fold.states import RUNNING, State, reason_text
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -40,16 +40,36 @@ class FailureGroup(NamedTuple):
         return f"{reason_text(self.reason)}: {error}" if error else reason_text(self.reason)
 
 
-def failure_groups(reader: RunReader) -> list[FailureGroup]:
-    """The trials that have failed or got no reply, most frequent first; of very many trials, the first few hundred."""
-    results, trials = TrialResults(reader), islice(_with_errors(reader.fold), _READ)
+class Failures(NamedTuple):
+    """The trials that have failed or got no reply, by their errors."""
+
+    groups: list[FailureGroup]
+    """The most frequent first."""
+    trials: int
+    """How many there are; of very many, only the errors of the first few hundred are read and grouped."""
+
+    @property
+    def only(self) -> FailureGroup | None:
+        """The one group that all of them are in, if there is one error."""
+        group = self.groups[0] if len(self.groups) == 1 else None
+        return group if group is not None and group.error and group.trials == self.trials else None
+
+
+def read_failures(reader: RunReader) -> Failures:
+    """Why trials of a run have failed or got no reply."""
+    results, standings = TrialResults(reader), list(_with_errors(reader.fold))
+    trials = islice(_trials_in(reader.fold, {standing.number for standing in standings}), _READ)
     found = Counter((trial.standing.reason, _error_line(results, trial)) for trial in trials)
     groups = [FailureGroup(count, reason, error) for (reason, error), count in found.items()]
-    return sorted(groups, key=lambda group: (-group.trials, group.reason, group.error))
+    groups.sort(key=lambda group: (-group.trials, group.reason, group.error))
+    return Failures(groups, sum(standing.trials for standing in standings))
 
 
-def failure_lines(groups: Sequence[FailureGroup]) -> Iterator[str]:
+def failure_lines(failures: Failures) -> Iterator[str]:
     """Each error once, with the number of its trials, and how many other errors there are."""
+    groups, read = failures.groups, sum(group.trials for group in failures.groups)
+    if read < failures.trials:
+        yield f"  Errors of the first {read} of {failures.trials} trials:"
     for group in groups[:_SHOWN_GROUPS]:
         text = str(group)
         cut = text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
@@ -59,11 +79,18 @@ def failure_lines(groups: Sequence[FailureGroup]) -> Iterator[str]:
         yield f"  {trials} {_TIMES} " + ("another error" if errors == 1 else f"{errors} other errors")
 
 
-def _with_errors(fold: RunFold) -> Iterator[FoldedTrial]:
+def _with_errors(fold: RunFold) -> Iterator[Standing]:
+    """How trials of the plan stand that have an error on record."""
     planned = {(entry.task, entry.model) for entry in fold.plan}
-    for trial in fold.trials(State.FAILED, State.UNFINISHED):
-        standing = trial.standing
-        if standing.reason not in _WITHOUT_ERROR and standing.group[:2] in planned:
+    for standing in fold.standings.values():
+        is_left = standing.state in {State.FAILED, State.UNFINISHED}
+        if is_left and standing.reason not in _WITHOUT_ERROR and standing.group[:2] in planned:
+            yield standing
+
+
+def _trials_in(fold: RunFold, standings: set[int]) -> Iterator[FoldedTrial]:
+    for trial in fold.trials(State.FAILED, State.UNFINISHED) if standings else ():
+        if trial.standing.number in standings:
             yield trial
 
 

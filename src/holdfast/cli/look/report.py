@@ -46,6 +46,6 @@ def command(run: str, bounds: list[ScoreBound], *, as_json: bool) -> int:
 
 def _failure_lines(reader: RunReader) -> list[str]:
     # Slow to load, and needed only if trials remain.
-    from holdfast.api.failure_groups import failure_groups, failure_lines  # noqa: PLC0415
+    from holdfast.api.failure_groups import failure_lines, read_failures  # noqa: PLC0415
 
-    return list(failure_lines(failure_groups(reader)))
+    return list(failure_lines(read_failures(reader)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from holdfast.api.failure_groups import FailureGroup, failure_lines
+from holdfast.api.failure_groups import FailureGroup, Failures, failure_lines
 from holdfast.cli.session.run_scores import RunScores
 from holdfast.cli.ui.next_command import rerun_command, retry_scorers_text
 from holdfast.engine.execution import SessionOutcome
@@ -23,7 +23,7 @@ class EndText:
     def __init__(self, started: StartedSession, ended: SessionOutcome, scores: RunScores | None) -> None:
         self._ended, self._scores, self._counts = ended, scores, ended.counts
         self._place, self._models = started.place, started.prepared.spec.models
-        self._failures = scores.failures if scores is not None else []
+        self._failures = scores.failures if scores is not None else Failures([], 0)
 
     def lines(self) -> Iterator[str]:
         if self._ended.exit_code == 0 and self._counts.is_complete:
@@ -38,10 +38,8 @@ class EndText:
 
     def _only_failure(self, reason: str) -> FailureGroup | None:
         """The one error for which every planned trial remains, if it is known of all of them."""
-        if self._counts.remaining_by_reason != {reason: self._counts.planned} or len(self._failures) != 1:
-            return None
-        group = self._failures[0]
-        return group if group.error and group.trials == self._counts.planned else None
+        is_all = self._counts.remaining_by_reason == {reason: self._counts.planned}
+        return self._failures.only if is_all and self._failures.trials == self._counts.planned else None
 
     def _same_error_lines(self, group: FailureGroup) -> Iterator[str]:
         """The code has to be changed, which a resume would refuse."""
@@ -59,7 +57,7 @@ class EndText:
         return f"{stopped}: {finished}, {counts.remaining_text()}."
 
     def _failure_lines(self) -> Iterator[str]:
-        if not (self._got_no_reply and len(self._failures) == 1):
+        if not (self._got_no_reply and self._failures.only):
             yield from map(printable, failure_lines(self._failures))
 
     @property
@@ -68,8 +66,8 @@ class EndText:
         return bool(self._ended.exit_code) and set(self._counts.remaining_by_reason) == {NO_REPLY}
 
     def _no_reply_text(self) -> str:
-        single = len(self._failures) == 1 and self._failures[0].error.rstrip(".")
-        why = f" ({printable(single)})" if single else ""
+        only = self._failures.only
+        why = f" ({printable(only.error.rstrip('.'))})" if only is not None else ""
         return f"{self._counts.remaining} got no reply{why} and will be retried on resume"
 
     def _next_lines(self) -> Iterator[str]:
@@ -86,7 +84,7 @@ class EndText:
         if not set(self._counts.remaining_by_reason) <= {MODEL_DISABLED, NOT_STARTED}:
             return ""
         for name, model in self._models.items():
-            for group in self._failures:
+            for group in self._failures.groups:
                 disabled, found, answer = group.error.partition(_NOT_FOUND)
                 if found and disabled.startswith(f"{name} ") and model.model in answer:
                     return name

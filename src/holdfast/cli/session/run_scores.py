@@ -12,7 +12,7 @@ import click
 from holdfast.analysis.fail_under import ScoreBound, compare_bounds
 from holdfast.analysis.report import GroupReport, Report, make_report
 from holdfast.analysis.score_table import score_table
-from holdfast.api.failure_groups import FailureGroup, failure_groups
+from holdfast.api.failure_groups import Failures, read_failures
 from holdfast.cli.ui.fail_under_option import bound_failures
 from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import HoldfastError
@@ -28,7 +28,7 @@ class RunScores(NamedTuple):
 
     report: Report
     plan: list[PlanEntry]
-    failures: list[FailureGroup]
+    failures: Failures
     first_session: SessionRecord | None
 
     def print_table(self) -> None:
@@ -53,7 +53,7 @@ def read_scores(place: str) -> RunScores | None:
     try:
         with contextlib.closing(RunReader(find_run(place))) as reader:
             first = reader.sessions[0] if reader.sessions else None
-            return RunScores(make_report(reader), reader.fold.plan, failure_groups(reader), first)
+            return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first)
     except KeyboardInterrupt:
         # The session is over, and all that it did is durable: only the table is left out.
         return None
