@@ -97,7 +97,7 @@ def _status_if_readable(root: Path) -> RunStatus | UnreadableRun:
 
 def _run_table(found: list[RunStatus | UnreadableRun], width: int) -> Iterator[str]:
     columns = [Column("run"), Column("state", colours=_COLOURS), Column("finished", is_number=True)]
-    columns += [Column("started (UTC)", is_flexible=True, least=_MINUTE)]
+    columns += [Column("started (UTC)", is_optional=True)]
     columns += [Column("cost", is_number=True)] if any(map(_cost_text, found)) else []
     header, *lines = table_lines(columns, [_run_cells(status)[: len(columns)] for status in found], width)
     yield header
@@ -152,7 +152,7 @@ def _facts(status: RunStatus) -> Iterator[tuple[str, str]]:
     if status.cost is not None:
         yield "cost", cost_amount(status.cost)
     if status.samplings is not None:
-        yield "samplings", _samplings_text(status.samplings)
+        yield "sampling", _samplings_text(status.samplings)
     if status.remote is not None and (lag := str(status.remote.lag)):
         yield "upload", lag
     if status.transcripts_lost:

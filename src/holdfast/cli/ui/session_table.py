@@ -20,7 +20,7 @@ _SHOWN_CHARACTERS = 1000
 _COLOURS = {"completed": "green", "running": "cyan", "killed": "red", "interrupted": "yellow", "finished": "yellow"}
 _COLUMNS = (
     Column("session", is_number=True),
-    Column("started (UTC)", is_flexible=True, least=_MINUTE),
+    Column("started (UTC)", is_optional=True),
     Column("time", is_number=True),
     Column("ended as", is_flexible=True, least=14, colours=_COLOURS),
     Column("trials", is_number=True),
