@@ -34,7 +34,7 @@ def session_lines(sessions: Sequence[SessionStatus], columns: int, *, all_sessio
     if not sessions:
         return
     hidden = [] if all_sessions or len(sessions) <= _ALL else sessions[1:-_LAST]
-    listed = [session for session in sessions if session not in hidden]
+    listed = [sessions[0], *sessions[-_LAST:]] if hidden else sessions
     header, *lines = table_lines(_COLUMNS, [_cells(session) for session in listed], columns - len(_INDENT))
     yield f"{_INDENT}{header}"
     for place, (session, line) in enumerate(zip(listed, lines, strict=True)):
