@@ -7,8 +7,8 @@ import random
 import click
 import pytest
 
+from holdfast.cli.ui.output_text import cost_amount, output_columns, time_text
 from holdfast.cli.ui.table import Column, table_lines
-from holdfast.cli.ui.terminal_text import cost_amount, output_columns, time_text
 from holdfast.cli.ui.text_width import columns_of, cut, hanging, one_line, padded, wrapped
 
 ODD = [

@@ -13,9 +13,10 @@ from holdfast.analysis.sampling_report import SamplingCounts
 from holdfast.analysis.status import RunStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
+from holdfast.cli.ui.output_text import cost_amount, output_columns, time_text
 from holdfast.cli.ui.session_table import session_lines
 from holdfast.cli.ui.table import Column, table_lines
-from holdfast.cli.ui.terminal_text import cost_amount, output_columns, printable, quantity, time_text
+from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.cli.ui.text_width import hanging, one_line
 from holdfast.errors import HoldfastError
 from holdfast.journal import FORMAT

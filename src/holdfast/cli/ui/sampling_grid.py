@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.cli.ui.terminal_text import quantity, styled
+from holdfast.cli.ui.output_text import styled
+from holdfast.cli.ui.terminal_text import quantity
 from holdfast.cli.ui.text_width import columns_of, one_line, wrapped
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import CandidateStatus

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.cli.ui.terminal_text import styled
+from holdfast.cli.ui.output_text import styled
 from holdfast.cli.ui.text_width import columns_of, one_line, padded
 
 _GAP = "  "

@@ -12,8 +12,9 @@ import msgspec
 from holdfast.cli.ui.json_output import as_json_value, print_json
 from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
 from holdfast.cli.ui.message_text import first_characters, message_text
+from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.sampling_grid import sampling_lines
-from holdfast.cli.ui.terminal_text import output_columns, printable, quantity
+from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.cli.ui.trials.trial_table import score_text
 from holdfast.run.core.records import (
     CANDIDATE,

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.message_text import first_characters, message_text
-from holdfast.cli.ui.terminal_text import cost_amount
+from holdfast.cli.ui.output_text import cost_amount
 from holdfast.cli.ui.text_width import hanging, one_line
 from holdfast.cli.ui.trials.trial_table import score_text, state_text
 from holdfast.run.core.records import ScoreRecord
