@@ -281,8 +281,16 @@ async def in_a_coroutine() -> float:
     with Run.open(run.path) as opened:
         seconds = sum(trial.seconds for trial in opened.trials() if trial.state == "valid")
         steps = [step.result for key in opened.trial_keys() for step in opened.steps(key)]
+        explanations: list[str] = [score.explanation for score in opened.scores_of(opened.key_of("fr#1"))]
         changes = [change.path for session in opened.lineage for change in session.changes]
-        return seconds + len(steps) + len(changes) + len(list(opened.steps())) + len(opened.records_of("key"))
+        return (
+            seconds
+            + len(steps)
+            + len(changes)
+            + len(list(opened.steps()))
+            + len(opened.records_of("key"))
+            + len(explanations)
+        )
 
 
 def with_errors() -> int:

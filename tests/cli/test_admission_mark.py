@@ -91,9 +91,7 @@ class SlowRun:
     def bound(self) -> int:
         """The number that is printed for the last session, which is also the one in JSON."""
         sessions = self._holdfast.json("status", "r")["sessions"]
-        printed = re.findall(
-            r"killed, .* up to ([0-9]+) calls? may have been billed twice", self._holdfast("status", "r").out
-        )
+        printed = re.findall(r"  killed .* up to ([0-9]+)\n", self._holdfast("status", "r", "--sessions").out)
         assert [int(number) for number in printed] == [session["in_flight_at_kill"] for session in sessions]
         return sessions[-1]["in_flight_at_kill"]
 

@@ -49,7 +49,7 @@ def test_a_wrong_command_line_exits_2(capfdbinary, words):
 
 def test_a_wrong_command_line_under_json_is_one_object(capfdbinary):
     """Errors under --json have error, kind and hint."""
-    told = call(capfdbinary, "verify", "--json")
+    told = call(capfdbinary, "diff", "--json")
     assert told.code == 2
     assert json.loads(told.out)["kind"] == "usage"
 
@@ -114,7 +114,7 @@ def test_resume_28_a_run_is_found_by_a_part_of_its_name(here, capfdbinary, verb)
     assert call(capfdbinary, verb, here / "runs" / "cd34").code == 0
     told = call(capfdbinary, verb, "capitals")
     assert told.code == 2
-    assert "fits 2 runs: runs/20260101-capitals-ab12, runs/20260102-capitals-cd34" in told.err
+    assert "matches 2 runs: runs/20260101-capitals-ab12, runs/20260102-capitals-cd34" in told.err
     told = call(capfdbinary, verb, "capitols", "--json")
     assert told.code == 2
     assert "20260101-capitals-ab12" in json.loads(told.out)["hint"]

@@ -269,7 +269,7 @@ def on_terminal(*words: str) -> str:
 
 def test_sampling_31_status_says_how_samplings_went(sampled, told):
     """In a line of the text, and in an object of the JSON."""
-    assert "samplings: 1 of 1 succeeded" in told("status", sampled)
+    assert "sampling 1 of 1 succeeded" in told("status", sampled)
     assert json.loads(told("status", sampled, "--json"))["samplings"] == {"count": 1, "successes": 1, "capped": 0}
 
 

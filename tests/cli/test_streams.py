@@ -55,7 +55,7 @@ def test_a_run_is_carried_out_wherever_its_output_goes(tmp_path, name):
     assert "Traceback" not in done.stderr
     told = shell(tmp_path, f"{PROGRAM} verify r && {PROGRAM} status r")
     assert told.returncode == 0 and "6 of 6 trials finished" in told.stdout
-    assert "session 1: completed" in told.stdout
+    assert "  completed " in told.stdout
 
 
 def test_a_run_outlives_the_reader_of_its_output(tmp_path):
@@ -63,7 +63,7 @@ def test_a_run_outlives_the_reader_of_its_output(tmp_path):
     small_eval(tmp_path)
     done = shell(tmp_path, f"({PROGRAM} run eval.yaml --run-dir r 2>&1; echo $? > code) | true; sleep 0.1; cat code")
     assert done.stdout == "0\n", done
-    assert "session 1: completed" in shell(tmp_path, f"{PROGRAM} status r").stdout
+    assert "  completed " in shell(tmp_path, f"{PROGRAM} status r").stdout
 
 
 def test_an_interrupted_run_tells_its_exit_code_without_a_reader(holdfast, server, tmp_path):

@@ -78,7 +78,8 @@ def test_a_run_without_a_directory_gets_one_of_its_own(holdfast, capitals, tmp_p
         holdfast(*capitals[:-2], code=0)
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
     assert len(names) == 2 and all(re.fullmatch(r"\d{8}-\d{6}-capitals-[0-9a-f]+", name) for name in names)
-    listed = holdfast("status", code=0).out.splitlines()
+    header, *listed = holdfast("status", code=0).out.partition("\n\n")[0].splitlines()
+    assert header.split()[:3] == ["run", "state", "finished"]
     assert len(listed) == 2 and all("complete" in line and "3/3" in line for line in listed)
     assert {run["state"] for run in holdfast.json("status")["runs"]} == {"complete"}
 

@@ -99,7 +99,7 @@ def test_names_are_matched_in_both_places(place):
     assert find_run("capitals") == beside
     with pytest.raises(UsageError, match="'capital' matches 2 runs: runs/2026-capitals, capitals"):
         find_run("capital")
-    with pytest.raises(NotARun, match="The newest runs are"):
+    with pytest.raises(NotARun, match="Newest runs: "):
         find_run("rivers")
 
 

@@ -118,7 +118,7 @@ def test_sampling_31_an_eval_file_is_enough(holdfast, server, tmp_path):
     assert (found["samplings"], found["success_by_turn"], found["calls"]) == (3, [0.0, 1.0], 12)
     assert found["candidates"] == {"invalid": 6, "valid": 6} and found["losers"]["cost"] is None
     assert "sampling (repair): 3 of 3 succeeded" in holdfast("report", "r", code=0).out
-    assert "samplings: 3 of 3 succeeded" in holdfast("status", "r", code=0).out
+    assert "sampling 3 of 3 succeeded" in holdfast("status", "r", code=0).out
     assert "failed: again" in holdfast("show", "r", "s1", code=0).out
 
 

@@ -82,8 +82,8 @@ def _find_by_name(text: str, runs: Path) -> Path:
             f"{text!r} matches {len(found)} runs: {', '.join(str(item) for item in found)}.",
             hint="Give more of the name.",
         )
-    hint = f"The newest runs are {_newest_names(known)}." if known else _NEW_RUN
-    raise NotARun(f"There is no run {text!r}, neither as a path nor below {runs}/.", hint=hint)
+    hint = f"Newest runs: {_newest_names(known)}." if known else _NEW_RUN
+    raise NotARun(f"There is no run {text!r}: not a path, and not part of a name below {runs}/ or here.", hint=hint)
 
 
 def _newest_names(known: list[Path]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from itertools import islice
@@ -10,6 +11,7 @@ import click
 
 from holdfast.api.run import Run
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.trials.transcript import print_json_transcript, print_transcript
 from holdfast.cli.ui.trials.trial_summary import summary_lines
@@ -17,7 +19,7 @@ from holdfast.cli.ui.trials.trial_table import ListedTrial, trial_table
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.locate import LATEST
 from holdfast.run.where.shorthands import FAILED, joined_expression, wrong_expression
-from holdfast.terminal.text import output_columns, printable, quantity
+from holdfast.terminal.text import printable, quantity
 
 _LABEL_CHARACTERS = 60
 """A longer reference is not repeated: the key is easier to type."""
@@ -53,7 +55,7 @@ def _open_run(run: str, trial: str | None) -> Run:
     try:
         return Run.open(run)
     except NotARun as error:
-        if trial is not None or run == LATEST:
+        if trial is not None or run in {LATEST, ""} or os.path.exists(run):  # noqa: PTH110 - never raises
             raise
         newest = f"For a trial of the newest run: holdfast show {shlex.join([LATEST, run])}"
         raise NotARun(error.message, hint=f"{error.hint} {newest}".strip()) from None

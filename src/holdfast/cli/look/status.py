@@ -14,7 +14,9 @@ from holdfast.analysis.sampling_report import SamplingCounts
 from holdfast.analysis.status import RunStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
+from holdfast.cli.ui.output_text import output_columns, time_text
 from holdfast.cli.ui.session_table import session_lines
+from holdfast.cli.ui.table import Column, table_lines
 from holdfast.errors import HoldfastError
 from holdfast.journal import FORMAT
 from holdfast.run.core.run_id import continuing_command
@@ -22,8 +24,7 @@ from holdfast.run.core.start_time import start_time
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.locate import find_run, known_runs
-from holdfast.terminal.table import Column, table_lines
-from holdfast.terminal.text import output_columns, printable, quantity, time_text
+from holdfast.terminal.text import printable, quantity
 from holdfast.terminal.width import hanging, one_line
 
 _COLOURS = {"complete": "green", "running": "cyan", "incomplete": "yellow", "unreadable": "red"}
@@ -98,7 +99,7 @@ def _status_if_readable(root: Path) -> RunStatus | UnreadableRun:
 
 def _run_table(found: list[RunStatus | UnreadableRun], width: int) -> Iterator[str]:
     columns = [Column("run"), Column("state", colours=_COLOURS), Column("finished", is_number=True)]
-    columns += [Column("started (UTC)", is_flexible=True, least=_MINUTE)]
+    columns += [Column("started (UTC)", is_optional=True)]
     columns += [Column("cost", is_number=True)] if any(map(_cost_text, found)) else []
     header, *lines = table_lines(columns, [_run_cells(status)[: len(columns)] for status in found], width)
     yield header
@@ -154,7 +155,7 @@ def _facts(status: RunStatus) -> Iterator[tuple[str, str]]:
     if status.cost is not None:
         yield "cost", money_text(status.cost, status.currency)
     if status.samplings is not None:
-        yield "samplings", _samplings_text(status.samplings)
+        yield "sampling", _samplings_text(status.samplings)
     if status.remote is not None and (lag := str(status.remote.lag)):
         yield "upload", lag
     if status.transcripts_lost:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from holdfast.cli.ui.output_text import styled
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.on_record import ShownCandidate, ShownSampling
 from holdfast.sampling.requirements.verdict import VerdictKind
-from holdfast.terminal.text import quantity, styled
+from holdfast.terminal.text import quantity
 from holdfast.terminal.width import columns_of, one_line, wrapped
 
 _INDENT, _GAP = "  ", "  "

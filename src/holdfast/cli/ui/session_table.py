@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from holdfast.analysis.status import SessionStatus
+from holdfast.cli.ui.output_text import time_text
+from holdfast.cli.ui.table import Column, table_lines
 from holdfast.run.core.display_text import change_text
-from holdfast.terminal.table import Column, table_lines
-from holdfast.terminal.text import duration_text, quantity, time_text
+from holdfast.terminal.text import duration_text, quantity
 from holdfast.terminal.width import hanging, one_line
 
 _MINUTE = len("2026-11-17 11:32")
@@ -20,7 +21,7 @@ _SHOWN_CHARACTERS = 1000
 _COLOURS = {"completed": "green", "running": "cyan", "killed": "red", "interrupted": "yellow", "finished": "yellow"}
 _COLUMNS = (
     Column("session", is_number=True),
-    Column("started (UTC)", is_flexible=True, least=_MINUTE),
+    Column("started (UTC)", is_optional=True),
     Column("time", is_number=True),
     Column("ended as", is_flexible=True, least=14, colours=_COLOURS),
     Column("trials", is_number=True),
@@ -34,7 +35,7 @@ def session_lines(sessions: Sequence[SessionStatus], columns: int, *, all_sessio
     if not sessions:
         return
     hidden = [] if all_sessions or len(sessions) <= _ALL else sessions[1:-_LAST]
-    listed = [session for session in sessions if session not in hidden]
+    listed = [sessions[0], *sessions[-_LAST:]] if hidden else sessions
     header, *lines = table_lines(_COLUMNS, [_cells(session) for session in listed], columns - len(_INDENT))
     yield f"{_INDENT}{header}"
     for place, (session, line) in enumerate(zip(listed, lines, strict=True)):

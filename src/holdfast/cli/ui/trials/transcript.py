@@ -12,6 +12,7 @@ import msgspec
 from holdfast.cli.ui.json_output import as_json_value, print_json
 from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
 from holdfast.cli.ui.message_text import first_characters, message_text
+from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.sampling_grid import sampling_lines
 from holdfast.cli.ui.trials.trial_table import score_text
 from holdfast.run.core.records import (
@@ -25,7 +26,7 @@ from holdfast.run.core.records import (
 )
 from holdfast.run.fold.reader import LargeRecord
 from holdfast.sampling.on_record import RecordedSamplings, StepPlace, sampling_place
-from holdfast.terminal.text import output_columns, printable, quantity
+from holdfast.terminal.text import printable, quantity
 
 
 def print_json_transcript(key: str, row: Mapping[str, Any], records: Iterator[Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.api.trial_results import TrialResult
-from holdfast.terminal.table import Column, table_lines
+from holdfast.cli.ui.table import Column, table_lines
 from holdfast.terminal.width import cut, one_line
 
 _STATE_COLOURS = {"valid": "green", "limited": "yellow", "blocked": "yellow", "failed": "red", "unfinished": "yellow"}
@@ -30,12 +30,12 @@ class ListedTrial(NamedTuple):
 
 def trial_table(trials: Sequence[ListedTrial], width: int) -> list[str]:
     """The lines of the list."""
-    scorers = list(dict.fromkeys(name for _, result in trials for name in result.scores))
+    scorers = _scorers_with_a_column(trials)
     columns = [
         Column("trial", most=width // 3),
-        Column("state", most=width // 3, colours=_STATE_COLOURS),
-        *_score_columns(scorers),
-        *(Column(title, is_flexible=True) for title in ("input", "target", "answer")),
+        Column("state", is_flexible=True, least=16, colours=_STATE_COLOURS),
+        *([Column(one_line(name, _SCORER_CHARACTERS), is_number=True) for name in scorers] or [_all_scores(trials)]),
+        *(Column(title, is_flexible=True, is_optional=True) for title in ("input", "target", "answer")),
     ]
     header, *lines = table_lines(columns, [_cells(trial, scorers) for trial in trials], width)
     found = [header]
@@ -44,10 +44,16 @@ def trial_table(trials: Sequence[ListedTrial], width: int) -> list[str]:
     return found
 
 
-def _score_columns(scorers: Sequence[str]) -> list[Column]:
-    if len(scorers) > _SCORE_COLUMNS:
-        return [Column("scores", is_flexible=True)]
-    return [Column(one_line(name, _SCORER_CHARACTERS), is_number=True) for name in scorers]
+def _scorers_with_a_column(trials: Sequence[ListedTrial]) -> list[str]:
+    """Who has a column: everybody, unless there are many, or each trial has a score of another scorer."""
+    scorers = list(dict.fromkeys(name for _, result in trials for name in result.scores))
+    most = max((len(result.scores) for _, result in trials), default=0)
+    return scorers if len(scorers) == 1 or (most > 1 and len(scorers) <= _SCORE_COLUMNS) else []
+
+
+def _all_scores(trials: Sequence[ListedTrial]) -> Column:
+    has_several = any(len(result.scores) > 1 for _, result in trials)
+    return Column("scores", is_flexible=True, least=16) if has_several else Column("score")
 
 
 def _cells(trial: ListedTrial, scorers: Sequence[str]) -> list[str]:
@@ -57,7 +63,7 @@ def _cells(trial: ListedTrial, scorers: Sequence[str]) -> list[str]:
 
 
 def _score_cells(result: TrialResult, scorers: Sequence[str]) -> list[str]:
-    if len(scorers) > _SCORE_COLUMNS:
+    if not scorers:
         return [" ".join(f"{name}={score_text(value)}" for name, value in result.scores.items())]
     return [score_text(result.scores[name]) if name in result.scores else "" for name in scorers]
 

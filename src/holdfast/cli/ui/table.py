@@ -1,7 +1,7 @@
 """A table for people: a header, aligned columns, and no line wider than the terminal.
 
-Where there is not room for all of it, the widest of the flexible columns are cut, with "…". Those that would become too
-narrow to say anything are left out, the first of them first.
+Where there is not room for all of it, columns that may be left out are, the first of them first, until the others are
+wide enough to say something. Then the widest of the flexible ones are cut, with "…".
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.terminal.text import styled
+from holdfast.cli.ui.output_text import styled
 from holdfast.terminal.width import columns_of, one_line, padded
 
 _GAP = "  "
@@ -22,9 +22,11 @@ class Column(NamedTuple):
 
     title: str
     is_flexible: bool = False
-    """Whether it is cut, or left out, where there is not room for all columns."""
+    """Whether it is cut where there is not room for all columns."""
     least: int = 8
-    """A flexible column that would become narrower than this is left out, unless everything in it is shorter."""
+    """How wide a flexible column is at least, unless everything in it is shorter."""
+    is_optional: bool = False
+    """Whether it is left out where there is not room for what all columns need at least."""
     most: int | None = None
     """It is never wider than this."""
     is_number: bool = False
@@ -46,13 +48,13 @@ def _fit(columns: Sequence[Column], natural: list[int], width: int) -> list[int]
     """The widths of all columns; 0 for one that is left out."""
     widths = [min(own, column.most or own) for column, own in zip(columns, natural, strict=True)]
     least = [min(own, column.least) if column.is_flexible else own for column, own in zip(columns, widths, strict=True)]
-    flexible = [place for place, column in enumerate(columns) if column.is_flexible]
-    while flexible and _total(least) > width:
-        left_out = flexible.pop(0)
+    optional = [place for place, column in enumerate(columns) if column.is_optional]
+    while optional and _total(least) > width:
+        left_out = optional.pop(0)
         widths[left_out] = least[left_out] = 0
     while _total(widths) > width and max(widths) > 1:
-        cuttable = [place for place in flexible if widths[place] > least[place]]
-        widths[max(cuttable or range(len(widths)), key=widths.__getitem__)] -= 1
+        cuttable = [place for place, own in enumerate(widths) if own > least[place]] or range(len(widths))
+        widths[max(cuttable, key=widths.__getitem__)] -= 1
     return widths
 
 
