@@ -11,16 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.api.evaluation_request import (
+from holdfast.api.evaluation.request import (
     EvaluationArguments,
     ModelsGiven,
     ObserversGiven,
     RunsGiven,
     TasksGiven,
 )
+from holdfast.api.evaluation.showing import choose_showing
 from holdfast.api.execute import ending_commands, execute_session
 from holdfast.api.run import Run
-from holdfast.api.showing import choose_showing
 from holdfast.api.start import RunRequest, start_session
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun

@@ -14,7 +14,7 @@ from holdfast.analysis.report import Report, make_report
 from holdfast.analysis.report_html import report_html
 from holdfast.analysis.report_text import brief_scores
 from holdfast.analysis.status import SessionStatus, run_status
-from holdfast.api.run_counts import RunCounts
+from holdfast.api.reading.run_counts import RunCounts
 from holdfast.api.trial_results import TrialResult, TrialResults
 from holdfast.errors import UsageError
 from holdfast.run.core.codec import decode
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from holdfast.api.frames import Rows
+    from holdfast.api.reading.frames import Rows
     from holdfast.engine.execution import SessionOutcome
     from holdfast.engine.opening.fork import ForkSummary
 
@@ -120,7 +120,7 @@ class Run:
         Raises:
             UsageError: pandas is not installed, or the expression is not valid.
         """
-        from holdfast.api.frames import to_pandas  # noqa: PLC0415 - needed for data frames only
+        from holdfast.api.reading.frames import to_pandas  # noqa: PLC0415 - needed for data frames only
 
         return to_pandas(self._frame_rows(where, rows), rows, names_of(self._reader.fold))
 
@@ -130,13 +130,13 @@ class Run:
         Raises:
             UsageError: polars is not installed, or the expression is not valid.
         """
-        from holdfast.api.frames import to_polars  # noqa: PLC0415 - needed for data frames only
+        from holdfast.api.reading.frames import to_polars  # noqa: PLC0415 - needed for data frames only
 
         frame: pl.DataFrame = to_polars(self._frame_rows(where, rows), rows, names_of(self._reader.fold))
         return frame
 
     def _frame_rows(self, where: str, rows: Rows) -> Iterator[dict[str, Any]]:
-        from holdfast.api.frames import step_row, trial_row  # noqa: PLC0415 - needed for data frames only
+        from holdfast.api.reading.frames import step_row, trial_row  # noqa: PLC0415 - needed for data frames only
 
         if rows not in {"trials", "steps"}:
             raise UsageError(f"rows is {rows!r}.", hint='Give rows="trials" or rows="steps".')
