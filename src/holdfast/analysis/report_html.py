@@ -23,6 +23,11 @@ def report_html(report: Report) -> str:
     return f"<div>{title}</div><table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>{notes}"
 
 
+def run_html(report: Report, place: str) -> str:
+    """The same, and where the run is."""
+    return f"{report_html(report)}<code>{_escaped(place)}</code>"
+
+
 def _table(report: Report) -> Iterator[list[str]]:
     for task, models in report.tasks.items():
         for model, group in models.items():

@@ -25,7 +25,7 @@ from holdfast.api.start import RunRequest, start_session
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
-from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
+from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
 
 _LOOK_SECONDS = 0.2
 
@@ -81,6 +81,9 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
         return _EvaluationThread(evaluation).wait() if _is_in_loop() else asyncio.run(evaluation.run_interruptibly())
     except KeyboardInterrupt:
         raise KeyboardInterrupt(evaluation.stopped_text()) from None
+    except HoldfastError as error:
+        # Its way through the engine and two event loops says nothing about the mistake.
+        raise error.with_traceback(None) from error.__cause__
 
 
 async def evaluate_async(  # noqa: PLR0913 - as above

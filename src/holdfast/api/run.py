@@ -5,14 +5,11 @@ Nothing in the run is changed. Records are read while they are iterated over, ne
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.analysis.report import Report, make_report
-from holdfast.analysis.report_html import report_html
-from holdfast.analysis.report_text import brief_scores
 from holdfast.analysis.status import SessionStatus, run_status
 from holdfast.api.reading.run_counts import RunCounts
 from holdfast.api.trial_results import TrialResult, TrialResults
@@ -24,7 +21,6 @@ from holdfast.run.fold.reader import LargeRecord, RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.run.locate import find_run
 from holdfast.run.where.expression import parse_where
-from holdfast.terminal.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -220,6 +216,8 @@ class Run:
     def __repr__(self) -> str:
         if self._is_closed:
             return f"<Run {self.place!r}: closed>"
+        from holdfast.analysis.report_text import brief_scores  # noqa: PLC0415 - needed where it is shown
+
         state = "complete" if self.is_complete else "incomplete"
         # Scores are added up when they are asked for: in a large run that takes too long for a debugger.
         scores = brief_scores(self.report()) if self.on_record <= _QUICK_TRIALS else ""
@@ -227,8 +225,9 @@ class Run:
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it: the table of scores, and where the run is."""
-        place = html.escape(printable(self.place))
-        return f"{report_html(self.report())}<code>{place}</code>"
+        from holdfast.analysis.report_html import run_html  # noqa: PLC0415 - needed in a notebook only
+
+        return run_html(self.report(), self.place)
 
     def close(self) -> None:
         self._is_closed = True
