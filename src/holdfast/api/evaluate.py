@@ -79,8 +79,8 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
     try:
         # In a notebook the loop of this thread is taken; the run gets a thread and a loop of its own.
         return _EvaluationThread(evaluation).wait() if _is_in_loop() else asyncio.run(evaluation.run_interruptibly())
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(evaluation.stopped_text()) from None
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(evaluation.stopped_text(getattr(error, "place", ""))) from None
     except HoldfastError as error:
         # Its way through the engine and two event loops says nothing about the mistake.
         raise error.with_traceback(None) from error.__cause__
@@ -160,13 +160,14 @@ class _Evaluation:
         warnings = (ended.warning, *started.warnings, started.not_uploaded_text())
         return replace(ended, warning=" ".join(filter(None, warnings)))
 
-    def stopped_text(self) -> str:
-        """What Ctrl-C leaves, and how to resume it."""
-        if not self._place:
+    def stopped_text(self, created: str) -> str:
+        """What Ctrl-C leaves, and how to resume it; `created` is a run that it found in the middle of starting."""
+        place = self._place or created
+        if not place:
             return "Nothing was started."
-        again = f"Finished trials are kept. Resume with the same call and run={self._place!r}"
+        again = f"Finished trials are kept. Resume with the same call and run={place!r}"
         has_files = all(task.use for task in (self._request.tasks or {}).values())
-        return f"{again}, or with: holdfast resume {shlex.quote(self._place)}" if has_files else f"{again}."
+        return f"{again}, or with: holdfast resume {shlex.quote(place)}" if has_files else f"{again}."
 
 
 def _no_session(complete: CompleteRun) -> SessionOutcome:

@@ -33,8 +33,9 @@ class Sample(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         Raises:
             ConfigurationError: the input or the target is bytes.
         """
-        if isinstance(self.input, _BYTES) or isinstance(self.target, _BYTES):
-            part, value = ("input", self.input) if isinstance(self.input, _BYTES) else ("target", self.target)
+        asked: object = self.input
+        if isinstance(asked, _BYTES) or isinstance(self.target, _BYTES):
+            part, value = ("input", asked) if isinstance(asked, _BYTES) else ("target", self.target)
             raise ConfigurationError(
                 f"The {part} of a sample is {type(value).__name__}.", hint='Give text, as in data.decode("utf-8").'
             )
