@@ -104,6 +104,16 @@ def test_errors_come_without_another_exception_above_them(tmp_path, tasks, model
     assert shown_above(caught.value) is None
 
 
+def test_the_traceback_of_a_mistake_is_short(tmp_path):
+    """The caller's line and the error, without the way through the engine."""
+    with pytest.raises(ConfigurationError, match="nonesuch") as caught:
+        evaluate(letters(), ["nonesuch/x"], run=tmp_path / "r")
+    assert [entry.name for entry in caught.traceback] == [
+        "test_the_traceback_of_a_mistake_is_short",
+        "evaluate",
+    ]
+
+
 def test_a_refused_resume_comes_without_another_exception_above_it(tmp_path):
     """Also where the error comes from deep below."""
     evaluate(letters(), ECHO, run=tmp_path / "r")

@@ -116,3 +116,14 @@ def test_the_example_of_the_documentation_works(tmp_path):
     done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "1 of 1 trials valid" in done.stdout
+
+
+def test_the_data_frames_of_the_documentation_work(tmp_path):
+    """The block about data frames, on the run that the first block makes."""
+    pytest.importorskip("pandas")
+    blocks = re.findall(r"^```python\n(.*?)^```", DOCUMENTED, re.MULTILINE | re.DOTALL)
+    frames = next(block for block in blocks if "to_pandas" in block)
+    (tmp_path / "example.py").write_text(blocks[0] + frames, encoding="utf-8")
+    done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"capitals +scripted/echo +0\.0", done.stdout)

@@ -124,5 +124,5 @@ def test_without_the_package_the_error_says_how_to_install_it(run, monkeypatch, 
 
 def test_importing_holdfast_imports_neither(run):
     """They are loaded when a frame is made."""
-    assert "pandas" not in vars(sys.modules["holdfast.api.frames"])
+    assert "pandas" not in vars(sys.modules["holdfast.api.reading.frames"])
     assert isinstance(run, Run)

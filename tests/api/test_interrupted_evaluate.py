@@ -13,13 +13,14 @@ import pytest
 from holdfast import Run
 
 PROGRAM = """
-import asyncio, os, signal, sys, threading
+import asyncio, os, signal, threading, time
 from holdfast import Sample, Task, evaluate, exact, task
 
 def interrupt():
     if os.environ["TIMES"] == "2":
         threading.Timer(0.02, os.kill, [os.getpid(), signal.SIGINT]).start()
     os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.001)
 
 async def solve(trial):
     if trial.sample.input == "b" and os.path.exists("interrupt"):
@@ -51,7 +52,7 @@ def again():
 
 if __name__ == "__main__":
     from holdfast.storage import crashpoints
-    crashpoints.reach = lambda name: interrupt() if name == "{point}" else None
+    crashpoints.reach = lambda name: (interrupt(), time.sleep(0.05)) if name == "{point}" else None
     print(({call}).finished)
 """
 
@@ -96,10 +97,11 @@ def test_a_task_that_is_in_no_file_can_only_be_resumed_by_the_same_call(tmp_path
     assert told.endswith(f"Resume with the same call and run={str(tmp_path / 'r')!r}.")
 
 
+@pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("point", ["run.inputs-written", "run.session-synced", "run.renamed"])
-def test_while_the_run_is_created(tmp_path, point):
+def test_while_the_run_is_created(tmp_path, point, times):
     """Whatever is said of the run is true."""
-    told = last_line(run_program(tmp_path, point=point))
+    told = last_line(run_program(tmp_path, times, point=point))
     if "Nothing was started." in told:
         assert not (tmp_path / "r").exists()
     else:

@@ -21,6 +21,11 @@ def report_html(report: Report) -> str:
     return f"<div>{title}</div><table><thead>{_row('th', header)}</thead><tbody>{body}</tbody></table>{notes}"
 
 
+def run_html(report: Report, place: str) -> str:
+    """The same, and where the run is."""
+    return f"{report_html(report)}<code>{_escaped(place)}</code>"
+
+
 def _row(tag: str, cells: Sequence[str]) -> str:
     return f"<tr>{''.join(f'<{tag}>{_escaped(cell)}</{tag}>' for cell in cells)}</tr>"
 

@@ -11,21 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.api.evaluation_request import (
+from holdfast.api.evaluation.request import (
     EvaluationArguments,
     ModelsGiven,
     ObserversGiven,
     RunsGiven,
     TasksGiven,
 )
+from holdfast.api.evaluation.showing import choose_showing
 from holdfast.api.execute import ending_commands, execute_session
 from holdfast.api.run import Run
-from holdfast.api.showing import choose_showing
 from holdfast.api.start import RunRequest, start_session
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
-from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
+from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
 from holdfast.terminal.stderr import print_warning
 
 _LOOK_SECONDS = 0.2
@@ -81,8 +81,11 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
     try:
         # In a notebook the loop of this thread is taken; the run gets a thread and a loop of its own.
         return _EvaluationThread(evaluation).wait() if _is_in_loop() else asyncio.run(evaluation.run_interruptibly())
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(evaluation.stopped_text()) from None
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(evaluation.stopped_text(getattr(error, "place", ""))) from None
+    except HoldfastError as error:
+        # Its way through the engine and two event loops says nothing about the mistake.
+        raise error.with_traceback(None) from error.__cause__
 
 
 async def evaluate_async(  # noqa: PLR0913 - as above
@@ -162,13 +165,14 @@ class _Evaluation:
         warnings = (ended.warning, *started.warnings, started.not_uploaded_text())
         return replace(ended, warning=" ".join(filter(None, warnings)))
 
-    def stopped_text(self) -> str:
-        """What Ctrl-C leaves, and how to resume it."""
-        if not self._place:
+    def stopped_text(self, created: str) -> str:
+        """What Ctrl-C leaves, and how to resume it; `created` is a run that it found in the middle of starting."""
+        place = self._place or created
+        if not place:
             return "Nothing was started."
-        again = f"Finished trials are kept. Resume with the same call and run={self._place!r}"
+        again = f"Finished trials are kept. Resume with the same call and run={place!r}"
         has_files = all(task.use for task in (self._request.tasks or {}).values())
-        return f"{again}, or with: holdfast resume {shlex.quote(self._place)}" if has_files else f"{again}."
+        return f"{again}, or with: holdfast resume {shlex.quote(place)}" if has_files else f"{again}."
 
 
 def _no_session(complete: CompleteRun) -> SessionOutcome:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.api.evaluation_request import TasksGiven, checked_changes, tasks_by_name
+from holdfast.api.evaluation.request import TasksGiven, checked_changes, tasks_by_name
 from holdfast.api.offered_eval import offer_eval
 from holdfast.api.run import Run
 from holdfast.api.start import OfferEval, naming_run_at

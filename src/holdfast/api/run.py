@@ -5,16 +5,13 @@ Nothing in the run is changed. Records are read while they are iterated over, ne
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.analysis.report import Report, make_report
-from holdfast.analysis.report_html import report_html
-from holdfast.analysis.report_text import brief_scores
 from holdfast.analysis.status import SessionStatus, run_status
-from holdfast.api.run_counts import RunCounts
+from holdfast.api.reading.run_counts import RunCounts
 from holdfast.api.trial_results import TrialResult, TrialResults
 from holdfast.errors import UsageError
 from holdfast.run.core.codec import decode
@@ -25,13 +22,12 @@ from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.run.locate import find_run
 from holdfast.run.trial_reference import TrialReferences
 from holdfast.run.where.expression import Names, parse_where
-from holdfast.terminal.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from holdfast.api.frames import Rows
+    from holdfast.api.reading.frames import Rows
     from holdfast.engine.execution import SessionOutcome
     from holdfast.engine.opening.fork import ForkSummary
 
@@ -127,7 +123,7 @@ class Run:
         Raises:
             UsageError: pandas is not installed, or the expression is not valid.
         """
-        from holdfast.api.frames import to_pandas  # noqa: PLC0415 - needed for data frames only
+        from holdfast.api.reading.frames import to_pandas  # noqa: PLC0415 - needed for data frames only
 
         return to_pandas(self._frame_rows(where, rows), rows, names_of(self._reader.fold))
 
@@ -137,13 +133,13 @@ class Run:
         Raises:
             UsageError: polars is not installed, or the expression is not valid.
         """
-        from holdfast.api.frames import to_polars  # noqa: PLC0415 - needed for data frames only
+        from holdfast.api.reading.frames import to_polars  # noqa: PLC0415 - needed for data frames only
 
         frame: pl.DataFrame = to_polars(self._frame_rows(where, rows), rows, names_of(self._reader.fold))
         return frame
 
     def _frame_rows(self, where: str, rows: Rows) -> Iterator[dict[str, Any]]:
-        from holdfast.api.frames import step_row, trial_row  # noqa: PLC0415 - needed for data frames only
+        from holdfast.api.reading.frames import step_row, trial_row  # noqa: PLC0415 - needed for data frames only
 
         if rows not in {"trials", "steps"}:
             raise UsageError(f"rows is {rows!r}.", hint='Give rows="trials" or rows="steps".')
@@ -264,6 +260,8 @@ class Run:
     def __repr__(self) -> str:
         if self._is_closed:
             return f"<Run {self.place!r}: closed>"
+        from holdfast.analysis.report_text import brief_scores  # noqa: PLC0415 - needed where it is shown
+
         state = "complete" if self.is_complete else "incomplete"
         # Scores are added up when they are asked for: in a large run that takes too long for a debugger.
         scores = brief_scores(self.report()) if self.on_record <= _QUICK_TRIALS else ""
@@ -271,8 +269,9 @@ class Run:
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it: the table of scores, and where the run is."""
-        place = html.escape(printable(self.place))
-        return f"{report_html(self.report())}<code>{place}</code>"
+        from holdfast.analysis.report_html import run_html  # noqa: PLC0415 - needed in a notebook only
+
+        return run_html(self.report(), self.place)
 
     def close(self) -> None:
         self._is_closed = True

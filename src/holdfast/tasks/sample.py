@@ -11,6 +11,8 @@ from holdfast.models.message import Message
 
 RESERVED = frozenset({"input", "target", "id", "choices", "metadata", "scoring"})
 
+_BYTES = (bytes, bytearray)
+
 
 class Sample(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """What is asked, what is expected, and whatever else the dataset says about it."""
@@ -31,11 +33,12 @@ class Sample(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         Raises:
             ConfigurationError: the input or the target is bytes.
         """
-        for part, value in (("input", self.input), ("target", self.target)):
-            if isinstance(value, bytes | bytearray):
-                raise ConfigurationError(
-                    f"The {part} of a sample is {type(value).__name__}.", hint='Give text, as in data.decode("utf-8").'
-                )
+        asked: object = self.input
+        if isinstance(asked, _BYTES) or isinstance(self.target, _BYTES):
+            part, value = ("input", asked) if isinstance(asked, _BYTES) else ("target", self.target)
+            raise ConfigurationError(
+                f"The {part} of a sample is {type(value).__name__}.", hint='Give text, as in data.decode("utf-8").'
+            )
 
     def fields(self) -> dict[str, Any]:
         """What a template may name: the metadata by its keys, and the parts of the sample itself."""

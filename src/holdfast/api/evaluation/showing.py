@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from holdfast.api.evaluation.notebook import NotebookDisplay, is_notebook
 from holdfast.api.event_text import EventText
-from holdfast.api.notebook import NotebookDisplay, is_notebook
 from holdfast.engine.execution import Execution
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.event_type import Event

@@ -161,7 +161,7 @@ def _typed(group: str, values: list[Any]) -> tuple[str, list[Any]]:
     if group in _FLOATS or group == SCORE:
         return "float", values
     kind = _common_kind(values) if group in _INFERRED else "text"
-    return kind, [_as_text(value) for value in values] if kind == "text" else values
+    return kind, [_cell_text(value) for value in values] if kind == "text" else values
 
 
 def _common_kind(values: list[Any]) -> str:
@@ -174,7 +174,7 @@ def _common_kind(values: list[Any]) -> str:
     return "float" if kinds in ({float}, {int, float}) else "text"
 
 
-def _as_text(value: Any) -> str | None:
+def _cell_text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()
@@ -198,16 +198,16 @@ def _request_text(request: Any) -> str | None:
     """What was added to the conversation, or the arguments of a step."""
     messages = request.get("messages") if isinstance(request, dict) else None
     if not isinstance(messages, list):
-        return None if request is None else _as_text(request)
+        return None if request is None else _cell_text(request)
     return "\n".join(_message_line(message) for message in messages)
 
 
 def _message_line(message: Any) -> str:
     content = message.get("content") if isinstance(message, dict) else None
-    return f"{message.get('role')}: {content}" if isinstance(content, str) else str(_as_text(message))
+    return f"{message.get('role')}: {content}" if isinstance(content, str) else str(_cell_text(message))
 
 
 def _reply_text(result: Any) -> str | None:
     """The text of a reply; what is more than text, and the result of a step, is JSON."""
     text = result.get("text") if isinstance(result, dict) else None
-    return text if isinstance(text, str) and text else _as_text(result)
+    return text if isinstance(text, str) and text else _cell_text(result)

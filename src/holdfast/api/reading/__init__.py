@@ -1,0 +1,1 @@
+"""What `Run` gives beside rows: counts and data frames."""
