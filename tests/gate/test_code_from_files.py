@@ -285,3 +285,14 @@ def test_a_scorer_that_fails_fails_alone(own):
     assert "my bug" in told.err
     edited(own, "    raise ValueError('my bug')", "    return True")
     assert "second changed in my.py" in own.refused()
+
+
+def test_looking_at_a_run_executes_no_code_of_it(holdfast, own):
+    """Only a resume loads copies: whoever is given a run can look at it."""
+    own.write()
+    edited(own, "LEAST = 1", "LEAST = 1\nprint('loaded')")
+    holdfast("run", "eval.yaml", "--run-dir", "r", code=0)
+    for path in own.directory.glob("*.py"):
+        path.unlink()
+    for words in (["show", "r"], ["report", "r"], ["status", "r"], ["verify", "r", "--deep"], ["repair", "r"]):
+        assert "loaded" not in holdfast(*words, code=0).out

@@ -14,7 +14,7 @@ from holdfast.tasks.task_code import code_of
 from holdfast.tasks.task_reference import load_solver
 
 SCORERS = """
-    from holdfast import Score, exact, scorer, generate, task, Task
+    from holdfast import Answer, Sample, Score, exact, scorer, generate, task, Task
 
     LIMIT = 3
 
@@ -24,7 +24,7 @@ SCORERS = """
     async def later(answer, sample):
         return answer.text == sample.target
 
-    def near(answer, sample, threshold: float = 1.0):
+    def near(answer: Answer, sample: Sample, threshold: float = 1.0) -> Score:
         return Score(len(answer.text) >= threshold, explanation=type(threshold).__name__)
 
     def scoped(answer, sample, scope, threshold: int = 1):
@@ -61,6 +61,9 @@ SCORERS = """
                 raise ValueError(place)
 
     measured = Length(2)
+
+    def needy(answer: Answer, sample: Sample, limit: int):
+        return len(answer.text) < limit
 
     def number(answer):
         return 1
@@ -114,6 +117,7 @@ def refusal(base, given):
     [
         ("strict", {}, "strict", "yes", "no"),
         ("near", {"threshold": 3}, "near", "yes", "no"),
+        ("needy", {"limit": 4}, "needy", "yes", "long"),
         ("scoped", {"threshold": 2}, "scoped", "yes", None),
         ("strict", {"name": "second"}, "second", "yes", "no"),
         ("decorated", {"factor": 0}, "decorated", None, "no"),
@@ -157,6 +161,8 @@ def test_a_module_is_named_with_dots(base):
         ("no_such.module:strict", ["There is no module 'no_such'"]),
         ("my.py:LIMIT", ["my.py:LIMIT is int, not a scorer", "def strict(answer, sample)"]),
         ("my.py:number", ["my.py:number needs the argument 'answer'", "def strict(answer, sample)"]),
+        ("my.py:needy", ["my.py:needy needs the argument 'limit'", "{my.py:needy: {limit: ...}}"]),
+        ({"my.py:near": {"name": "a", "treshold": 1}}, ["takes no argument 'treshold'; it takes threshold."]),
         ("my.py:wrong", ["my.py:wrong returned int, not a scorer"]),
         ("my.py:broken", ["my.py:broken raised KeyError: 'no' (in my.py line "]),
         ({"my.py:near": {"treshold": 1}}, ["takes no argument 'treshold'", "Did you mean 'threshold'?"]),

@@ -69,7 +69,8 @@ class ResumeComparison:
         self._session = reader.sessions[-1]
         self._saved = saved_eval(self._session)
         self._offered = offered or self._saved
-        self._inputs = ResumedInputs(SavedInputs(reader.layout, self._session.inputs), FreshInputs())
+        saved = SavedInputs(reader.layout, self._session.inputs, loads_code=True)
+        self._inputs = ResumedInputs(saved, FreshInputs())
         self._tasks: dict[str, Task] = {}
 
     def plan(self) -> ResumePlan:

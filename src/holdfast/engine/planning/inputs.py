@@ -100,10 +100,10 @@ def _row_identity(row: Mapping[str, Any], task: Task) -> tuple[str, bytes]:
 
 
 class SavedInputs:
-    """The copies in a run."""
+    """The copies in a run; those of code are loaded by a resume only, so that looking at a run executes none of it."""
 
-    def __init__(self, layout: Layout, inputs: Mapping[str, Input]) -> None:
-        self._layout, self._inputs = layout, inputs
+    def __init__(self, layout: Layout, inputs: Mapping[str, Input], *, loads_code: bool = False) -> None:
+        self._layout, self._inputs, self._loads_code = layout, inputs, loads_code
         self.copies_used: dict[str, set[str]] = {}
         """By task, the files that no longer exist and whose copies were loaded."""
         self._cache = DerivedCache(layout.shelf)
@@ -116,7 +116,7 @@ class SavedInputs:
         return False
 
     def code_copy(self, task: str, name: str) -> Path | None:
-        found = unpack_copy(self._layout, self._inputs, task, name)
+        found = unpack_copy(self._layout, self._inputs, task, name) if self._loads_code else None
         if found is not None:
             self.copies_used.setdefault(task, set()).add(name)
         return found

@@ -86,11 +86,11 @@ class _Reference:
 
     def _function_scorer(self, function: Callable[..., Any], name: str, *, needs_target: bool = False) -> Scorer:
         name = str(self._arguments.pop("name", name)) if "name" not in _parameters(function) else name
-        if self._arguments:
-            taken = list(_parameters(function))
-            bound = self._fitted(function, supplied=[*taken[:2], *(name for name in taken[2:] if name == "scope")])
-            function = functools.partial(function, **bound)
-        return FunctionScorer(function, name, needs_target=needs_target)
+        taken = list(_parameters(function))
+        bound = self._fitted(function, supplied=[*taken[:2], *(name for name in taken[2:] if name == "scope")])
+        return FunctionScorer(
+            functools.partial(function, **bound) if bound else function, name, needs_target=needs_target
+        )
 
     def _finished_scorer(self, found: Scorer) -> Scorer:
         name = self._arguments.pop("name", None)
@@ -142,8 +142,7 @@ class _Reference:
         for name in self._arguments:
             if name in supplied:
                 raise ConfigurationError(f"{self._reference} gets {name!r} from the trial; leave it out.")
-        stand_ins = dict.fromkeys(supplied)
-        fitted = fit_arguments(function, {**stand_ins, **self._arguments}, self._reference)
+        fitted = fit_arguments(function, self._arguments, self._reference, supplied)
         return {name: fitted[name] for name in self._arguments}
 
 

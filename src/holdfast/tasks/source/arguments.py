@@ -1,10 +1,10 @@
-"""Arguments of a task, from an eval file or a command line, fitted to the annotations of its function."""
+"""Arguments of a task or a scorer, from an eval file or a command line, fitted to the annotations of its function."""
 
 from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -16,11 +16,20 @@ from holdfast.tasks.json_values import decoded_json
 _GUESSED = (bool, int, float, str)
 
 
-def fit_arguments(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Every argument of the function: those given, converted and checked, and the defaults of the others."""
+def fit_arguments(
+    function: Callable[..., Any], given: Mapping[str, Any], where: str, supplied: Collection[str] = ()
+) -> dict[str, Any]:
+    """Every argument of the function: those given, converted and checked, and the defaults of the others.
+
+    Those that the caller supplies when it calls the function are left out.
+    """
     parameters = inspect.signature(function).parameters
     free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    named = {name: parameter for name, parameter in parameters.items() if parameter.kind not in _COLLECTING}
+    named = {
+        name: parameter
+        for name, parameter in parameters.items()
+        if parameter.kind not in _COLLECTING and name not in supplied
+    }
     _refuse_unknown([] if free else [name for name in given if name not in named], named, where)
     missing = [name for name, parameter in named.items() if parameter.default is parameter.empty and name not in given]
     if missing:
