@@ -84,9 +84,7 @@ DATASETS = {
         "Did you mean 'question'?",
     ),
     "a filter that nothing passes": (
-        {"operations": [{"filter": {"field": "question", "equals": "zz"}}]},
-        "leaves none of 3 samples.",
-        "Widen or remove",
+        {"operations": [{"filter": {"field": "question", "equals": "zz"}}]}, "leaves none of 3 samples.", "Widen or"
     ),
 }  # fmt: skip
 

@@ -13,8 +13,13 @@ from docs.raised_errors import Source, documented
 SOURCE = Source.read(Path(holdfast.__file__).parent)
 FROM_OUTSIDE = {"ModelError", "Blocked", "UsageError"}
 """Raised by whatever answers, or by the host, so that no line of ours on the way says so."""
-NEVER_SEEN = {"NotImplementedError", "RuntimeError", "holdfast.sampling.lanes.drawing.BudgetReachedError"}
-"""Errors of ours, and one that ends a lane and never leaves it."""
+NEVER_SEEN = {
+    "NotImplementedError",
+    "RuntimeError",
+    "holdfast.sampling.lanes.drawing.BudgetReachedError",
+    "holdfast.models.message.UnknownRoleError",
+}
+"""Errors of ours, one that ends a lane and never leaves it, and one that our own messages never meet."""
 PUBLIC = ("sampling", "api.sample", "api.model_set")
 
 

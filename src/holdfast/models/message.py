@@ -26,6 +26,10 @@ _READ_THE_PARTS = "reply.content has the parts."
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
+class UnknownRoleError(ValueError):
+    """A message was made with a role that no model knows."""
+
+
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """One message of a conversation; what has its default stands neither in a fingerprint nor in a record."""
 
@@ -41,7 +45,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_default
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
-            raise ValueError(f"A message has the role {self.role[:40]!r}. Use one of: {', '.join(ROLES)}.")
+            raise UnknownRoleError(f"A message has the role {self.role[:40]!r}. Use one of: {', '.join(ROLES)}.")
 
     @property
     def text(self) -> str:
