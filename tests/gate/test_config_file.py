@@ -33,8 +33,8 @@ def bomb() -> str:
 
 HOSTILE = {
     "not YAML": ("a: [1, 2\nb: }", "is not valid YAML"),
-    "a list": ("- 1\n- 2\n", "is no mapping"),
-    "a word": ("word\n", "is no mapping"),
+    "a list": ("- 1\n- 2\n", "is not a mapping"),
+    "a word": ("word\n", "is not a mapping"),
     "empty": ("", "is empty"),
     "blank": ("\n\n   \n", "is empty"),
     "null": ("null\n", "is empty"),
@@ -93,7 +93,7 @@ def test_resume_24_of_a_complete_run(world):
     """Also where nothing remains: a run whose configuration was tampered with is not said to be fine."""
     world.run()
     rewrite(world, "- 1\n")
-    assert "is no mapping" in world.refused(given=False)
+    assert "is not a mapping" in world.refused(given=False)
 
 
 def capitals():
@@ -119,7 +119,7 @@ def test_resume_24b_deleted(world, complete):
     before = world.config
     (world.run_dir / "config.yaml").unlink()
     told = world("resume", "r", code=0)
-    assert "note: config.yaml was missing; it is written again from the journal." in told.err
+    assert "note: config.yaml was missing; it is rewritten from the journal." in told.err
     assert world.config == before and world.entries == ["runner.concurrency_limit: 8 → 2"]
     world.check_complete(4)
 
@@ -143,7 +143,7 @@ def test_resume_24c_killed_before_the_rewrite(holdfast, world):
     assert holdfast(*command, HOLDFAST_CRASH_AT="config.before-write").code == -9
     assert world.config == before
     told = holdfast("resume", "r", code=0)
-    assert "note: config.yaml was behind the journal; it is brought up to date." in told.err
+    assert "note: config.yaml was older than the journal; it is updated." in told.err
     assert world.entries == ["runner.concurrency_limit: 8 → 2"]
     assert world.body["runner"]["concurrency_limit"] == 2
     assert [len(session["changes"]) for session in world.status()["sessions"]] == [0, 1, 0]

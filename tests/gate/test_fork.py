@@ -140,7 +140,7 @@ def test_fork_keeps_exactly_what_the_change_does_not_touch(world, name):
     assert (told["taken"], told["rescored"]) == (taken, 0)
     assert sum(told["remaining_by_reason"].values()) == told["planned"] - taken
     if taken == 0:
-        assert told["remaining_by_reason"] == {"its answer would be another": 4}
+        assert told["remaining_by_reason"] == {"its answer could differ": 4}
     report = finish(world, planned=told["planned"], made=told["planned"] - taken)
     assert report["coverage"]["valid"] == told["planned"]
     assert len(original) == 4
@@ -375,7 +375,7 @@ def test_fork_from_python_to_yaml(world):
     world.data |= {"tasks": {"t": {"use": "task.py:t"}}}
     world.run()
     world.data["tasks"]["t"] = TASK
-    assert forked(world)["remaining_by_reason"] == {"its answer would be another": 4}
+    assert forked(world)["remaining_by_reason"] == {"its answer could differ": 4}
     finish(world, planned=4, made=4)
 
 
@@ -386,7 +386,7 @@ def test_fork_with_set(world):
     """A refused setting can be forked with as it was given; without any change everything is kept."""
     world.run()
     told = world.json("fork", "r", "--set", "temperature=1", "--run-dir", "f", code=0)
-    assert told["remaining_by_reason"] == {"its answer would be another": 4}
+    assert told["remaining_by_reason"] == {"its answer could differ": 4}
     assert world.json("fork", "r", "--run-dir", "same", code=0)["taken"] == 4
     finish(world, planned=4, made=4)
 

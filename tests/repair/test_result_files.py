@@ -171,7 +171,7 @@ def test_recovery_15_a_file_without_a_checksum_is_a_fault(layout):
 def test_recovery_15_a_file_whose_verdict_was_edited_is_a_fault(layout):
     """A failed trial does not become a valid one by an editor."""
     content = json.loads(encode_result(SOUND)) | {"scores": {"exact": 0.0}}
-    assert reason(layout, json.dumps(content).encode()) == "its checksum does not fit its content"
+    assert reason(layout, json.dumps(content).encode()) == "its checksum does not match its content"
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_recovery_23_artifacts_without_a_record_are_said_and_left_alone(tmp_path
     (stray / "result.json").write_text("{}")
     (root / "artifacts" / "t1").mkdir()
     notes, finished = notes_of(root)
-    assert notes == ["artifacts/stray is left alone: no record of such a trial is in the journal."]
+    assert notes == ["artifacts/stray was left unchanged: the journal has no record of this trial."]
     assert finished == ["t1"]
     assert (stray / "result.json").read_text() == "{}"
 

@@ -98,8 +98,8 @@ except ValueError as error:
 """
     done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines() == [
-        "loop_budget, set by the hook Sets, is 0; it has to be a whole number from 1 up.",
-        "loop_budget is True; it has to be a whole number from 1 up.",
+        "loop_budget, set by the hook Sets, is 0; it must be a whole number, at least 1.",
+        "loop_budget is True; it must be a whole number, at least 1.",
     ]
 
 

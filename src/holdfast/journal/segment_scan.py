@@ -132,7 +132,7 @@ class SegmentScan:
     def _or_lost(self, frame: Frame, records: list[_T] | None) -> list[_T]:
         if records is None:
             header = frame.header
-            detail = f"frame {header.seq} is not what its header says"
+            detail = f"frame {header.seq} does not match its header"
             lost = (header.seq, header.seq)
             self.damage.append(Damage(DamageKind.UNREADABLE, self._where, detail, frame.offset, header.size, lost))
         return records or []
@@ -159,11 +159,11 @@ class SegmentScan:
             return False
         if header.kind not in {DATA, COPY}:
             self._add_damage(
-                DamageKind.UNREADABLE, frame.offset, header.size, f"a frame of no known kind ({header.kind})"
+                DamageKind.UNREADABLE, frame.offset, header.size, f"a frame of unknown kind ({header.kind})"
             )
             return False
         if self._next_seq and header.seq < self._next_seq:
-            self._add_damage(DamageKind.REPEATED, frame.offset, header.size, f"frame {header.seq} stands here again")
+            self._add_damage(DamageKind.REPEATED, frame.offset, header.size, f"frame {header.seq} is repeated here")
             return False
         if self._next_seq and header.seq > self._next_seq:
             self._lose(self._next_seq, header.seq - 1, frame.offset)
@@ -195,7 +195,7 @@ class SegmentScan:
         elif found == self._buffer.size and self._is_cut_off(header, offset):
             self._add_damage(DamageKind.TORN, offset, length, f"{length} bytes of a frame that was never acknowledged")
         else:
-            self._add_damage(DamageKind.UNREADABLE, offset, length, f"{length} bytes are not as they were written")
+            self._add_damage(DamageKind.UNREADABLE, offset, length, f"{length} bytes differ from what was written")
         return found
 
     def _is_of_segment(self, header: Header) -> bool:

@@ -98,14 +98,14 @@ def cross_check(
 
 
 def _truncated(state: SegmentState) -> Damage:
-    return Damage(DamageKind.TRUNCATED, state.where, "it was sealed, and its footer is gone")
+    return Damage(DamageKind.TRUNCATED, state.where, "it was sealed, but its footer is missing")
 
 
 def _missing_segment(ident: SegmentId, reason: str, known: dict[SegmentId, SegmentState]) -> Damage:
     lost = _frames_between(ident, known)
     frames = f" with frames {lost[0]} to {lost[1]}" if lost[0] else ""
     where = f"journal/{ident.filename(sealed=True)}"
-    return Damage(DamageKind.MISSING, where, f"the segment is gone{frames}; {reason}", lost=lost)
+    return Damage(DamageKind.MISSING, where, f"the segment is missing{frames}; {reason}", lost=lost)
 
 
 def _frames_between(ident: SegmentId, known: dict[SegmentId, SegmentState]) -> tuple[int, int]:
@@ -130,7 +130,7 @@ def _note_missing(state: SegmentState, known: dict[SegmentId, SegmentState], mis
 
 def _check_pin(state: SegmentState, pin: SegmentPin) -> list[Damage]:
     if pin.sealed and not state.sealed and not state.named_sealed:
-        return [Damage(DamageKind.TRUNCATED, state.where, "a later record saw it sealed, and its footer is gone")]
+        return [Damage(DamageKind.TRUNCATED, state.where, "a later record saw it sealed, but its footer is missing")]
     if state.frames < pin.frames and not state.lost:
         detail = f"a later record saw {pin.frames} frames, {state.frames} are there"
         lost = (state.last_seq + 1, state.last_seq + pin.frames - state.frames)

@@ -84,9 +84,7 @@ class JournalWriter:
 
     def _run_thread(self) -> None:
         batch: list[QueuedRecord] | None = []
-        failure: StorageFailure | None = StorageFailure(
-            "The journal's writer stopped; what was acknowledged is intact."
-        )
+        failure: StorageFailure | None = StorageFailure("The journal's writer stopped; all synced records are intact.")
         try:
             while (batch := self.queue.take()) is not None:
                 if batch:
@@ -191,7 +189,7 @@ class JournalWriter:
 
         A frame that is being written is still synced and acknowledged. Does nothing after `close`.
         """
-        if self.queue.abandon(why or StorageFailure("The journal was let go; nothing more can be recorded.")):
+        if self.queue.abandon(why or StorageFailure("The journal was released; nothing more can be recorded.")):
             self._thread.join()
             self._segment.close()
 
@@ -210,5 +208,5 @@ class JournalWriter:
 def _write_failure(directory: Path, error: OSError) -> StorageFailure:
     return StorageFailure(
         f"The journal {directory} could not be written: {error.strerror or error}.",
-        hint="What was acknowledged is intact; put the storage right, then resume.",
+        hint="All synced records are intact; fix the storage, then resume.",
     )

@@ -32,7 +32,7 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
         return (exact or found)[0]
     if found:
         raise UsageError(
-            f"{text!r} fits {len(found)} runs: {', '.join(str(item) for item in found)}.",
+            f"{text!r} matches {len(found)} runs: {', '.join(str(item) for item in found)}.",
             hint="Give more of the name.",
         )
     raise NotARun(f"There is no run {text!r}, neither as a path nor below {runs}/.", hint=_runs_hint(runs))
@@ -48,7 +48,7 @@ def find_local_run(text: str, what: str) -> Path:
     if url := text if is_url(text) else Layout(root).read_url():
         raise UsageError(
             f"{url} is in an object store, and only a run in a directory can be {what}.",
-            hint=f"Bring it home first: `holdfast recover {url} --to DIR`.",
+            hint=f"Download it first: `holdfast recover {url} --to DIR`.",
         )
     return root
 
@@ -64,7 +64,7 @@ def find_spool(text: str) -> tuple[str, Path]:
     root = find_run(text)
     if not (url := Layout(root).read_url()):
         raise UsageError(
-            f"{root} is a local run: it has no spool, and nothing of it is kept elsewhere.",
+            f"{root} is a local run: it has no spool, and there is no other copy of it.",
             hint="--spool is for runs in an object store.",
         )
     return url, root
@@ -72,4 +72,4 @@ def find_spool(text: str) -> tuple[str, Path]:
 
 def _runs_hint(runs: Path) -> str:
     names = [item.name for item in all_runs(runs)]
-    return f"Runs there: {', '.join(names[-5:])}." if names else "Give the directory of a run."
+    return f"Runs in this directory: {', '.join(names[-5:])}." if names else "Give the directory of a run."

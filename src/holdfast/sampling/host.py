@@ -41,7 +41,7 @@ def check_price(name: str, spec: ModelSpec) -> None:
     """Raises ConfigurationError if a model has no price, so that a cap on cost would never be reached."""
     if spec.price is None:
         raise ConfigurationError(
-            f"budget.cost needs a price of every model that is asked, and {name} has none.",
+            f"budget.cost needs a price for every model that is called, and {name} has none.",
             hint="Give its price, or cap calls or tokens.",
         )
 

@@ -60,7 +60,7 @@ class _ArmedCrash:
         name, _, count = order.partition(":")
         if name not in (known := POINTS + MAINTENANCE):
             raise ValueError(
-                f"HOLDFAST_CRASH_AT names {name!r}, which is no crash point; points are: {', '.join(known)}"
+                f"HOLDFAST_CRASH_AT names {name!r}, which is not a crash point; points are: {', '.join(known)}"
             )
         self.name = name
         self.left = int(count or 1)

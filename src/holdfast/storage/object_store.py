@@ -70,7 +70,9 @@ class ObjectStore:
             ConfigurationError: the URL is none, or the package for it is not installed.
         """
         if not is_url(url):
-            raise ConfigurationError(f"{url!r} is no URL of an object store.", hint=f"Use one of {', '.join(SCHEMES)}.")
+            raise ConfigurationError(
+                f"{url!r} is not the URL of an object store.", hint=f"Use one of {', '.join(SCHEMES)}."
+            )
         self.url = url.rstrip("/")
         self._obstore = _import_obstore()
         self._store = self._open_store()
@@ -219,7 +221,7 @@ class ObjectStore:
                 self.delete(key)
         if first is None or again is not None or over is None or stale is not None:
             raise ConfigurationError(
-                f"{self.url} ignores conditions on writes, so nothing would keep two sessions apart.",
+                f"{self.url} does not support conditional writes, so two sessions could write to one run.",
                 hint="Use a store with conditional writes, or a local run directory.",
             )
 

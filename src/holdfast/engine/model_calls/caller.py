@@ -31,7 +31,7 @@ _LONGEST_PAUSE = 60.0
 _LONGEST_REQUESTED_PAUSE = 3600.0
 _NO_KEY = 401
 _HOPELESS = {_NO_KEY, 403, 404}
-_GIVE_A_REPLY = "It has to return a Reply, with its text, as `holdfast.Reply` describes it."
+_GIVE_A_REPLY = "It must return a Reply with its text; see `holdfast.Reply`."
 
 
 @dataclass

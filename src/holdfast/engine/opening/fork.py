@@ -88,7 +88,7 @@ class _KeptTrials:
             for model in task.models:
                 for planned in TrialSequence(task, model, KeySet([]), KeySet([])).trials():
                     yield from self._records_of(planned)
-        text = f"taken over from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
+        text = f"kept from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
         yield NoteRecord(kind="fork", text=text, data={"run": self._source, "trials": self._taken})
 
     def _records_of(self, planned: PlannedTrial) -> Iterator[Record]:
@@ -141,7 +141,7 @@ class _KeptTrials:
         """Why a trial cannot be kept; empty if it can."""
         old, name = self._old.task(planned.task.name), planned.task.name
         if old is None:
-            return "its answer would be another" if name in self._old.prepared.spec.tasks else "new task or model"
+            return "its answer could differ" if name in self._old.prepared.spec.tasks else "new task or model"
         if planned.model not in old.models:
             return "new task or model"
         position = old.dataset.position(planned.task.dataset.key(planned.position))
@@ -151,7 +151,7 @@ class _KeptTrials:
             return "not in the run yet"
         mine = self._new.answer_identity(planned.task, planned.model, planned.position, planned.axes)
         if mine != self._old.answer_identity(old, planned.model, position, planned.axes):
-            return "its answer would be another"
+            return "its answer could differ"
         return ""
 
     def _kept_scores(self, planned: PlannedTrial) -> set[str]:

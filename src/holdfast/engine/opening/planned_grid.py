@@ -33,7 +33,7 @@ class PlannedGrid:
 
     def why_not(self, trial: TrialRecord) -> str:
         """Why a result does not belong to the grid; empty if it does."""
-        return "" if trial.trial in self else "it is the result of no planned trial"
+        return "" if trial.trial in self else "it does not belong to a planned trial"
 
 
 def _planned_keys(prepared: PreparedEval) -> Iterator[str]:

@@ -57,7 +57,7 @@ def start_remote_run(
     if remote_exists(url):
         raise UsageError(
             f"{url} already holds a run.",
-            hint=f"Go on with `holdfast resume {url}`, or add `--or-resume` to the same command.",
+            hint=f"Resume with `holdfast resume {url}`, or add `--or-resume` to the same command.",
         )
     with contextlib.ExitStack() as undo:
         lease = RemoteLease(store)
@@ -152,8 +152,8 @@ def _refuse_other_run(store: ObjectStore, root: Path) -> None:
         return
     if here != there:
         raise UsageError(
-            f"{store.url} holds another run than the spool {root} of this machine.",
-            hint=f"To go on with the run in the store, move {root} away; the run in it can be read and resumed there.",
+            f"{store.url} is not the same run as the spool {root} on this machine.",
+            hint=f"To resume the run in the store, move {root} away; the run in it can be read and resumed there.",
         )
 
 

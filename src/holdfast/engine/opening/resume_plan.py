@@ -110,9 +110,11 @@ class ResumeComparison:
         path = self._reader.layout.root / "serving.yaml"
         found = raw_digest(path) if path.exists() else ""
         if found != self._session.serving:
-            state = "is gone" if not found else "was not there before" if not self._session.serving else "has changed"
+            state = (
+                "is missing" if not found else "did not exist before" if not self._session.serving else "has changed"
+            )
             raise ResumeAborted(
-                f"Resume aborted: {path} {state}; it is compared byte for byte.", hint="Bring back the file as it was."
+                f"Resume aborted: {path} {state}; it is compared byte for byte.", hint="Restore the file."
             )
 
     def _decide(self, spec: EvalSpec) -> Decision:
@@ -177,7 +179,7 @@ class ResumeComparison:
             if state == "gone":
                 path = self._tasks[names[0]].dataset
                 there = Path(path.path).name if isinstance(path, DatasetSpec) else "given"
-                kept += [_dataset_kept(name, there, "not there any more") for name in names]
+                kept += [_dataset_kept(name, there, "no longer exists") for name in names]
             elif state == "changed":
                 selections = {name: self._selection(name, spec) for name in names}
                 offered = self._inputs.fresh.rows(source, self._tasks[names[0]])

@@ -132,5 +132,5 @@ class SavedInputs:
             return Rows.open(path, digest=saved.digest, source=source, cache=self._cache)
         except FileNotFoundError:
             raise RunDamaged(
-                f"The run's copy of {saved.source or name} ({path}) is gone.", hint="Bring it back from a backup."
+                f"The run's copy of {saved.source or name} ({path}) is missing.", hint="Restore it from a backup."
             ) from None

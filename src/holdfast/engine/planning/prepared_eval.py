@@ -78,7 +78,7 @@ def _plan_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given
         task.check(dataset)
     if not len(dataset):
         raise ConfigurationError(
-            f"The task {name!r} has no sample left after its operations.", hint="Look at its filters and slices."
+            f"The task {name!r} has no sample left after its operations.", hint="Check its filters and slices."
         )
     return PlannedTask(
         name=name,
@@ -152,8 +152,8 @@ def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, given: Task | Non
         return build_task(name, entry, spec.datasets[entry.dataset or ""])
     if entry.use.startswith(IN_MEMORY):
         raise UsageError(
-            f"The task {name!r} was defined in a Python process and is in no file.",
-            hint="Go on from Python: holdfast.evaluate(..., run=PATH).",
+            f"The task {name!r} was defined in a Python process, not in a file.",
+            hint="Resume from Python: holdfast.evaluate(..., run=PATH).",
         )
     return adapt_task(name, entry, load_use(entry.use, Path(spec.directory or "."), entry.args))
 

@@ -151,7 +151,7 @@ class SavedSamples:
     def _loaded_task(self, task: str) -> Task:
         entry = self._spec.tasks[task]
         if entry.use is not None and entry.use.startswith(IN_MEMORY):
-            raise UsageError(f"The task {task!r} was defined in a Python process, and no file has its code.")
+            raise UsageError(f"The task {task!r} was defined in a Python process, not in a file.")
         return unsampled_task(task, entry, self._spec, None)
 
 

@@ -79,9 +79,9 @@ class EvalLimits:
         """
         limit = self._by_name.get(name)
         if limit is None:
-            raise UsageError(f"There is no limit called {name!r}.", hint=did_you_mean(name, self._by_name))
+            raise UsageError(f"There is no limit named {name!r}.", hint=did_you_mean(name, self._by_name))
         if maximum is not None and maximum < 1:
-            raise UsageError(f"{name} cannot be {maximum}.", hint="A limit is a whole number from 1 up.")
+            raise UsageError(f"{name} cannot be {maximum}.", hint="A limit is a whole number, at least 1.")
         for changed in (limit, *self._active) if limit is self.run else (limit,):
             changed.maximum = maximum
 

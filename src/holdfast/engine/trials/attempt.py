@@ -59,7 +59,7 @@ class Attempt:
     async def score_only(self, grant: SlotGrant) -> TrialRecord:
         """As `run`, for a trial that has its answer and only lacks scores."""
         if self.answer is None:
-            why = "Its answer is no longer on record, so it cannot be scored; `holdfast resume --redo` runs it again."
+            why = "Its answer is no longer recorded, so it cannot be scored; `holdfast resume --redo` runs it again."
             return self._end_record(Status.UNFINISHED, error=Failure("answer lost", why), stage="score")
         return await self._score(grant, self.answer)
 
@@ -133,7 +133,7 @@ class Attempt:
         """Replies on record were paid for, asked for again or not."""
         replies = self._trial.account.add_unused(unused)
         if replies and self._state.answer is None:
-            text = f"{replies} steps on record were not asked for again: the solver asked for something else."
+            text = f"{replies} recorded steps were not used: the solver asked for something else."
             self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
     def _samplings(self, unused: list[StepRecord]) -> tuple[SamplingSummary, ...]:

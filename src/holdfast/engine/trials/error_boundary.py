@@ -85,7 +85,7 @@ def _error_text(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as broken:  # noqa: BLE001 - an exception of the task's own may fail even at this
-        text = f"it cannot be told: {type(broken).__name__}"
+        text = f"its message cannot be read: {type(broken).__name__}"
     shown = _redacted(text or type(error).__name__)
     return shown if len(shown) <= _MESSAGE_CHARACTERS else f"{shown[:_MESSAGE_CHARACTERS]}…"
 

@@ -88,7 +88,7 @@ def _recorded_replies(reader: RunReader) -> Iterator[tuple[bytes, StepRecord, by
     """Every reply of a model that is on record: the model's identity, the step, and its line."""
     if not reader.sessions:
         raise ConfigurationError(
-            f"{reader.layout.root} has no session record, so nobody knows whom its replies are from."
+            f"{reader.layout.root} has no session record, so it is not known which models gave its replies."
         )
     models = {name: model_identity(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
     for _, line in reader.stream([], "step"):

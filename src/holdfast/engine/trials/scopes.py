@@ -38,7 +38,7 @@ class ScopeUser(NamedTuple):
     def no_name(self, name: object) -> UsageError:
         """What was given as the name of a scope is not one."""
         return UsageError(
-            f"{name!r} is not a name of a scope.", hint=f'A scope has a name, as in {self.handle}.scope("draft").'
+            f"{name!r} is not a valid scope name.", hint=f'Give the scope a name, as in {self.handle}.scope("draft").'
         )
 
     def in_use(self, path: str) -> UsageError:

@@ -285,7 +285,7 @@ class Scoring:
 
     def _note_unused(self, steps: int) -> None:
         if steps:
-            text = f"{steps} steps on record were not asked for again: the scorer asked for something else."
+            text = f"{steps} recorded steps were not used: the scorer asked for something else."
             self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
 

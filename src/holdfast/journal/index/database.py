@@ -91,8 +91,8 @@ class IndexDatabase:
                 yield row
         except INDEX_ERRORS as error:
             raise StorageFailure(
-                f"The index {self.path or 'in a temporary file'} broke while it was in use: {error}.",
-                hint="The journal is intact; do it again, and the index is built anew.",
+                f"The index {self.path or 'in a temporary file'} failed while it was in use: {error}.",
+                hint="The journal is intact; run the command again, and the index is rebuilt.",
             ) from error
 
     def _open_or_begin(self) -> sqlite3.Connection:

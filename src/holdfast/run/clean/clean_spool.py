@@ -60,7 +60,7 @@ def clean_spool(url: str, root: Path, *, dry_run: bool = False) -> CleanedSpool:
     """
     store = ObjectStore(url)
     if not root.is_dir() and not store.list("journal"):
-        raise NotARun(f"{url} holds no run, and there is no spool of it here.", hint="Give the URL of a run.")
+        raise NotARun(f"There is no run at {url}, and this machine has no spool of it.", hint="Give the URL of a run.")
     cleaning = _SpoolCleaning(store, root, dry_run=dry_run)
     try:
         if dry_run or not root.is_dir():
@@ -84,7 +84,7 @@ def _refuse_if_held(store: ObjectStore, root: Path) -> None:
         raise run_held(root, holder)
     published = find_published_lease(store)
     if published is not None and published.is_current():
-        raise RunHeld(f"The run {store.url} is being executed by {published.holder}.", hint="Wait for it, or stop it.")
+        raise RunHeld(f"The run {store.url} is in use by {published.holder}.", hint="Wait until it ends, or stop it.")
 
 
 @contextlib.contextmanager
@@ -130,11 +130,11 @@ class _SpoolCleaning:
 
     def _keep_reason(self, key: str, path: Path, sizes: dict[str, int]) -> str:
         if path.is_symlink() or path.name.startswith(".") or not (key in RUN_FILES or key.startswith(RUN_DIRECTORIES)):
-            return "it is no file of a run"
+            return "it is not a file of a run"
         if key not in sizes:
             return "it is not in the store"
         is_same = sizes[key] == path.stat().st_size and self._store.holds(key, path)
-        return "" if is_same else "the store has other bytes"
+        return "" if is_same else "the copy in the store differs"
 
     def delete(self) -> None:
         if not self._stored:

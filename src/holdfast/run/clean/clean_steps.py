@@ -100,7 +100,7 @@ def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = No
     except OSError as error:
         raise StorageFailure(
             f"{root} could not be cleaned: {error.filename or ''} {error.strerror or error}.",
-            hint="The run is as it was, or cleaned; `holdfast verify` checks it.",
+            hint="The run is either unchanged or cleaned; `holdfast verify` checks it.",
         ) from error
     finally:
         lease.release()
@@ -122,8 +122,8 @@ def _refuse_damage(reader: RunReader) -> None:
     losses = [damage for damage in verify_run(reader).damage if damage.is_loss]
     if losses:
         raise RunDamaged(
-            f"{reader.layout.root} is damaged, so nothing of it is deleted: {losses[0]}.",
-            hint="`holdfast verify` names everything that is lost; `holdfast repair` mends what can be mended.",
+            f"{reader.layout.root} is damaged, so nothing was deleted: {losses[0]}.",
+            hint="`holdfast verify` lists what is lost; `holdfast repair` repairs what can be repaired.",
         )
 
 

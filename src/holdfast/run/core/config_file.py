@@ -72,7 +72,7 @@ def check_config(
     try:
         text = _read_bounded(path)
     except FileNotFoundError:
-        return "config.yaml was missing; it is written again from the journal."
+        return "config.yaml was missing; it is rewritten from the journal."
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ResumeAborted(f"Resume aborted: {path} cannot be read: {reason}.", hint=_REPAIR) from error
@@ -81,7 +81,7 @@ def check_config(
     # A session without changes leaves the file as it is.
     earlier = [count for count in range(1, len(sessions)) if count == 1 or sessions[count - 1].changes]
     if any(text == config_text(sessions[:count]) for count in earlier):
-        return "config.yaml was behind the journal; it is brought up to date."
+        return "config.yaml was older than the journal; it is updated."
     data = _parse_values(path, text)
     if not same(data, sessions[-1].config):
         fields = edited(data, sessions[-1].config) if edited else []
@@ -96,7 +96,7 @@ def check_config(
 def _read_bounded(path: Path) -> str:
     """The text of the file, of which never more is read than a configuration takes."""
     if path.exists() and not path.is_file():
-        raise ValueError("it is no file")
+        raise ValueError("it is not a file")
     with path.open("rb") as stream:
         data = stream.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
@@ -104,7 +104,7 @@ def _read_bounded(path: Path) -> str:
     return data.decode("utf-8").replace("\r\n", "\n")
 
 
-_REPAIR = "`holdfast repair` writes it again from the journal."
+_REPAIR = "`holdfast repair` rewrites it from the journal."
 
 
 def _parse_values(path: Path, text: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _parse_values(path: Path, text: str) -> dict[str, Any]:
     except ConfigurationError as error:
         raise ResumeAborted(f"Resume aborted: {path} is not valid YAML: {error.message}", hint=_REPAIR) from None
     if not isinstance(data, dict) or not data:
-        state = "is empty" if not data else "is no mapping"
+        state = "is empty" if not data else "is not a mapping"
         raise ResumeAborted(f"Resume aborted: {path} {state}.", hint=_REPAIR)
     return data
 

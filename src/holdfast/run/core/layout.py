@@ -111,7 +111,7 @@ def _home_spool(url: str) -> Path:
         state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     except RuntimeError:
         raise UsageError(
-            f"There is no place for the spool of {url}: this user has no home directory.",
-            hint="Set HOLDFAST_SPOOL to a directory that can be written.",
+            f"The spool of {url} has no directory: this user has no home directory.",
+            hint="Set HOLDFAST_SPOOL to a writable directory.",
         ) from None
     return Path(state) / "holdfast" / "spool"

@@ -119,7 +119,7 @@ def _read_regular_file(path: Path) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as stream:  # noqa: PTH123 - a descriptor is no path
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise _InvalidResultError("it is no file")
+            raise _InvalidResultError("it is not a file")
         data = stream.read(RESULT_BYTES + 1)
     if len(data) > RESULT_BYTES:
         raise _InvalidResultError(f"it is larger than any result ({RESULT_BYTES} bytes)")
@@ -132,9 +132,9 @@ def _decode_object(data: bytes) -> dict[str, Any]:
     try:
         content = msgspec.json.decode(data)
     except _UNREADABLE as error:
-        raise _InvalidResultError(f"it is no JSON, or only a part of it: {error}") from None
+        raise _InvalidResultError(f"it is not valid JSON, or it is incomplete: {error}") from None
     if not isinstance(content, dict):
-        raise _InvalidResultError("it is no JSON object")
+        raise _InvalidResultError("it is not a JSON object")
     return content
 
 
@@ -144,12 +144,12 @@ def _decode_trial(content: dict[str, Any], directory: str) -> TrialRecord:
         raise _InvalidResultError("it has no checksum")
     canonical = _sorted_json(content)
     if checksum != content_digest(canonical):
-        raise _InvalidResultError("its checksum does not fit its content")
+        raise _InvalidResultError("its checksum does not match its content")
     _check_verdict(content)
     try:
         trial = msgspec.json.decode(canonical, type=TrialRecord)
     except _UNREADABLE as error:
-        raise _InvalidResultError(f"it is no result of a trial: {error}") from None
+        raise _InvalidResultError(f"it is not the result of a trial: {error}") from None
     if trial.trial != directory:
         raise _InvalidResultError(f"it belongs to the trial {trial.trial}")
     return trial

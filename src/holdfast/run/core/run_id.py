@@ -22,7 +22,7 @@ from holdfast.run.core.layout import Layout
 from holdfast.storage.filesystem import FileSystem
 
 _FIRST_BYTES = 1 << 20
-_LOST = "Bring its journal back from a copy; `holdfast repair` takes what result files still tell."
+_LOST = "Restore its journal from a copy, or let `holdfast repair` recover results from artifacts."
 
 
 def check_openable(root: Path, fs: FileSystem) -> None:
@@ -102,7 +102,7 @@ def identify_run(fs: FileSystem, layout: Layout) -> RunIdentity:
     names = [name for name in fs.list(layout.journal) if parse_name(name)]
     headers = [header for name in names if (header := first_header_in_file(fs, layout.journal / name)) is not None]
     if not headers:
-        raise _nothing_legible(layout, "its journal is empty" if not names else "nothing legible is in its journal")
+        raise _nothing_legible(layout, "its journal is empty" if not names else "nothing in its journal can be read")
     run = Counter(header.run for header in headers).most_common(1)[0][0]
     formats = [header.format for header in headers if header.run == run and header.format]
     return RunIdentity(run, min(formats, default=FORMAT))

@@ -77,7 +77,7 @@ def decide(saved: Snapshot, offered: Snapshot) -> Decision:
         differences += _compare_samples(task, saved.samples[task], samples)
     for task, code in offered.code.items():
         if task in saved.code:
-            where = ", ".join(offered.files.get(task) or code.files) or "its code"
+            where = ", ".join(offered.files.get(task) or code.files) or "its task"
             differences += _compare_code(task, saved.code[task], code, where)
             if joined.spec.tasks[task].use:
                 differences += _compare_settings(task, saved.code[task], code, where)
@@ -117,11 +117,12 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
 
 def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
     if old.solver != new.solver:
-        yield refused_difference(f"tasks.{task}.use", Drift.IDENTITY, "solver", f"{new.name} changed in {where}")
+        yield _changed_code(f"tasks.{task}.use", Drift.IDENTITY, f"the code of {new.name}() in {where} has changed")
     for name, digest in old.scorers.items():
         if new.scorers.get(name) != digest:
-            state = "changed in" if name in new.scorers else "is no longer in"
-            yield refused_difference(f"tasks.{task}.scorers.{name}", Drift.SCORING, "scorer", f"{name} {state} {where}")
+            gone = f"the scorer {name} is no longer in {where}"
+            why = f"the code of the scorer {name} in {where} has changed" if name in new.scorers else gone
+            yield _changed_code(f"tasks.{task}.scorers.{name}", Drift.SCORING, why)
 
 
 def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str]) -> Iterator[Difference]:
@@ -131,14 +132,13 @@ def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str
     """
     if old.settings.get("sampling") == new.settings.get("sampling"):
         return
-    what = "strategy and requirements"
     if changed:
-        what, why = "requirements", f"their code changed in {', '.join(changed)}"
+        why = f"the code of requirements in {', '.join(changed)} has changed"
     elif new.files:
-        why = "their files are as they were, and Holdfast or a package that they use is not"
+        why = "the files of the requirements are unchanged, but Holdfast or a package that they use has changed"
     else:
-        why = "this version of Holdfast draws or checks otherwise"
-    yield refused_difference(f"tasks.{task}.sampling", Drift.IDENTITY, what, why)
+        why = "this version of Holdfast draws or checks candidates differently"
+    yield _changed_code(f"tasks.{task}.sampling", Drift.IDENTITY, why)
 
 
 def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
@@ -148,7 +148,12 @@ def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> It
         grown = before is None and name.startswith("prompt ")
         if before != after and not grown:
             drift = Drift.SCORING if name == "target" else Drift.IDENTITY
-            yield refused_difference(f"tasks.{task}.use", drift, name, f"{name} changed in {where}")
+            yield _changed_code(f"tasks.{task}.use", drift, f"{name} in {where} has changed")
+
+
+def _changed_code(path: str, drift: Drift, why: str) -> Difference:
+    """Code has no value to show: the difference is a sentence, with nothing on its old side."""
+    return refused_difference(path, drift, "", why)
 
 
 def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Difference:
@@ -158,7 +163,7 @@ def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Differenc
 
 def resume_refused(decision: Decision, run: str) -> ResumeAborted:
     """The error that names every refused field with its class, both values and the way out."""
-    lines = [f"Resume aborted: {run} may not go on with these changes; nothing was written."]
+    lines = [f"Resume aborted: {run} cannot resume with these changes; nothing was written."]
     for item in decision.refused:
         lines.append(f"  {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
         if item.way_out:

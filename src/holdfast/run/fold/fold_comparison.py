@@ -31,9 +31,9 @@ def fold_differences(index: RunReader, frames: RunReader) -> list[FoldDifference
         FoldDifference(f"{len(keys)} trials {detail}", tuple(keys[:_NAMED])) for detail, keys in found.items()
     ]
     if _sums(index.fold) != _sums(frames.fold):
-        differences.append(FoldDifference("the totals in the index are not those of the journal"))
+        differences.append(FoldDifference("the totals in the index differ from those in the journal"))
     if not differences and any(a != b for a, b in zip_longest(_slots(index.fold), _slots(frames.fold))):
-        differences.append(FoldDifference("the scores in the index are not those of the journal"))
+        differences.append(FoldDifference("the scores in the index differ from those in the journal"))
     return differences
 
 
@@ -49,13 +49,13 @@ def _differing_trials(index: RunFold, frames: RunFold) -> Iterator[tuple[str, st
     while a is not None or b is not None:
         if a is not None and b is not None and a[0] == b[0]:
             if a != b:
-                yield a[0][1], "stand otherwise in the index than in the journal"
+                yield a[0][1], "differ between the index and the journal"
             a, b = next(mine, None), next(theirs, None)
         elif b is None or (a is not None and a[0] < b[0]):
-            yield a[0][1], "are in the index and not in the journal"  # type: ignore[index]
+            yield a[0][1], "are in the index but not in the journal"  # type: ignore[index]
             a = next(mine, None)
         else:
-            yield b[0][1], "are in the journal and not in the index"
+            yield b[0][1], "are in the journal but not in the index"
             b = next(theirs, None)
 
 

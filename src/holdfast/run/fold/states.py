@@ -83,7 +83,7 @@ class StateCounts(msgspec.Struct, frozen=True):
     def finished_text(self) -> str:
         """How many are finished, of how many."""
         if not self.planned:
-            return f"{self.finished} trials finished; how many are planned is not known"
+            return f"{self.finished} trials finished; the number of planned trials is unknown"
         return f"{self.finished} of {self.planned} trials finished"
 
     def remaining_text(self) -> str:

@@ -134,12 +134,12 @@ class _Download:
         try:
             self._store.fetch(entry.key, path)
         except FileNotFoundError:
-            downloaded.warnings.append(f"{entry.key} is gone from the store and is left out.")
+            downloaded.warnings.append(f"{entry.key} is no longer in the store and was skipped.")
             return entry, None, downloaded
         except StorageFailure as failure:
             # A store that answers, and only this object cannot be had: one that does not answer ends the whole.
             self._store.list(entry.key)
-            downloaded.warnings.append(f"{entry.key} could not be fetched and is left out: {failure.message}")
+            downloaded.warnings.append(f"{entry.key} could not be downloaded and was skipped: {failure.message}")
             return entry, None, downloaded
         crashpoints.reach("recover.fetched")
         return entry, path, downloaded
@@ -177,8 +177,8 @@ class _Download:
             # As a session leaves it that ended before its last segment held a whole header; nothing of it is lost.
             return not target.exists()
         if parsed is None or first is None or first.run != self._run:
-            why = "it belongs to another run" if first else "nothing in it is legible"
-            warnings.append(f"{where} is left out: {why}.")
+            why = "it belongs to another run" if first else "nothing in it can be read"
+            warnings.append(f"{where} was skipped: {why}.")
             return False
         if target.exists():
             return self._merge_copies(temporary, target, parsed[0])
@@ -186,7 +186,7 @@ class _Download:
         losses = [str(damage) for damage in scan.damage if damage.is_loss]
         if losses or (parsed[1] and not scan.sealed):
             detail = "; ".join(losses[:3]) or "its end is missing"
-            warnings.append(f"{where} is damaged in the store; what is sound in it was recovered ({detail}).")
+            warnings.append(f"{where} is damaged in the store; its intact part was recovered ({detail}).")
         return True
 
     def _check_frames(self, path: Path, segment: SegmentFile) -> SegmentScan:

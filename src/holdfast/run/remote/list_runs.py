@@ -54,7 +54,7 @@ def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
             return list(pool.map(_describe_remote, runs, runs.values()))
     root = Path(place)
     if not root.is_dir() and root != RUNS:
-        raise NotARun(f"{root} is no directory.", hint="Give the directory, or the URL, that has the runs.")
+        raise NotARun(f"{root} is not a directory.", hint="Give the directory or the URL that contains the runs.")
     return [_describe_local(run) for run in ([root] if Layout(root).journal.is_dir() else all_runs(root))]
 
 

@@ -32,8 +32,8 @@ def view_root(url: str) -> Path:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
         raise UsageError(
-            f"There is no place for what is read of {url}: this user has no home directory.",
-            hint="Set HOME or XDG_CACHE_HOME to a directory that can be written.",
+            f"What is read of {url} cannot be cached: this user has no home directory.",
+            hint="Set HOME or XDG_CACHE_HOME to a writable directory.",
         ) from None
     return base / "holdfast" / "view" / blake2b(url.rstrip("/").encode(), digest_size=10).hexdigest()
 
@@ -53,7 +53,7 @@ def open_merged_view(url: str) -> tuple[Path, DownloadedRun]:
     except (StorageFailure, NotARun) as error:
         if not here:
             raise
-        entries, warnings = [], [f"Only what is on this machine was read: {error}"]
+        entries, warnings = [], [f"Only the data on this machine was read: {error}"]
     for directory in (root, *_directories(root)):
         directory.mkdir(parents=True, exist_ok=True)
     _drop_stale(store, spool, root, entries)

@@ -62,14 +62,14 @@ def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatu
         return _status_after_end(end, newest.idents, age)
     if published is not None:
         return QuickStatus("incomplete", published.finished, published.planned, age, _published_note(published))
-    note = "How many trials are finished is not known before it is downloaded."
+    note = "The number of finished trials is unknown until the run is downloaded."
     return QuickStatus("incomplete", None, newest.planned(), age, note)
 
 
 def _status_after_end(end: SessionEndRecord, present: set[SegmentId], age: float) -> QuickStatus:
     missing = [pin for pin in end.pins if SegmentId(*pin[:3]) not in present]
     if missing:
-        note = f"{len(missing)} of the segments of its last session are gone."
+        note = f"{len(missing)} segments of its last session are missing."
         return QuickStatus("incomplete", _finished_at(end), end.planned, age, note)
     finished = _finished_at(end)
     is_complete = 0 < end.planned <= (finished or 0) and end.exit_code in _FINISHED_CODES
@@ -85,7 +85,7 @@ def _finished_at(end: SessionEndRecord) -> int | None:
 
 def _published_note(published: PublishedLease) -> str:
     late = f", with {published.behind} segments not uploaded" if published.behind else ""
-    return f"The count is what its machine last told{late}."
+    return f"The count is the last one that its machine reported{late}."
 
 
 class _NewestSession:

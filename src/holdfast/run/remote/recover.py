@@ -49,7 +49,7 @@ class Recovered(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         lost = ""
         if self.published is not None and self.published_age_seconds is not None:
-            lost = f" Its machine last told of {self.published}, {_age_text(self.published_age_seconds)} ago."
+            lost = f" Its machine last reported {self.published}, {_age_text(self.published_age_seconds)} ago."
         return f"{self.run}: {self.finished} of {self.planned} trials are finished.{lost}"
 
 
@@ -95,7 +95,10 @@ def _into_existing(
     root = scan.layout.root
     if scan.run != run:
         if origin_run_id(root) != run.hex():
-            raise UsageError(f"{root} holds another run than {store.url}.", hint="Choose another directory with --to.")
+            raise UsageError(
+                f"{root} does not hold the run {store.url}, but another one.",
+                hint="Choose another directory with --to.",
+            )
         downloaded = DownloadedRun(already=len(entries))
     elif merge:
         lease = take_lease(RealFileSystem(), root)
@@ -113,8 +116,8 @@ def _into_existing(
 def _require_complete(store: ObjectStore, entries: list[StoredObject], root: Path) -> DownloadedRun:
     if missing := [entry for entry in entries if not is_downloaded(root, entry)]:
         raise UsageError(
-            f"{root} already holds the run, and lacks {len(missing)} objects of {store.url}.",
-            hint="Add --merge to bring them in beside what is there, or choose another directory with --to.",
+            f"{root} already holds the run, but {len(missing)} objects of {store.url} are missing there.",
+            hint="Add --merge to download them into it, or choose another directory with --to.",
         )
     return DownloadedRun(already=len(entries))
 
@@ -178,7 +181,10 @@ def _spool_warnings(store: ObjectStore) -> list[str]:
     left = [name for name in names if name not in there]
     if not left:
         return []
-    return [f"The spool on this machine has {len(left)} segments that the store has not; resume {store.url} uses them."]
+    return [
+        f"The spool on this machine has {len(left)} segments that are not in the store; "
+        f"`holdfast resume {store.url}` uses them."
+    ]
 
 
 def _age_text(seconds: float) -> str:

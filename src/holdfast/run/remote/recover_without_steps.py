@@ -95,7 +95,7 @@ def _input_copies(layout: Layout, session: SessionRecord) -> tuple[dict[str, Sou
         if item.copied and path.is_file():
             found[name] = SourceFile(path, item.raw)
         else:
-            warnings.append(f"The input {name} is not in the run; resuming needs it where it was.")
+            warnings.append(f"The input {name} is not in the run; to resume, it must exist at its original path.")
     return found, warnings
 
 

@@ -193,8 +193,8 @@ class Uploader:
         left = [path for path in self._uploads.missing(everything=True) if path.stat().st_size]
         if not left:
             return ""
-        reason = str(self.conflict or self.lag.reason or "The session ended before they were up.")
-        here = f"Not in {self.url} yet, and safe in {self._uploads.layout.root}: {segments_text(len(left))}"
+        reason = str(self.conflict or self.lag.reason or "The session ended before they were uploaded.")
+        here = f"Not in {self.url} yet, but safe in {self._uploads.layout.root}: {segments_text(len(left))}"
         command = "" if self.conflict else f" Upload them with: holdfast resume {self.url}"
         return f"{here}. {reason}{command}"
 

@@ -69,8 +69,8 @@ class RepairSession:
         def make(reader: RunReader, number: int, now: list[SegmentPin]) -> SessionRecord:
             if now != pins:
                 raise RunHeld(
-                    f"Another session has worked on {reader.layout.root} while it was looked through.",
-                    hint="No result was recorded; repair again.",
+                    f"Another session wrote to {reader.layout.root} while it was being checked.",
+                    hint="No result was recorded; run `holdfast repair` again.",
                 )
             return self.make(reader, number, now)
 

@@ -85,7 +85,7 @@ def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> Re
     except OSError as error:
         raise StorageFailure(
             f"{root} could not be repaired: {error.filename or ''} {error.strerror or error}.",
-            hint="What was replaced is in the backup; put the storage right, then repair again.",
+            hint="Replaced files are in the backup; fix the storage, then repair again.",
         ) from error
     finally:
         work.close()
@@ -134,7 +134,7 @@ class _RepairWork:
         self.changes.extend(derived.repair())
         if session is not None and (results.new or session.is_new):
             if session.is_new:
-                self.changes.append("A session record was written, made from the configuration.")
+                self.changes.append("A session record was rebuilt from the configuration.")
             make = self._with_plan(session, results).unless_changed(pins)
             self._record(open_session(self.layout.root, make, self.fs), results)
         return self._report(results)
@@ -149,7 +149,9 @@ class _RepairWork:
     def _note_damage(self, reader: RunReader) -> None:
         losses = sum(1 for damage in reader.damage() if damage.is_loss)
         if losses:
-            self.notes.append(f"The journal is damaged in {losses} places, and stays so; `holdfast verify` names them.")
+            self.notes.append(
+                f"The journal is damaged in {losses} places, and cannot be mended; `holdfast verify` lists them."
+            )
 
     def _next_session(self, reader: RunReader) -> RepairSession | None:
         """The session to record results in: as the last one, or, where its plan is not known, a rebuilt one."""
@@ -158,7 +160,7 @@ class _RepairWork:
             return self._rebuilt(last.config if last else self._read_config(), known=last is not None)
         grid, reason = self.planner.grid(reader)
         if reason:
-            note = "The planned grid could not be made again, so results are held against the plan's tasks only"
+            note = "The planned trials could not be listed, so results were only compared with the planned tasks"
             self.notes.append(f"{note}: {reason}")
         planned = planned_scorers(reader.sessions)
         contents = SessionContents.carried_over(last)
@@ -179,7 +181,7 @@ class _RepairWork:
         lease = take_lease(self.fs, self.layout.root)
         session = rebuild_journal(self.fs, self.layout, lease, self.backup, repair)
         self.changes.append(
-            f"No journal was left: a new one was begun from config.yaml. The run has a new id, {session.run.hex()}."
+            f"There was no journal: a new one was started from config.yaml. The run has a new id, {session.run.hex()}."
         )
         self._record(session, results)
 
@@ -189,7 +191,7 @@ class _RepairWork:
         """The configuration by its file; None, and listed as missing, if that is of no use either."""
         from holdfast.spec.loading.yaml_document import read_document  # noqa: PLC0415 - PyYAML is needed here only
 
-        state = "is no mapping"
+        state = "is not a mapping"
         try:
             data = read_document(self.layout.config.read_text(encoding="utf-8"), "config.yaml")
         except FileNotFoundError:
@@ -198,7 +200,7 @@ class _RepairWork:
             state, data = f"cannot be read: {error}", None
         if isinstance(data, dict) and data:
             return data
-        self.missing.append(f"The configuration: no session record survives, and config.yaml {state}.")
+        self.missing.append(f"The configuration: there is no session record, and config.yaml {state}.")
         return None
 
     def _rebuilt(self, config: dict[str, Any] | None, *, known: bool = False) -> RepairSession | None:

@@ -68,14 +68,14 @@ def create_run(
             refuse_existing(root)
         raise StorageFailure(
             f"The run {root} could not be created: {error.strerror or error}.",
-            hint=f"Go on with `holdfast resume {root}`." if root.exists() else "Nothing was left under its name.",
+            hint=f"Resume with `holdfast resume {root}`." if root.exists() else "No part of it was left behind.",
         ) from error
 
 
 def refuse_existing(root: Path, otherwise: str = "add `--or-resume` to the same command") -> None:
     """Raises UsageError unless a run can be put at `root`: nothing is there, or an empty directory."""
     if Layout(root).journal.exists():
-        hint = f"Go on with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
+        hint = f"Resume with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
         raise UsageError(f"{root} already holds a run.", hint=hint)
     if root.exists() and not (root.is_dir() and not any(root.iterdir())):
         raise UsageError(f"{root} exists and is not an empty directory.", hint="Choose another directory for the run.")

@@ -28,7 +28,7 @@ class IndexFeed:
         self._reader, self._path = reader, reader.index.path
         if (published := reader.layout.index).exists() and not published.is_file():
             # Found now, so that the ledger has it: at the end of the session it could not be told there any more.
-            reader.index.failures.note(INDEX, "something else stands in its place")
+            reader.index.failures.note(INDEX, "another file is in its place")
         self._fold = FoldWriter()
         self._index: Index | None = None
         self._waiting = 0

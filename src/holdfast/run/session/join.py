@@ -57,7 +57,8 @@ class JoinedSession:
 
     def __init__(self, lease: JoinedLease, journal: JournalWriter, blobs: BlobStore, place: str) -> None:
         self._lease, self._journal, self.number = lease, journal, journal.session
-        self._over = f"Session {self.number} of {place} is over, or its holder is gone; nothing more can be recorded."
+        ended = f"Session {self.number} of {place} has ended, or the process that held it is gone"
+        self._over = f"{ended}; nothing more can be recorded."
         self._watermarks = Watermarks()
         self._sealed_at = time.monotonic()
         self.sink = JournalSink(journal, blobs, SessionLease(lease, place, self._over))

@@ -66,7 +66,7 @@ def _sync_run_name(fs: FileSystem, root: Path) -> None:
     except OSError as error:
         raise StorageFailure(
             f"The directory of {root} could not be synced: {error.strerror}.",
-            hint="What was acknowledged is intact; put the storage right, then resume.",
+            hint="All synced records are intact; fix the storage, then resume.",
         ) from error
 
 

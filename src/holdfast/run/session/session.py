@@ -164,7 +164,7 @@ class RunSession:
         if not have_stopped:
             raise StorageFailure(
                 f"A process that writes for session {self.number} of {self.lease.place} has not stopped.",
-                hint="What was acknowledged is intact; end that process, then resume.",
+                hint="All synced records are intact; stop that process, then resume.",
             )
         left = self.counts.left_by_others(self.sink.journal.writer)
         for doubtful in left.doubtful:

@@ -107,7 +107,7 @@ def _check_artifacts(frames: RunReader, fold: VerifyingFold) -> list[Damage]:
     trials = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
     unknown = [name for name in trials if frames.fold.find(name) is None]
     return damage + [
-        Damage(DamageKind.COUNT, f"artifacts/{name}", "no record of this trial is in the journal") for name in unknown
+        Damage(DamageKind.COUNT, f"artifacts/{name}", "the journal has no record of this trial") for name in unknown
     ]
 
 

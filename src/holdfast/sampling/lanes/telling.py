@@ -187,5 +187,5 @@ def _bounded(hook: str, budget: str, wanted: object, present: int, ceiling: int,
     count = check_budget(f"{budget}, set by the hook {hook},", wanted)
     if count <= ceiling:
         return count
-    notes.append(f"The hook {hook} set {budget} to {wanted}; the ceiling is {ceiling}, and that is what counts.")
+    notes.append(f"The hook {hook} set {budget} to {wanted}; the ceiling of {ceiling} applies.")
     return ceiling

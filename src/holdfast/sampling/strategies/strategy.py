@@ -138,7 +138,7 @@ def _check_types(budget: object, hooks: Sequence[object]) -> None:
         raise TypeError(f"The budget is {budget!r}; give a budget, such as SamplingBudget(calls=10).")
     for hook in hooks:
         if not isinstance(hook, SamplingHook):
-            raise TypeError(f"{hook!r} is not a hook; give an object of a class that is derived from SamplingHook.")
+            raise TypeError(f"{hook!r} is not a hook; give an object whose class is derived from SamplingHook.")
 
 
 def check_budget(name: str, value: object) -> int:
@@ -149,7 +149,7 @@ def check_budget(name: str, value: object) -> int:
     """
     check_count(name, value)
     if not isinstance(value, int):
-        raise ValueError(f"{name} is None; it has to be a whole number from 1 up.")  # noqa: TRY004 - as all budgets
+        raise ValueError(f"{name} is None; it must be a whole number, at least 1.")  # noqa: TRY004 - as all budgets
     return value
 
 

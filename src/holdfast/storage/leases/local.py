@@ -94,7 +94,7 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
         if error.errno not in _NO_LOCKS:
             raise StorageFailure(
                 f"The lease {path} cannot be taken: {error.strerror}.",
-                hint="A run can be executed only where its directory can be written; reading verbs work all the same.",
+                hint="Running or resuming needs a writable directory; commands that only read still work.",
             ) from error
         return _take_without_locks(run, lifetime_seconds)
 
@@ -106,7 +106,7 @@ def _take_from_writers(fs: FileSystem, run: Path, lease: Lease) -> Lease:
         if not end_writers(fs, run):
             raise RunHeld(
                 f"A process that wrote for an earlier session of the run {run} has not stopped.",
-                hint="Wait for it, or end it, then resume.",
+                hint="Wait until it ends, or stop it, then resume.",
             )
         undo.pop_all()
     return lease
@@ -131,7 +131,7 @@ def _take_lock(fs: FileSystem, run: Path) -> Lease:
 def run_held(run: Path, holder: LeaseHolder | None) -> RunHeld:
     """The error that says who executes the run."""
     who = str(holder) if holder else "another process"
-    return RunHeld(f"The run {run} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
+    return RunHeld(f"The run {run} is in use by {who}.", hint="Wait until it ends, or stop it, then resume.")
 
 
 def find_holder(fs: FileSystem, run: Path) -> LeaseHolder | None:
@@ -234,7 +234,7 @@ class _HeartbeatLease:
 
 def _take_without_locks(run: Path, lifetime_seconds: float) -> Lease:
     warnings.warn(
-        f"{run} is on a filesystem without locks; a heartbeat file guards the run instead.",
+        f"{run} is on a filesystem without locks; a heartbeat file protects the run instead.",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -40,7 +40,7 @@ def lifetime_seconds() -> float:
     except ValueError:
         seconds = math.nan
     if not 0.0 < seconds < math.inf:
-        raise ConfigurationError(f"HOLDFAST_LEASE_SECONDS is {text!r}, which is no number of seconds.")
+        raise ConfigurationError(f"HOLDFAST_LEASE_SECONDS is {text!r}, which is not a number of seconds.")
     return seconds
 
 
@@ -224,7 +224,7 @@ def find_published_lease(store: ObjectStore) -> PublishedLease | None:
 
 def _remote_run_held(store: ObjectStore, published: PublishedLease | None) -> RunHeld:
     who = str(published.holder) if published else "another process"
-    return RunHeld(f"The run {store.url} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
+    return RunHeld(f"The run {store.url} is in use by {who}.", hint="Wait until it ends, or stop it, then resume.")
 
 
 class LocalAndRemoteLease:

@@ -75,7 +75,7 @@ class WriterAdmission:
         except OSError as error:
             raise StorageFailure(
                 f"No other process can write for this session: {path} cannot be used ({error.strerror}).",
-                hint="Several processes can write one run only where its filesystem has locks.",
+                hint="Several processes can write to one run only if its filesystem supports locks.",
             ) from error
 
     def _open(self, path: Path) -> int:
@@ -130,8 +130,8 @@ def end_writers(fs: FileSystem, run: Path, seconds: float = _LEAVE_SECONDS) -> b
 
 def _session_over(run: Path, session: int) -> RunHeld:
     return RunHeld(
-        f"Session {session} of the run {run} is over, or lets no other process write.",
-        hint="What was acknowledged is intact; see `holdfast status`, then resume.",
+        f"Session {session} of the run {run} has ended, or does not let other processes write.",
+        hint="All synced records are intact; see `holdfast status`, then resume.",
     )
 
 
@@ -172,8 +172,8 @@ class JoinedLease:
             raise _session_over(self._run, self._session)
         if not 1 <= writer <= terms.admitted:
             raise UsageError(
-                f"Writer {writer} of session {self._session} was not handed out; 1 to {terms.admitted} were.",
-                hint="The process that holds the run hands out the numbers.",
+                f"Writer {writer} of session {self._session} was not issued; the numbers 1 to {terms.admitted} were.",
+                hint="The process that holds the run issues the numbers.",
             )
 
     def look(self) -> WriterTerms | None:
