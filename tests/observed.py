@@ -162,7 +162,9 @@ class Observed:
 def _serve() -> None:
     cli = importlib.import_module("holdfast.cli")
     verbs = [
-        f"holdfast.cli.{verb}" for verb in ("cat", "recover", "report", "resume", "run", "show", "status", "verify")
+        *(f"holdfast.cli.run.{verb}" for verb in ("resume", "run")),
+        *(f"holdfast.cli.look.{verb}" for verb in ("report", "show", "status")),
+        *("holdfast.cli.trust.verify", "holdfast.cli.move.cat", "holdfast.cli.move.recover"),
     ]
     for name in (
         *verbs,
