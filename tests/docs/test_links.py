@@ -61,7 +61,12 @@ def test_a_broken_link_is_found(tmp_path):
 def test_every_page_is_linked_from_somewhere():
     """A page that no other page links to is not found by a reader."""
     linked = {
-        (page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in links(prose(page)) if link[0] != "#"
+        (page.parent / link.partition("#")[0]).resolve()
+        for page in PAGES
+        for link in links(prose(page))
+        if link[0] != "#"
     }
-    documented = set(ROOT.glob("docs/*.md")) | {path for path in ROOT.glob("docs/design/*.md") if not linked & {path.parent}}
+    documented = set(ROOT.glob("docs/*.md")) | {
+        path for path in ROOT.glob("docs/design/*.md") if not linked & {path.parent}
+    }
     assert documented <= linked

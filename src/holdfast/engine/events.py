@@ -40,7 +40,7 @@ class SessionStarted(Event, frozen=True):
 
 
 class SessionEnded(Event, frozen=True):
-    """The session has ended in an orderly way; `counts` says how the trials stand. The last event."""
+    """The session has ended in an orderly way; `counts` has the states of the trials. The last event."""
 
     session: int
     ended_as: str
@@ -62,12 +62,12 @@ class TrialStarted(Event, frozen=True):
 
 
 class StepRecorded(Event, frozen=True):
-    """A step of a trial is durable; or, if `replayed`, it was on record and has not been done again."""
+    """A step of a trial is durable; or, if `replayed`, it was recorded and has not been done again."""
 
     trial: str
     attempt: int
     step: str
-    """Its key, under which it is on record."""
+    """Its key, under which it is recorded."""
     name: str
     """`generate` for a call of a model, else the name that the solver gave it."""
     model: str
@@ -113,7 +113,7 @@ class ModelDisabled(Event, frozen=True):
     model: str
     reason: str
     is_other_model: bool = False
-    """Whether the server is another model than the one whose replies are on record: then the session ends."""
+    """Whether the server is another model than the one whose replies are recorded: then the session ends."""
 
 
 class LimitChanged(Event, frozen=True):
@@ -146,7 +146,7 @@ class Interrupted(Event, frozen=True):
 
     signal: str
     in_flight: int
-    """How many calls are sent and not yet on record."""
+    """How many calls are sent and not yet recorded."""
     at_once: bool = False
 
 

@@ -65,7 +65,7 @@ class CommitQueue:
     # For producers.
 
     def append(self, line: bytes, key: str = "", record: object = None) -> None:
-        """Queues a record without waiting for it; it precedes everything handed in later.
+        """Queues a record without waiting for it; it precedes everything queued later.
 
         Waits only for room in the queue. Not for an event loop's own thread when the queue may be full: there,
         `put`.
@@ -90,9 +90,9 @@ class CommitQueue:
         return waiter.result()
 
     def put(self, line: bytes, key: str = "", record: object = None) -> None:
-        """Queues a record at once, room or not, and does not wait for it; it precedes everything handed in later.
+        """Queues a record at once, room or not, and does not wait for it; it precedes everything queued later.
 
-        For a producer that hands in little before it waits for a record of its own.
+        For a producer that queues little before it waits for a record of its own.
 
         Raises:
             StorageFailure: the queue has failed or is closed.
@@ -215,7 +215,7 @@ class CommitQueue:
         return True
 
     def request_roll(self) -> threading.Event | None:
-        """Asks the thread that writes for a new segment; set once it has begun one, None if it never will."""
+        """Asks the thread that writes for a new segment; set once it has started one, None if it never will."""
         with self._lock:
             if self._closed or self.failure is not None:
                 return None

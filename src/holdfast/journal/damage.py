@@ -8,12 +8,12 @@ import msgspec
 
 
 class DamageKind(enum.StrEnum):
-    """What is wrong. TORN alone is no damage: it is what an ordinary crash leaves."""
+    """What is wrong. TORN alone is not damage: it is what an ordinary crash leaves."""
 
     TORN = "torn"
     """An incomplete last frame of an unsealed segment: never acknowledged, dropped."""
     UNREADABLE = "unreadable"
-    """Bytes that are no sound frame of this segment."""
+    """Bytes that are not an intact frame of this segment."""
     FOREIGN = "foreign"
     """Sound frames of another segment or run."""
     REPEATED = "repeated"

@@ -1,7 +1,7 @@
 """The frame: the smallest unit that is whole or lost.
 
-A frame is a header and a payload. The header is a zstd *skippable* frame, which every zstd tool passes over; the
-payload of a data frame is an ordinary zstd frame of JSON lines. So a segment is at once our format and plain zstd:
+A frame is a header and a payload. The header is a zstd *skippable* frame, which every zstd tool skips; the payload of
+a data frame is an ordinary zstd frame of JSON lines. So a segment is at once our format and plain zstd:
 
     skippable magic, size │ "HDFT", format, kind │ run │ session, writer, segment │ records, seq │ lengths │ digest │
     origin │ CRC
@@ -94,7 +94,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: bytes, offset: int = 0) -> Header | None:
-    """The header at `offset`, or None if no sound header stands there."""
+    """The header at `offset`, or None if there is no intact header."""
     if len(data) - offset < HEADER_SIZE or not data.startswith(MAGIC, offset):
         return None
     fields = _LAYOUT.unpack_from(data, offset)

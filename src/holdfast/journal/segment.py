@@ -105,7 +105,7 @@ def encode_payload(lines: Sequence[bytes], compressor: zstandard.ZstdCompressor)
 
 
 class FrameCopy(NamedTuple):
-    """A frame of another segment that is to be written again, and whose records they are."""
+    """A frame of another segment that is to be rewritten, and whose records they are."""
 
     header: Header
     payload: bytes

@@ -2,7 +2,7 @@
 
 A scan gives every frame that is whole, in order, and a Damage for everything that is not. It never raises on bad
 bytes and never gives a record that was not written: a frame counts only if its header's CRC, run and segment check
-out and the digest of its payload does. Where something does not check out, reading goes on at the next sound header.
+out and the digest of its payload does. Where something does not check out, reading continues at the next intact header.
 
 The bytes that a scan considers are fixed when it begins; a writer may go on appending behind them.
 """
@@ -126,7 +126,7 @@ class SegmentScan:
         return self._or_lost(frame, frame.lines(self._decompressor))
 
     def picked(self, frame: Frame, heads: tuple[bytes, ...]) -> list[RecordLine]:
-        """As `lines`, but only the records that begin with one of `heads`; the others are passed over uncopied."""
+        """As `lines`, but only the records that begin with one of `heads`; the others are skipped uncopied."""
         return self._or_lost(frame, frame.picked(self._decompressor, heads))
 
     def _or_lost(self, frame: Frame, records: list[_T] | None) -> list[_T]:
@@ -138,7 +138,7 @@ class SegmentScan:
         return records or []
 
     def _sound_frame(self, header: Header, offset: int) -> Frame | None:
-        """The frame if it is sound and ours."""
+        """The frame if it is intact and ours."""
         if header.run != self._run or header[3:6] != self._ident or offset + header.size > self._buffer.size:
             return None
         payload = self._buffer.at(offset + HEADER_SIZE, header.stored)
@@ -147,7 +147,7 @@ class SegmentScan:
         return Frame(header, offset, payload)
 
     def _accept(self, frame: Frame, end: int) -> bool:
-        """Counts a sound frame; False for one that may not be read."""
+        """Counts an intact frame; False for one that may not be read."""
         header = frame.header
         if not _is_known(header):
             is_newer = header.format > FORMAT
@@ -186,8 +186,8 @@ class SegmentScan:
             self._add_damage(DamageKind.UNREADABLE, frame.offset, frame.header.size, "the footer cannot be decoded")
 
     def _resynchronise(self, offset: int, header: Header | None) -> int:
-        """Reports the bytes from `offset` that are no frame of ours; where the next sound header stands."""
-        # Only the header is passed over: bytes may be missing from the payload, and the next frame begin early.
+        """Reports the bytes from `offset` that are no frame of ours; the place of the next intact header."""
+        # Only the header is skipped: bytes may be missing from the payload, and the next frame begin early.
         found = self._find_header(offset + (HEADER_SIZE if header and self._is_of_segment(header) else 1))
         length = found - offset
         if header is not None and not self._is_of_segment(header):
@@ -207,7 +207,7 @@ class SegmentScan:
         return may_begin_header(self._buffer.at(offset, HEADER_SIZE))
 
     def _find_header(self, offset: int) -> int:
-        """The place of the next sound header of this segment, or the end."""
+        """The place of the next intact header of this segment, or the end."""
         buffer = self._buffer
         while offset < buffer.size:
             data = buffer.at(offset, BUFFER_BYTES)

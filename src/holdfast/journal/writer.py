@@ -134,12 +134,12 @@ class JournalWriter:
         self.queue.end_roll()
 
     def roll(self) -> None:
-        """Has the present segment sealed, if anything is in it; waits for that, a few seconds at the most."""
+        """Has the present segment sealed, if anything is in it; waits for that, a few seconds at most."""
         if (begun := self.queue.request_roll()) is not None:
             begun.wait(_SEALING_SECONDS)
 
     def copy(self, frame: FrameCopy) -> None:
-        """Writes a doubtful frame of another segment again; only before any record is handed in.
+        """Writes a doubtful frame of another segment again; only before any record is queued.
 
         Raises:
             StorageFailure: the copy could not be made durable.
@@ -165,7 +165,7 @@ class JournalWriter:
         That record stands in a segment of its own, so that neither it nor what it vouches for can vanish unnoticed.
 
         Raises:
-            StorageFailure: something could not be made durable; what was acknowledged is intact.
+            StorageFailure: something could not be made durable; acknowledged records are intact.
         """
         was_open = self.queue.close()
         self._thread.join()
@@ -195,7 +195,7 @@ class JournalWriter:
 
     def _seal_last(self, last: Callable[[list[SegmentPin]], bytes] | None) -> None:
         if last is not None:
-            # One that was begun a moment ago, and has nothing in it yet, will do.
+            # One that was started a moment ago, and has nothing in it yet, will do.
             if self._segment.frames:
                 self._roll_segment()
             crashpoints.reach("session.ending")

@@ -1,4 +1,4 @@
-"""Which run a person means: a path, a URL, or an unambiguous part of a run's name below `runs`."""
+"""Finding the run that a user names: a path, a URL, or an unambiguous part of a run's name below `runs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
     """The directory of the run that `text` names.
 
     Raises:
-        UsageError: more than one run fits; they are listed.
+        UsageError: more than one run matches; they are listed.
         NotARun: none does.
     """
     if is_url(text):
@@ -22,7 +22,7 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
 
         return open_merged_view(text)[0]
     path = Path(text)
-    # Too long a text is no path either.
+    # Too long a text is not a path either.
     with contextlib.suppress(OSError):
         if path.exists():
             return path

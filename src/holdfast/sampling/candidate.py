@@ -38,7 +38,7 @@ class CandidateStatus(enum.StrEnum):
 
 
 class CandidateRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A candidate as it is on record; its reply is a step of its own, beside it."""
+    """A candidate as it is recorded; its reply is a step of its own, beside it."""
 
     lane: int
     turn: int
@@ -80,7 +80,7 @@ class Candidate:
     """By the strategy's scorer or, without one, the mean of the verdicts' scores."""
     error: BaseException | None = None
     failure: Failure | None = None
-    """The error as it is on record."""
+    """The error as it is recorded."""
     seconds: float = 0.0
     arrival: int = -1
     """Which of the sampling's candidates it was to end, from 0."""

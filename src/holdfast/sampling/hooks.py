@@ -42,4 +42,4 @@ class SamplingHook:
         """A lane asks once more, with these messages."""
 
     def end(self, event: SamplingEnded, result: SamplingResult | None) -> Awaitable[None] | None:
-        """The sampling is over; there is no result if it has raised."""
+        """The sampling has ended; there is no result if it has raised."""

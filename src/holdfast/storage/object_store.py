@@ -32,7 +32,7 @@ class StoredObject(NamedTuple):
 
 
 class ObjectReadFile:
-    """An object as a file to read from: only the bytes that are asked for are fetched.
+    """An object as a file to read from: only the bytes that are asked for are downloaded.
 
     Reading raises StorageFailure where the store fails.
     """
@@ -119,11 +119,11 @@ class ObjectStore:
             )
 
     def put_new(self, key: str, data: bytes) -> str | None:
-        """Stores an object that was not there; its tag, or None if another was first."""
+        """Stores an object that did not exist; its tag, or None if another was first."""
         return self._put_if(key, data, "create")
 
     def put_over(self, key: str, data: bytes, tag: str) -> str | None:
-        """Stores an object over the one with this tag; its tag, or None if that one is no longer there."""
+        """Stores an object over the one with this tag; its tag, or None if that one no longer exists."""
         return self._put_if(key, data, {"e_tag": tag})
 
     def _put_if(self, key: str, data: bytes, mode: Any) -> str | None:
@@ -142,7 +142,7 @@ class ObjectStore:
                 raise
 
     def get(self, key: str) -> tuple[bytes, str] | None:
-        """A small object and its tag, or None if it is not there."""
+        """A small object and its tag, or None if it does not exist."""
         with self._as_storage_failure(f"read {key}"):
             try:
                 found = self._obstore.get(self._store, key)
@@ -151,11 +151,11 @@ class ObjectStore:
             return bytes(found.bytes()), str(found.meta["e_tag"] or "")
 
     def head(self, key: str, size: int) -> bytes:
-        """The first bytes of an object; none if it is not there."""
+        """The first bytes of an object; none if it does not exist."""
         return self.read_range(key, 0, size)
 
     def read_range(self, key: str, start: int, size: int) -> bytes:
-        """So many bytes of an object; none if it is not there."""
+        """So many bytes of an object; none if it does not exist."""
         if not size:
             return b""
         with self._as_storage_failure(f"read {key}"):

@@ -179,7 +179,7 @@ class Caller:
                     if is_admitted := await self._admission.begin(flight, model.name, model.limit):
                         return reservation
                 finally:
-                    # Held meanwhile, or given up. Its turn is over: it would go out too late for the rate it was given.
+                    # Held meanwhile, or abandoned. Its turn is over: it would go out too late for the rate it was given.
                     if not is_admitted:
                         model.rate_limiter.settle(reservation, None)
                         self._release_slot(model)
@@ -214,7 +214,7 @@ class Caller:
         return reply
 
     def _check_served(self, model: OpenModel, reply: Reply) -> None:
-        """Compares the first reply from a new address with the replies on record."""
+        """Compares the first reply from a new address with the recorded replies."""
         if not model.expected_name or not reply.model:
             return
         if reply.model != model.expected_name:

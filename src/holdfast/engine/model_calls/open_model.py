@@ -58,7 +58,7 @@ class OpenModel:
         return self.failing_since
 
     def cost_of(self, usage: Usage | None) -> float:
-        """What a reply costs by the price that is set now, for limits; what a run cost is worked out when reading."""
+        """What a reply costs by the price that is set now, for limits; what a run cost is computed when reading."""
         price = self.spec.price
         if price is None or usage is None:
             return 0.0
@@ -113,4 +113,4 @@ class _NoProvider:
         raise Rejected("The provider could not be opened.")
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """There is nothing to release."""

@@ -1,8 +1,8 @@
 """Keeping to a provider's rate: so many requests and so many tokens a minute, over any minute.
 
-Both are spread evenly, with a burst of a second's worth, and requests go out in the order they came. What a reply will
-take is not known before it is there: an estimate is reserved when its request goes out, and corrected when the reply
-is there. The limit can be changed at any moment.
+Both are spread evenly, with a burst of a second's worth, and requests go out in the order they came. What a reply
+will take is unknown before it is there: an estimate is reserved when its request goes out, and corrected when the
+reply is there. The limit can be changed at any moment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which model replies at an address: a resume that reaches another server must not mix in another model's replies.
 
 Where a model is reached may change between sessions. Servers say which model a reply is from; if one at a new address
-says another name than the replies on record, it is another model.
+says another name than the recorded replies, it is another model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.spec.loading.error_messages import key_path
 
 
 class UnexpectedModel(Rejected):
-    """The server at a new address says that it is another model than the one whose replies are on record."""
+    """The server at a new address says that it is another model than the one whose replies are recorded."""
 
     def __init__(self, name: str, spec: ModelSpec, expected: str, reply: Reply) -> None:
         super().__init__(

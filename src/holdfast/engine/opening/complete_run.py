@@ -1,7 +1,7 @@
 """What remains of a run: the plan of its next session, or that no trial remains.
 
 The gate checks a complete run like any other, and no session is opened. Nothing in it changes; only a `config.yaml`
-that is missing or out of date is written again.
+that is missing or out of date is rewritten.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class ForkSummary(msgspec.Struct):
     remaining_by_reason: dict[str, int]
     """Why the others remain, and how many."""
     cost: float | None
-    """What those are likely to cost, by what the trials of the run have taken so far; None where that is not known."""
+    """What those are likely to cost, by what the trials of the run have taken so far; None where that is unknown."""
 
 
 def fork_run(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> tuple[StartedSession, ForkSummary]:

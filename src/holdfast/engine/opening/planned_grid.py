@@ -64,6 +64,6 @@ def _task_as_planned(name: str, spec: EvalSpec, session: SessionRecord) -> Task:
 
 
 def wrong_key(trial: TrialRecord) -> str:
-    """Why a result cannot be that of its own trial, where the grid is not known; empty if it can."""
+    """Why a result cannot be that of its own trial, where the grid is unknown; empty if it can."""
     key = trial_key(trial.task, trial.model, trial.axes, trial.sample, trial.epoch)
     return "" if key == trial.trial else f"its task, model, sample and epoch are those of the trial {key}"

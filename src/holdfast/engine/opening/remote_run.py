@@ -95,7 +95,7 @@ def resume_remote_run(
 
     Raises:
         ResumeAborted: it cannot be resumed with what is offered.
-        RunHeld: another session executes it.
+        RunHeld: another session is using it.
         StorageFailure: the store cannot be reached.
         SegmentConflict: trials count only once they are up, and the store holds something else in their place.
     """
@@ -122,7 +122,7 @@ def upload_rest(url: str) -> None:
     """Uploads what a spool on this machine has and the store has not; for a run in which no trial remains.
 
     Raises:
-        RunHeld: a session executes the run.
+        RunHeld: a session is using the run.
         SegmentConflict: it holds something else in its place.
         StorageFailure: the store does not take it; it stays in the spool.
     """

@@ -264,7 +264,7 @@ def plan_resume(
     Raises:
         NotARun: no session record is left.
         ResumeAborted: the run cannot be resumed with what is offered.
-        RunHeld: another session executes it, and its work cannot be told from a change.
+        RunHeld: another session is using it, and its work cannot be distinguished from a change.
     """
     last_session(reader)
     while True:

@@ -64,7 +64,7 @@ class FreshInputs:
         return True
 
     def keep_cache(self, layout: Layout) -> None:
-        """Keeps in the run, which this session holds, what was worked out about the rows."""
+        """Keeps in the run, which this session holds, what was computed about the rows."""
         self._cache.keep(layout.shelf)
 
     def append_to_saved(self, name: str, saved: Rows, task: Task) -> None:

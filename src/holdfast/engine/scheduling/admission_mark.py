@@ -1,9 +1,9 @@
-"""The admission mark: how many calls may be in flight at the most, on record before they are.
+"""The admission mark: how many calls may be in flight at most, recorded before they are.
 
 Which calls were in flight when a process was killed cannot be found out: their records may not have been synced. How
-many there were at the most can: **more calls than the mark says are never in flight, because a higher mark is durable
-before that.** It starts low and doubles, so that a session waits for it a few times in all. Only calls beyond the mark
-wait.
+many there were at most can: **more calls than the mark says are never in flight, because a higher mark is durable
+before that.** It starts low and doubles, so that a session waits for it a few times in all. Only calls beyond the
+mark wait.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class AdmissionMark:
         try:
             await self._write(calls)
         except asyncio.CancelledError:
-            # Durable all the same: the cancellation has waited for it.
+            # Durable anyway: the cancellation has waited for it.
             self.calls = calls
             raise
         self.calls = calls

@@ -130,7 +130,7 @@ class Attempt:
         return self._end_record(status, error=outcome.failure(), stage="solve")
 
     def _account_for_unused(self, unused: list[StepRecord]) -> None:
-        """Replies on record were paid for, asked for again or not."""
+        """Recorded replies were paid for, whether they are requested again or not."""
         replies = self._trial.account.add_unused(unused)
         if replies and self._state.answer is None:
             text = f"{replies} recorded steps were not used: the solver asked for something else."

@@ -117,7 +117,7 @@ async def guard(work: Awaitable[T]) -> Outcome:
     except (StorageFailure, RunHeld, KeyboardInterrupt):
         raise
     except GeneratorExit as error:
-        # Whoever closes a coroutine that was given up does so from outside of its task; what is raised in it is ours.
+        # Whoever closes a coroutine that was abandoned does so from outside of its task; what is raised in it is ours.
         if not _is_running(task):
             raise
         return Outcome(error=error)

@@ -1,6 +1,6 @@
 """A named scope as a solver uses it: `with trial.scope("draft"):`, or `await trial.scope("draft").generate(…)`.
 
-Its steps have a place of their own on record, and its conversation begins with what was said where it was made; what is
+Its steps are recorded under its own path. Its conversation begins with a copy of the one where it was made; what is
 said in it stays there.
 """
 

@@ -85,7 +85,7 @@ class ReusableReplies:
 
 
 def _recorded_replies(reader: RunReader) -> Iterator[tuple[bytes, StepRecord, bytes]]:
-    """Every reply of a model that is on record: the model's identity, the step, and its line."""
+    """Every reply of a model that is recorded: the model's identity, the step, and its line."""
     if not reader.sessions:
         raise ConfigurationError(
             f"{reader.layout.root} has no session record, so it is not known which models gave its replies."

@@ -1,4 +1,4 @@
-"""Running the trials of a session: attempt after attempt, each outcome on record before the next begins.
+"""Running the trials of a session: attempt after attempt, each outcome recorded before the next begins.
 
 What a solver raises is a failed attempt, and another follows, up to the task's `max_retries`, unless it would come to
 the same. What a scorer raises concerns its slot alone. What the infrastructure does leaves the trial unfinished: never
@@ -87,7 +87,7 @@ class TrialRunner:
         trial, attempt = self._start(planned, state, grant)
         try:
             end = await attempt.run(grant)
-            # Counted from the first attempt on record, so that an interrupt between two of them grants no further ones.
+            # Counted from the first recorded attempt, so that an interrupt between two of them grants no further ones.
             has_retries = state.attempt - state.first < planned.task.max_retries
             will_retry = end.status is Status.FAILED and has_retries and attempt.is_worth_a_retry
             if will_retry:

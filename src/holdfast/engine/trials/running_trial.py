@@ -46,7 +46,7 @@ class SlotPlace(NamedTuple):
 
 
 class RunningTrial:
-    """What a solver holds of the attempt it is carrying out: calls, steps, and what they have used.
+    """What a solver holds of the attempt it is running: calls, steps, and what they have used.
 
     A score slot has one as well.
     """
@@ -92,7 +92,7 @@ class RunningTrial:
         """What its score slots are doing, each in a task of its own."""
         limits = planned.task.limits if slot is None else NO_LIMITS
         self.account = TrialAccount(planned.model, limits, environment.find_model)
-        # Whatever a slot asks, the trial's answer is on record before it.
+        # Whatever a slot asks, the trial's answer is recorded before it.
         is_named = slot is not None
         self._recorder = TrialRecorder(environment, planned, state.attempt, self.activity, is_named=is_named)
         self._calls = DurableCalls(environment, self._recorder, self.account, self._steps, grant)
@@ -147,7 +147,7 @@ class RunningTrial:
         self._is_over = True
 
     def finish(self) -> list[StepRecord]:
-        """Ends the attempt: nothing more can be asked of it. The steps on record that it did not ask for again."""
+        """Ends the attempt: nothing more can be asked of it. The recorded steps that it did not ask for again."""
         self._is_over = True
         self._steps.scopes.forget()
         return self._steps.unused()
@@ -163,13 +163,13 @@ class RunningTrial:
         validation_context: Any = None,
         **generation: Any,
     ) -> Coroutine[Any, Any, Any]:
-        """One call of the model under test, or one sampling of it; replayed as far as it is on record.
+        """One call of the model under test, or one sampling of it; replayed as far as it is recorded.
 
         Raises:
             ModelError: no reply could be had.
             LimitReached: the trial has used up its tokens or its cost.
             ConfigurationError: a generation parameter is unknown or out of range.
-            UsageError: the trial is over.
+            UsageError: the trial has ended.
         """
         # No coroutine of its own: nearly every call of a run comes through here.
         if strategy is None and not requirements:
@@ -270,7 +270,7 @@ class RunningTrial:
         A plain function runs in one of the session's threads. Arguments and result must be msgspec-encodable.
 
         Raises:
-            UsageError: an argument or the result cannot be recorded, or the trial is over.
+            UsageError: an argument or the result cannot be recorded, or the trial has ended.
         """
         self.check_running("step")
         if not isinstance(name, str) or not callable(function):

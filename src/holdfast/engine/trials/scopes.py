@@ -171,7 +171,7 @@ class AttemptScopes:
         return self._by_path.get(path)
 
     def forget(self) -> None:
-        """The attempt is over. Scopes refer to this object: with them in it, only the collector could free it."""
+        """The attempt has ended. Scopes refer to this object: with them in it, only the collector could free it."""
         self._by_path.clear()
 
     def numbered(self, parent: Scope, number: int) -> Scope:

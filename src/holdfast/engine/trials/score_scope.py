@@ -51,7 +51,7 @@ class SlotScope:
 
         Raises:
             ModelError: no reply could be had.
-            UsageError: the eval has no such model, or the slot is over.
+            UsageError: the eval has no such model, or the slot has ended.
         """
         if not model:
             return await self._own.generate(prompt, **generation)
@@ -76,12 +76,12 @@ class SlotScope:
         """Raises the error that a scorer has swallowed, if a request of its never got an answer.
 
         Raises:
-            ModelError: the infrastructure failed, and what the scorer made of that is no score.
+            ModelError: the infrastructure failed, and what the scorer made of that is not a score.
         """
         self._own.account.check_answered()
 
     def finish(self) -> int:
-        """Ends the attempt of the slot; how many steps on record it did not ask for again. They count as paid."""
+        """Ends the attempt of the slot; how many recorded steps it did not ask for again. They count as paid."""
         return self._own.account.add_unused(self._own.finish())
 
     def end_failed_calls(self) -> None:

@@ -75,7 +75,7 @@ class _OpenSlot:
 
 
 class Scoring:
-    """The slots of one trial: those on record, and those that are filled now."""
+    """The slots of one trial: those that are recorded, and those that are filled now."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Scoring:
         """Fills slots at once, each with a grant of its own; the first has that of the trial.
 
         Raises:
-            asyncio.CancelledError: one of them was given up, because the session is about to end.
+            asyncio.CancelledError: one of them was abandoned, because the session is about to end.
         """
         for slot in slots[1:]:
             slot.grant = SlotGrant(self._environment.slots, ())
@@ -227,7 +227,7 @@ class Scoring:
         return result
 
     async def _record_failure(self, slot: _OpenSlot, outcome: Outcome) -> bool:
-        """Puts a failed attempt of a slot on record; whether another follows."""
+        """Records a failed attempt of a slot; whether another follows."""
         failure, will_retry = outcome.failure(), outcome.is_worth_a_retry and slot.retries_left > 0
         record = ScoreRecord(
             trial=self._planned.key,
@@ -267,7 +267,7 @@ class Scoring:
         return {"usage": slot.scope.usage, "shares": slot.scope.shares}
 
     async def _hand_in(self, slot: _OpenSlot, record: ScoreRecord) -> None:
-        """Hands in the outcome of a slot's attempt; where nobody waits for a later record of the trial, until it is
+        """Queues the outcome of a slot's attempt; where nobody waits for a later record of the trial, until it is
         durable.
         """
         if self._place or slot.of.is_awaited:

@@ -73,7 +73,7 @@ class MelleaHost:
             MelleaLogger.get_logger().warning("In the sampling, %s", note)
 
     def finish(self) -> None:
-        """Nothing is on record."""
+        """Nothing is recorded."""
 
     def cost_of(self, model: str, usage: Usage | None) -> float | None:  # noqa: ARG002 - the engine's
         """Mellea has no prices here."""

@@ -31,7 +31,7 @@ class WholeNumber:
 
 
 class OnEngine:
-    """Put before a strategy of Mellea's, it carries out its samplings on the engine."""
+    """Put before a strategy of Mellea's, it runs its samplings on the engine."""
 
     loop_budget: Any = WholeNumber()
     concurrency_budget: Any = WholeNumber()

@@ -28,7 +28,7 @@ class Validator:
         """Each requirement with its verdict. The output is added to the context, unless it is its last entry.
 
         Raises:
-            TypeError: a requirement gave something that is no verdict.
+            TypeError: a requirement gave something that is not a verdict.
             ValueError: a hook replaced the verdicts by fewer or more.
             PluginViolationError: a hook blocked.
         """

@@ -2,7 +2,7 @@
 
 Its rows count only while the bytes they were read from are unchanged: every `refresh` hashes all indexed bytes again
 (without decompressing them) and reads what is new. Where bytes that were indexed have changed or gone, nothing that
-rests on them can be told apart from the rest, so everything is folded again from the frames that are there.
+rests on them can be distinguished from the rest, so everything is folded again from the frames that are there.
 
 The index knows nothing of what records mean. A `Fold` takes the records of every frame once, in any order of the
 segments, and keeps what follows from them in tables of its own, in the same file and the same transactions.
@@ -58,7 +58,7 @@ class Fold(Protocol):
         """Writes what was taken in to the tables."""
 
     def forget_prepared(self, seen: SeenFrames) -> None:
-        """Lets go of prepared frames that were taken in already."""
+        """Drops prepared frames that were taken in already."""
 
     def clear(self) -> None:
         """Empties the tables."""
@@ -105,7 +105,7 @@ class IndexBuilder:
 
     @property
     def _db(self) -> sqlite3.Connection:
-        # Not kept: the database has another connection after it was begun anew.
+        # Not kept: the database has another connection after it was rebuilt.
         return self._database.connection
 
     def refresh(self, *, settle: bool = True, again: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The SQLite file of an index: a cache that is used only if it is sound, of this run and of this version.
+"""The SQLite file of an index: a cache that is used only if it is intact, of this run and of this version.
 
 It is believed only while it is, byte for byte, as an index left it: its hash lies beside it. Whatever else is there, or
 cannot be read or written, is replaced by an empty index: in its place, or, where that cannot be written, in a temporary
@@ -53,7 +53,7 @@ STATE_COLUMNS = (
 
 
 class IndexDatabase:
-    """The file, open: what `connection` gives is sound, of this run and of this version."""
+    """The file, open: what `connection` gives is intact, of this run and of this version."""
 
     def __init__(self, path: Path | None, run: bytes, schema: str, published: sqlite3.Connection | None = None) -> None:
         """`schema` are the tables of the fold; a `published` index is open already, and is only read."""
@@ -62,7 +62,7 @@ class IndexDatabase:
         self._schema = _SCHEMA + schema
         self._about = {"run": run.hex(), "schema": schema_id(schema)}
         self.note = ""
-        """Why the index was built anew, if it was."""
+        """Why the index was rebuilt, if it was."""
         self.failures = ToleratedFailures()
         self._changes = self._published_size = 0
         self._use(published or self._open_or_begin())
@@ -207,7 +207,7 @@ class IndexDatabase:
 
 
 def open_published(path: Path, run: bytes, schema: str) -> IndexDatabase | None:
-    """The index at `path` as it is, for reading in place; None unless it is sound and of this run and version."""
+    """The index at `path` as it is, for reading in place; None unless it is intact and of this run and version."""
     try:
         before = path.stat()
         connection = _connect_immutable(path)
@@ -250,7 +250,7 @@ def sum_path(path: Path) -> Path:
 
 
 def _journal_path(path: Path) -> Path:
-    """Where SQLite keeps what it needs to undo a change of the index that was cut short."""
+    """Where SQLite keeps what it needs to undo a change of the index that was interrupted."""
     return path.with_name(path.name + "-journal")
 
 

@@ -44,7 +44,7 @@ class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RequestSlots:
-    """A number of slots, handed out in the order of asking; one request may take them all."""
+    """A number of slots, issued in the order of asking; one request may take them all."""
 
     def __init__(self, total: int) -> None:
         self._free = total

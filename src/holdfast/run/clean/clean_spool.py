@@ -1,8 +1,8 @@
-"""Cleaning a spool: what of a run is, byte for byte, in its store need not be on this machine too.
+"""Cleaning a spool: deletes local files of a run that its store holds byte for byte.
 
-Every file is compared with its object, and only then deleted. What is not in the store, or differs there, stays, and so
-does whatever nobody knows. The run is held here and in the store meanwhile, so no session starts on a spool
-that is being cleaned. A kill at any moment leaves a spool which is whole together with the store.
+Every file is compared with its object, and only then deleted. Files that are not in the store or differ there are
+kept, and so are unknown files. The run is held here and in the store meanwhile, so no session starts on a spool that
+is being cleaned. After a kill at any moment, spool and store together are complete.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def clean_spool(url: str, root: Path, *, dry_run: bool = False) -> CleanedSpool:
     """Deletes from the spool at `root` what the store has.
 
     Raises:
-        NotARun: there is no run, neither here nor at the URL.
-        RunHeld: a session executes the run, here or elsewhere.
-        StorageFailure: the store does not answer, or a file cannot be deleted; what was not compared is as it was.
+        NotARun: there is no run, neither here nor at the URL. RunHeld: a session is using the run, here or elsewhere.
+        StorageFailure: the store does not answer, or a file cannot be deleted; files that were not compared are
+        unchanged.
     """
     store = ObjectStore(url)
     if not root.is_dir() and not store.list("journal"):
@@ -123,7 +123,7 @@ class _SpoolCleaning:
                 self.result.bytes += path.stat().st_size
 
     def _is_local(self, key: str) -> bool:
-        """Whether it is no part of the run: derived from it, or about this spool only."""
+        """Whether it is not a part of the run: derived from it, or about this spool only."""
         layout = Layout(self._root)
         own = {layout.remote.name, layout.recovered.name}
         return key in _DERIVED | own or key.startswith(("lease", f"{layout.shelf.name}/"))
@@ -139,7 +139,7 @@ class _SpoolCleaning:
     def delete(self) -> None:
         if not self._stored:
             return
-        # First what would miss the segments that are gone.
+        # The index goes first: without these segments it would report lost records.
         for name in sorted(_DERIVED):
             (self._root / name).unlink(missing_ok=True)
         crashpoints.reach("spool.derived-removed")

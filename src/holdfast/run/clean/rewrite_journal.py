@@ -111,7 +111,7 @@ def verify_rewrite(old: Journal, new: Journal, drop: DropRecord) -> None:
     """Compares a rewritten journal with the one it was made from.
 
     Raises:
-        RunDamaged: they differ in more than the records that were to be dropped, or the new one is not sound.
+        RunDamaged: they differ in more than the records that were to be dropped, or the new one is damaged.
     """
     damage: list[Damage] = []
     states: list[SegmentState] = []

@@ -1,9 +1,8 @@
 """`config.yaml`: the resolved configuration for people, under a header that says where it came from.
 
 It is derived from the session records, and never the source of anything. A session's record is synced first; the file
-is written from it, atomically. On open, a file that an earlier session would have written is rolled forward, one that
-is missing is written again; edited comments and formatting are tolerated; edited values, or what is no YAML mapping,
-abort the resume.
+is written from it, atomically. On open, a file from an earlier session is updated, and a missing one is rewritten.
+Edited comments and formatting are accepted; edited values, or a file that is not a YAML mapping, abort the resume.
 """
 
 from __future__ import annotations
@@ -64,10 +63,10 @@ def _one_line(text: str) -> str:
 def check_config(
     path: Path, sessions: Sequence[SessionRecord], same: SameValues, edited: EditedValues | None = None
 ) -> str:
-    """What is to be done about the file: nothing (""), or a note that says why it will be written again.
+    """What is to be done about the file: nothing (""), or a note that says why it will be rewritten.
 
     Raises:
-        ResumeAborted: its values were edited, or it is no YAML mapping.
+        ResumeAborted: its values were edited, or it is not a YAML mapping.
     """
     try:
         text = _read_bounded(path)
@@ -124,7 +123,7 @@ def write_config(fs: FileSystem, path: Path, sessions: Sequence[SessionRecord]) 
     """Writes the file from the session records.
 
     Raises:
-        OSError: it could not be written; it is derived, and nothing is lost with it.
+        OSError: it could not be written; it is derived, so no data is lost.
     """
     crashpoints.reach("config.before-write")
     write_atomically(fs, path, config_text(sessions).encode("utf-8", "replace"))

@@ -1,8 +1,8 @@
 """Whether a directory holds a run that this version can read, which run it is, and in which format.
 
 All three follow from the headers of its segments alone: nothing is changed, and no record is read. The id is the one
-that most segments carry, so that a damaged or a foreign one among them does not decide. A run has one format, that of
-its frames; where they differ, the oldest counts.
+that most segments have, so that a damaged or a foreign one does not decide. A run has one format, that of its frames;
+where they differ, the oldest counts.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
     """The id that the run's segments carry.
 
     Raises:
-        NotARun: there is no journal, or not one sound header in it.
+        NotARun: there is no journal, or not one intact header in it.
     """
     return identify_run(fs, layout).run
 
@@ -92,7 +92,7 @@ def identify_run(fs: FileSystem, layout: Layout) -> RunIdentity:
     """The id that the run's segments carry, and their format.
 
     Raises:
-        NotARun: there is no journal, or not one sound header in it.
+        NotARun: there is no journal, or not one intact header in it.
     """
     if not layout.root.is_dir():
         state = "is a file" if layout.root.exists() else "does not exist"

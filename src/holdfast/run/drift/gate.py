@@ -1,10 +1,10 @@
-"""The gate: whether a run may be resumed with what is offered now.
+"""The gate: whether a run may be resumed with the eval, data and code of now.
 
-Every path that could execute trials passes here first. `decide` is a pure function from what is saved in the run and
-what is offered to a verdict with reasons; `resume_refused` puts a negative one into words. Nothing is written before.
+Every path that could execute trials passes here first. `decide` is a pure function from the saved and the offered side
+to a verdict with reasons; `resume_refused` makes the error message of a refusal. Nothing is written before.
 
-What is compared: the two evals, field by field (spec/compare.py); the content of every sample that was asked, by key;
-and the code of every task in Python, by normalised source, with what it sets and how much it asks for.
+It compares the two evals, field by field (spec/compare.py); the content of every sample that was asked, by key; and
+the code of every Python task, by normalised source, with its settings and its size.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     samples: dict[str, Samples] = {}
     """By task, only where the two sides are not known to be the same."""
     files: dict[str, list[str]] = {}
-    """By task, the files of its code that are not as they were; empty where that is not known."""
+    """By task, the files of its code that have changed; empty where that is unknown."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -103,7 +103,7 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
     if targets:
         found.append(refused_difference(path, Drift.SCORING, "samples", f"target edited: {list_text(targets)}"))
     if missing and others and not (saved.keyed and offered.keyed):
-        # Without ids a sample is its content: an edited one is gone, and another has come.
+        # Without ids a sample is its content: an edited one is a missing one and a new one.
         edited = f"{len(missing)} replaced by {len(others)} others: {list_text(missing)}"
         return [*found, refused_difference(path, Drift.IDENTITY, "samples", edited)]
     if missing:
@@ -126,9 +126,9 @@ def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterat
 
 
 def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str]) -> Iterator[Difference]:
-    """The code behind the sampling of a task that has none of its own: functions, and strategies of this version.
+    """The code behind the sampling of a declarative task: user functions, and the strategies of this version.
 
-    What the eval says of it is the same: that was compared before.
+    Its configuration is the same: that was compared before.
     """
     if old.settings.get("sampling") == new.settings.get("sampling"):
         return
@@ -142,7 +142,7 @@ def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str
 
 
 def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
-    """What a task in Python sets itself: a prompt more is growth, all else must be as it was."""
+    """The settings of a Python task: an additional prompt is growth, everything else must be unchanged."""
     for name in sorted({*old.settings, *new.settings}):
         before, after = old.settings.get(name), new.settings.get(name)
         grown = before is None and name.startswith("prompt ")

@@ -20,7 +20,7 @@ class EndMatch(enum.Enum):
     NEW = "new"
     """The journal knows nothing of this end."""
     KNOWN = "known"
-    """It is on record, or a later attempt is."""
+    """It is recorded, or a later attempt is."""
     OPEN = "open"
     """It is not the end of an attempt."""
     CONFLICT = "conflict"
@@ -35,7 +35,7 @@ class EndComparison(NamedTuple):
 
 
 def compare_end(reader: RunReader | None, trial: TrialRecord) -> EndComparison:
-    """Compares the end that a result file gives with those on record; without a reader none is."""
+    """Compares the end that a result file gives with those recorded; without a reader none is."""
     if trial.status is Status.UNFINISHED:
         return EndComparison(EndMatch.OPEN)
     final = [end for end in _ends(reader, trial.trial) if end.status is not Status.UNFINISHED]

@@ -1,4 +1,4 @@
-"""Two folds of one run, compared: what an index says against what the frames hold."""
+"""Two folds of one run, compared: the index with the frames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_places
 from holdfast.run.fold.run_fold import RunFold
 
 _NAMED = 1000
-"""How many differing trials are named at the most."""
+"""How many differing trials are named at most."""
 
 
 class FoldDifference(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class FoldDifference(msgspec.Struct, frozen=True):
 
 
 def fold_differences(index: RunReader, frames: RunReader) -> list[FoldDifference]:
-    """What the index of one reader says otherwise than the frames that another has folded."""
+    """The differences between the index of one reader and the frames that another has folded."""
     found: dict[str, list[str]] = {}
     for key, detail in _differing_trials(index.fold, frames.fold):
         found.setdefault(detail, []).append(key)
@@ -38,7 +38,7 @@ def fold_differences(index: RunReader, frames: RunReader) -> list[FoldDifference
 
 
 def covers_the_same(index: RunReader, frames: RunReader) -> bool:
-    """Whether both have read the same bytes: a session may have gone on writing in between."""
+    """Whether both have read the same bytes: a session may have continued to write in between."""
     query = "SELECT session, writer, number, length FROM segments WHERE NOT gone ORDER BY session, writer, number"
     return list(index.index.query(query)) == list(frames.index.query(query))
 

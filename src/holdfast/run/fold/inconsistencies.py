@@ -1,6 +1,6 @@
 """Where the journal, the index, the files and the plan of a run differ, as notes for people who open it.
 
-Each note says what was found and what was done about it; none of them keeps the run from being read.
+Each note says what was found and what was done about it; the run can still be read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The quick status of a run in a store: its state and its counts from a few small reads, however large the run is.
 
-The end of its last session is in the last bytes of a segment and counts what was finished. Of a run that was cut short,
-only what its machine last published is known so cheaply, and the note says so; a download counts what is there.
+The end of its last session is in the last bytes of a segment and counts what was finished. Of a run that was
+interrupted, only what its machine last published is known so cheaply, and the note says so; a download counts what is
+there.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FINISHED_CODES = (0, 1)
 
 
 class QuickStatus(NamedTuple):
-    """What is known of a run without reading it; None is not known."""
+    """What is known of a run without reading it; None is unknown."""
 
     state: str
     finished: int | None
@@ -46,7 +47,7 @@ def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatu
     """The status of the run whose segments these are.
 
     Raises:
-        NotARun: nothing in them is legible.
+        NotARun: nothing in them is readable.
         StorageFailure: the store does not answer.
     """
     newest = _NewestSession(store, segments)

@@ -1,8 +1,8 @@
-"""Recovering a run whose machine is gone: from its segments in the store to an ordinary run in a directory.
+"""Recovering a run whose machine is lost: from its segments in the store to an ordinary run in a directory.
 
-The run is built beside its place and gets its name when everything is there, so a kill leaves nothing under that
-name, and the next try continues with what was fetched. Doing it twice writes nothing the second time. A directory that
-holds something is only touched when merging is asked for, and merging loses no record of either side.
+The run is built in a sibling directory and renamed when it is complete, so a kill leaves nothing under that name, and
+the next try continues with what was downloaded. Doing it twice writes nothing the second time. An existing directory
+is only changed with `merge`, and merging loses no record of either side.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Recovered(msgspec.Struct, frozen=True):
     finished: int
     planned: int
     published: int | None
-    """How many trials were finished when the lost machine last published its heartbeat; None if it never did."""
+    """The number of finished trials when the lost machine last published its heartbeat; None if it never did."""
     published_age_seconds: float | None
     warnings: list[str]
 
@@ -59,8 +59,8 @@ def recover(url: str, to: str | Path | None = None, *, merge: bool = False, step
     Raises:
         NotARun: there is no run at the URL.
         UsageError: the directory holds something else, or does not have everything and `merge` was not given.
-        StorageFailure: the store does not answer; what was fetched is kept for the next try.
-        RunHeld: the run in the directory is being executed.
+        StorageFailure: the store does not answer; what was downloaded is kept for the next try.
+        RunHeld: the run in the directory is in use.
     """
     store = ObjectStore(url)
     entries = list_run_objects(store)
@@ -78,7 +78,7 @@ def recover(url: str, to: str | Path | None = None, *, merge: bool = False, step
 
 
 def _building_layout(root: Path) -> Layout:
-    """Where a run is put together before it gets its name."""
+    """Where a run is assembled before it gets its name."""
     return Layout(root.with_name(f".{root.name}.recovering"))
 
 
@@ -181,10 +181,8 @@ def _spool_warnings(store: ObjectStore) -> list[str]:
     left = [name for name in names if name not in there]
     if not left:
         return []
-    return [
-        f"The spool on this machine has {len(left)} segments that are not in the store; "
-        f"`holdfast resume {store.url}` uses them."
-    ]
+    waiting = f"The spool on this machine has {len(left)} segments that are not in the store"
+    return [f"{waiting}; `holdfast resume {store.url}` uses them."]
 
 
 def _age_text(seconds: float) -> str:

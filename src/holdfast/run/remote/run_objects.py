@@ -1,7 +1,7 @@
 """The objects of a run in a store: which ones belong to it, and which run it is.
 
-A key is believed only where it can be a file of a run: none leads out of the run's directory, and of a segment that
-is there under both its names the sealed one counts.
+Only keys that can be files of a run are used: none leads out of the run's directory, and if a segment exists under
+both of its names the sealed one counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def list_run_objects(store: ObjectStore) -> list[StoredObject]:
 
 
 def run_id_in_store(store: ObjectStore, entries: list[StoredObject]) -> bytes:
-    """The id of the run in the store, by the first segment that has a sound header near its start.
+    """The id of the run in the store, by the first segment that has an intact header near its start.
 
     Raises:
         NotARun: none has.

@@ -1,7 +1,7 @@
-"""Repairing what is derived from the journal: `config.yaml`, the run's index, and the index of this user's readers.
+"""Repairing derived files: `config.yaml`, the run's index, and the index of this user's readers.
 
-They are checked first, and changed only where they are missing, cannot be read, or say otherwise than the journal;
-what is replaced is moved to the backup.
+They are checked first, and changed only where they are missing, cannot be read, or contradict the journal; what is
+replaced is moved to the backup.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class DerivedFiles:
         """Repairs what is wrong; gives what was done, one by one.
 
         Raises:
-            RunHeld: a session executes the run.
+            RunHeld: a session is using the run.
             OSError: the disk failed.
         """
         if self._cache is not None:

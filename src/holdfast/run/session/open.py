@@ -1,8 +1,8 @@
 """Opening a run for executing.
 
-It settles what the session before left in doubt: the last whole frame of an unsealed segment may have been written
-and never synced, so it is written again and synced before anything in it counts. Then the session record follows,
-with the whole configuration and a pin on every earlier segment. Only after that may work begin.
+It resolves what the session before left in doubt: the last whole frame of an unsealed segment may have been written
+and never synced, so it is rewritten and synced before anything in it counts. Then the session record follows, with the
+whole configuration and a pin on every earlier segment. Only after that may work begin.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def open_session(
 
     Raises:
         NotARun: there is no run.
-        RunHeld: another session executes it.
+        RunHeld: another session is using it.
         NewerFormat: a newer version wrote it.
         StorageFailure: the session's record could not be made durable.
     """

@@ -1,8 +1,8 @@
 """The deep part of verification: the records of a run are cross-checked, trial by trial.
 
-Every step's parent is on record; every valid trial has its answer, and every score that was planned when it ended;
-every score is that of a planned scorer; every trial belongs to the planned grid, where that can be made again; every
-file of a trial has the content that its record cites, and every result file says what the journal says.
+Every step's parent is recorded; every valid trial has its answer, and every score that was planned when it ended;
+every score is that of a planned scorer; every trial belongs to the planned grid, where that can be computed; every
+file of a trial has the content that its record refers to, and every result file agrees with the journal.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Verification: everything in a run is counted and compared, folded from its frames; the index is not believed.
+"""Verification: everything in a run is counted and compared, folded from its frames; the index is not trusted.
 
 Frames against their digests, segments against their footers, footers and pins against what is there, the ends of
 sessions against the trials, trials against the plan, and blobs, inputs and artifacts against the records that cite
 them; deep, also what the records say of one another (cross_check_records.py). Every difference is named. A torn tail
-that a crash left is reported, and is no damage.
+that a crash left is reported, and is not damage.
 """
 
 from __future__ import annotations

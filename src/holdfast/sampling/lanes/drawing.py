@@ -47,7 +47,7 @@ class Drawing:
     async def draw(self, lane: Lane, record: CandidateRecord | None = None) -> tuple[Candidate, bool]:
         """The next candidate of a lane, and whether it is valid.
 
-        Of one on record, what was found out about it is taken over, if its reply is on record too.
+        A recorded candidate keeps its verdicts, if its reply is recorded too.
 
         Raises:
             BudgetReachedError: there is no room for another call.
@@ -89,7 +89,7 @@ class Drawing:
     # Calls.
 
     def _admit(self, *, is_on_record: bool = False) -> None:
-        """Counts one more call, if the budget has room for it. One that is on record was paid for, room or not."""
+        """Counts one more call, if the budget has room for it. One that is recorded was paid for, room or not."""
         if is_on_record:
             self.tally.calls += 1
         elif not self.tally.admit():
@@ -140,7 +140,7 @@ class Drawing:
         candidate.verdicts, candidate.score, candidate.at = record.verdicts, record.score, record.at
         candidate.judging, candidate.judge_calls = record.judging, record.judge_calls
         self.tally.calls += record.judge_calls
-        # Which of several judges took how much is not on record: as much as the dearest of them.
+        # Which of several judges took how much is not recorded: as much as the most expensive of them.
         costs = [self._host.cost_of(model, record.judging) or 0.0 for model in self._judges]
         self.tally.add(record.judging, max(costs, default=0.0))
 

@@ -19,7 +19,7 @@ def is_being_cancelled() -> bool:
 
 
 class LaneStage(enum.Enum):
-    """What a lane is doing, so that an error can be told apart by where it came from."""
+    """What a lane is doing, so that an error can be distinguished by where it came from."""
 
     REPAIRING = "repair"
     ASKING = "model"
@@ -58,7 +58,7 @@ class Lane:
         self.is_given_up = True
 
     def ended_with(self) -> BaseException | None:
-        """The error that it has ended with; None if it returned or was given up."""
+        """The error that it has ended with; None if it returned or was abandoned."""
         if self.task is None:
             return self.error
         if not self.task.cancelled():

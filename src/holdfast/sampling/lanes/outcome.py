@@ -44,7 +44,7 @@ def conclude(
 def result_on_record(
     choice: SamplingChoice, candidates: Sequence[Candidate], host: SamplingHost
 ) -> SamplingResult | None:
-    """The result that is on record; None if the chosen candidate is not on record any more."""
+    """The result that is recorded; None if the chosen candidate is not recorded any more."""
     others = [_unchecked(record, host.number) for record in host.others]
     ordered = sorted([*candidates, *others], key=position)
     chosen = next((one for one in ordered if position(one) == (choice.turn, choice.lane)), None)

@@ -1,7 +1,7 @@
 """The one engine of all strategies: lanes at once, turn after turn, until the choice is made.
 
-A lane is a task of its own. Nothing of a sampling outlives it: when it returns or raises, every lane has ended, and so
-has every call in it. What is on record is gone through first, in the order of the records, and makes no call; lanes
+A lane is a task of its own. Nothing of a sampling outlives it: when it returns or raises, every lane has ended, and
+so has every call in it. Recorded candidates are processed first, in the order of the records, without any call; lanes
 then continue from there.
 """
 
@@ -38,7 +38,7 @@ async def run_sampling(
     generation: Mapping[str, Any] | None = None,
     context: Any = None,
 ) -> SamplingResult:
-    """Carries out one sampling. The strategy's requirements and the call's apply both, those of the strategy first.
+    """Runs one sampling. The strategy's requirements and the call's apply both, those of the strategy first.
 
     Raises:
         ModelError: every lane has ended with an error, and this is the first lane's; `result_of` has the candidates.
@@ -85,7 +85,7 @@ def _asked_models(strategy: Strategy, requirements: Sequence[Requirement]) -> It
 
 
 class Sampler:
-    """One sampling while it is carried out."""
+    """One sampling while it is executed."""
 
     def __init__(
         self, host: SamplingHost, strategy: Strategy, telling: Telling, plan: SamplingPlan, request: SamplingRequest
@@ -102,7 +102,7 @@ class Sampler:
         self.candidates: list[Candidate] = []
 
     async def run(self) -> SamplingResult:
-        """Everything, from the first candidate to the choice on record."""
+        """Everything, from the first candidate to the recorded choice."""
         token = CURRENT_PLACE.set(None)
         try:
             return await self._recorded_or_drawn()
@@ -120,9 +120,9 @@ class Sampler:
         return await self._conclude()
 
     async def _replay(self) -> bool:
-        """Goes through the candidates on record, one at a time, in the order in which they arrived.
+        """Goes through the recorded candidates, one at a time, in the order in which they arrived.
 
-        Whether everything was asked as it is on record: otherwise a choice on record was made among others.
+        Whether everything was asked as it is recorded: otherwise a recorded choice was made among others.
         """
         choice, is_as_recorded = self._host.choice, True
         for record in self._host.recorded:
@@ -280,7 +280,7 @@ class Sampler:
         add_note(error, f"In {candidate.place}, the requirement {checked.id!r} could not be checked.")
 
     def _end_unchecked(self, candidate: Candidate, status: CandidateStatus) -> None:
-        """Puts a candidate on record that is no part of any choice, and would be drawn again."""
+        """Records a candidate that is not part of any choice, and would be drawn again."""
         self._end(candidate, status)
         self._host.put(candidate, is_final=False)
         if self._telling.tells(CandidateEnded):

@@ -29,7 +29,7 @@ _HOOK_METHODS: dict[type[Event], str] = {
 
 
 class SamplingPlan(NamedTuple):
-    """What a sampling is carried out with, once its hooks have been asked."""
+    """What a sampling is executed with, once its hooks have been asked."""
 
     loops: int
     lanes: int
@@ -76,7 +76,7 @@ class Telling:
         return plan
 
     def start(self, plan: SamplingPlan) -> None:
-        """Tells the observers what the sampling is carried out with."""
+        """Tells the observers what the sampling is executed with."""
         self._has_started = True
         if self._host.is_observed(SamplingStarted):
             self._host.emit(self._started(plan))
@@ -117,7 +117,7 @@ class Telling:
     async def end(
         self, candidates: Sequence[Candidate], result: SamplingResult | None, error: BaseException | None
     ) -> None:
-        """The sampling is over, in whatever way: every hook and observer of its start also gets its end."""
+        """The sampling has ended, in whatever way: every hook and observer of its start also gets its end."""
         if not self.tells(SamplingEnded):
             return
         event = self._ended(candidates, result, error)

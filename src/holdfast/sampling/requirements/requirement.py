@@ -45,7 +45,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     is_quick: ClassVar[bool] = False
     """Whether `check` answers at once, without waiting and without code of the user's."""
     calls: ClassVar[int] = 0
-    """How many calls of models one check may take, at the most: those that take some are checked last."""
+    """How many calls of models one check may take, at most: those that take some are checked last."""
 
     id: str
     description: str = ""

@@ -106,7 +106,7 @@ class Strategy:
 
 
 def most_calls(strategy: Strategy, requirements: Sequence[Requirement], loops: int, lanes: int) -> int:
-    """How many calls a sampling takes at the most, judges included."""
+    """How many calls a sampling takes at most, judges included."""
     scorers = [] if strategy.scorer is None else [strategy.scorer]
     by_candidate = 1 + sum(requirement.calls for requirement in (*requirements, *scorers))
     most = loops * lanes * by_candidate

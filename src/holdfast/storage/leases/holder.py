@@ -74,7 +74,7 @@ def is_alive(holder: LeaseHolder) -> bool | None:
 
 
 def decode_holder(data: bytes) -> LeaseHolder | None:
-    """The holder written in a lease file, or None if nothing legible is."""
+    """The holder written in a lease file, or None if nothing readable is."""
     try:
         return msgspec.json.decode(data.split(b"\n", 1)[0], type=LeaseHolder)
     except msgspec.MsgspecError:

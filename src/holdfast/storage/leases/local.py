@@ -84,7 +84,7 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
     """The lease of the run in this directory.
 
     Raises:
-        RunHeld: another session executes the run; the message names it.
+        RunHeld: another session is using the run; the message names it.
         StorageFailure: the lease file cannot be opened.
     """
     path = run / LEASE_NAME

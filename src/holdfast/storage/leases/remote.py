@@ -178,7 +178,7 @@ class RemoteLease:
                 self.failures.note(LEASE_KEY, failure.message)
                 return
             if tag is None:
-                # An answer may have been lost on its way: then the object is ours all the same.
+                # An answer may have been lost on its way: then the object is ours anyway.
                 self.lost = not self._is_own()
                 return
             self._tag, self._deadline = tag, begun + self._lifetime
@@ -209,7 +209,7 @@ class RemoteLease:
 
 
 def decode_published_lease(data: bytes) -> PublishedLease | None:
-    """What a lease object says, or None if it is not legible."""
+    """What a lease object says, or None if it is not readable."""
     try:
         return msgspec.json.decode(data, type=PublishedLease)
     except msgspec.MsgspecError:

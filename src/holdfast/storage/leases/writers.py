@@ -1,4 +1,4 @@
-"""Other processes that write for a session, and how they and the holder of the run know when that is over.
+"""Other processes that write for a session, and how they and the holder of the run know when that has ended.
 
 The file `lease.writers` in the run says for which session others may write, and on what terms. Every process that does
 holds a shared lock on it (`flock`), which ends with the process, whatever happens to it.
@@ -36,7 +36,7 @@ class WriterTerms(msgspec.Struct, frozen=True, omit_defaults=True):
 
     session: int
     admitted: int = 0
-    """The highest writer number that was handed out; the holder's own is 0."""
+    """The highest writer number that was issued; the holder's own is 0."""
     seal_seconds: float = 0.0
     """How often a segment is to be sealed so that it can be uploaded; 0 where the run is in no store."""
     counts_when_uploaded: bool = False
@@ -45,7 +45,7 @@ class WriterTerms(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WriterAdmission:
-    """The holder's side: hands out writer numbers, and ends it for all of them."""
+    """The holder's side: issues writer numbers, and ends it for all of them."""
 
     def __init__(self, fs: FileSystem, run: Path, terms: WriterTerms) -> None:
         self._fs, self._run, self.terms = fs, run, terms
@@ -60,7 +60,7 @@ class WriterAdmission:
         """The number for one more writer.
 
         Raises:
-            RunHeld: the session is over.
+            RunHeld: the session has ended.
             StorageFailure: this filesystem has no locks, or the file cannot be written.
         """
         path = self._run / WRITERS_NAME
@@ -143,7 +143,7 @@ class JoinedLease:
 
         Raises:
             RunHeld: nobody may write for this session, or not any more.
-            UsageError: the number was not handed out.
+            UsageError: the number was not issued.
             StorageFailure: the file cannot be used.
         """
         self._fs, self._run, self._session = fs, run, session
@@ -177,11 +177,11 @@ class JoinedLease:
             )
 
     def look(self) -> WriterTerms | None:
-        """The terms as they are now; None, from then on, if the session is over or its holder is gone."""
+        """The terms as they are now; None, from then on, if the session has ended or its holder is gone."""
         if not self._is_lost:
             data = os.pread(self._fd, 1 << 16, 0)
             with contextlib.suppress(msgspec.MsgspecError):
-                # What is not legible is the middle of a write; an empty file is the end.
+                # What is not readable is the middle of a write; an empty file is the end.
                 self.terms = msgspec.json.decode(data, type=WriterTerms)
             self._is_lost = not data or self.terms.session != self._session or self._is_holder_gone()
         return None if self._is_lost else self.terms

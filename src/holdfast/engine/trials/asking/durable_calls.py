@@ -1,4 +1,4 @@
-"""Calls of models that are durable: replayed where their reply is on record, reused from another run, or sent."""
+"""Calls of models that are durable: replayed where their reply is recorded, reused from another run, or sent."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class DurableCalls:
         check_generation(overrides)
         return msgspec.convert({**_to_builtins(base), **overrides}, Generation)
 
-    # Replies on record.
+    # Recorded replies.
 
     def _borrowed(self, lender: StepRecord, key: str, request: Request, conversation: Conversation) -> StepRecord:
         """What says that a step took over the reply of another branch, which nobody asks for any more.
@@ -178,7 +178,7 @@ class DurableCalls:
         at: float,
         began: float,
     ) -> Reply:
-        """Makes the reply to a call durable; the reply as it is on record."""
+        """Makes the reply to a call durable; the reply as it is recorded."""
         if reply.logprobs is not None or not reply.is_plain:
             # As they will be read back, whatever the provider made them of.
             reply = recordable_reply(reply)
@@ -205,7 +205,7 @@ class DurableCalls:
         return await self._keep_reply(step, reply)
 
     async def _send_call(self, asked: AskedModel, request: Request, key: str, flight: Flight) -> tuple[Reply, int]:
-        """The model's reply and how many tries it took; a failed call is on record too."""
+        """The model's reply and how many tries it took; a failed call is recorded too."""
         environment, recorder = self._environment, self._recorder
         deadline, was_sent = environment.settings.retry_deadline(recorder.planned.task.name), False
 
@@ -234,7 +234,7 @@ class DurableCalls:
         return found
 
     async def _keep_reply(self, step: StepRecord, reply: Reply) -> Reply:
-        """Makes a reply durable; the reply as it is on record."""
+        """Makes a reply durable; the reply as it is recorded."""
         try:
             await self._recorder.keep(step)
         except UsageError:
@@ -247,7 +247,7 @@ class DurableCalls:
     def _record_failed_call(
         self, asked: AskedModel, key: str, error: ModelError | asyncio.CancelledError, flight: Flight | None
     ) -> None:
-        """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it.
+        """Records that a call which was sent is no longer in flight, unless the end of the session stops it.
 
         Nothing was sent if there is no flight.
         """

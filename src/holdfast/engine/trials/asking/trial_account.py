@@ -49,7 +49,7 @@ class TrialAccount:
         self._unanswered: dict[str, ModelError] = {}
         """The requests that the infrastructure has failed to answer so far, and why."""
         self._failed_flights: list[tuple[Flight, Usage | None]] = []
-        """Calls that have failed, which is handed in and not yet durable, and what they took."""
+        """Calls that have failed, which is queued and not yet durable, and what they took."""
         self.calls = self.replayed = self.tries = 0
         self.limit = ""
         """The limit that was reached, if one was."""
@@ -69,7 +69,7 @@ class TrialAccount:
             self._costs.append(self._cost_of(step.model, usage))
 
     def add_unused(self, steps: list[StepRecord]) -> int:
-        """Takes in what steps on record took, without replaying them; how many of them are results."""
+        """Takes in what recorded steps took, without replaying them; how many of them are results."""
         results = 0
         for step in steps:
             self.add(step)

@@ -44,7 +44,7 @@ class TrialRecorder:
         return Coordinates(planned.task.name, planned.model, planned.sample, planned.epoch, dict(planned.axes))
 
     async def keep(self, step: StepRecord) -> None:
-        """Makes a step durable. The record is handed in before anything can be cancelled, and stays handed in."""
+        """Makes a step durable. The record is queued before anything can be cancelled, and stays queued."""
         try:
             with self.activity.in_flight():
                 await self._environment.sink.keep(step)
