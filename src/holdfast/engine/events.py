@@ -1,9 +1,9 @@
-"""What happens while a session runs, as values; whoever wants to know observes them.
+"""Events: what happens while a session runs, as values for observers.
 
-An event is emitted once what it speaks of is true: an attempt has ended when its record counts, a step is recorded when
-it is durable. Observers are called in the loop's thread, in the order of the events, and after the record was
-acknowledged to those who wait for it in the journal: none can change what is kept. Sentences are made by those who show
-something to people, not here.
+An event is emitted once the fact that it reports is true: an attempt has ended when its record counts, a step is
+recorded when it is durable. Observers are called in the loop's thread, in the order of the events, and after the
+journal has acknowledged the record: no observer can change what is recorded. The display makes text from them, not
+this package.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ class AttemptEnded(Event, frozen=True):
 
 
 class TrialLeft(Event, frozen=True):
-    """A trial is no longer running, whatever became of it."""
+    """A trial is no longer running, for any reason."""
 
     trial: str
 
 
 class CallRetried(Event, frozen=True):
-    """A try of a call failed, and is made again after a pause."""
+    """A try of a call failed, and is retried after a pause."""
 
     model: str
     kind: str
@@ -108,7 +108,7 @@ class CallRetried(Event, frozen=True):
 
 
 class ModelDisabled(Event, frozen=True):
-    """A model refused the key, say, or cannot be opened, and is asked nothing more in this session."""
+    """A model refused the key or cannot be opened, for example, and is disabled for this session."""
 
     model: str
     reason: str
@@ -131,14 +131,14 @@ class LimitChanged(Event, frozen=True):
 
 
 class UploadReported(Event, frozen=True):
-    """The run's store has taken sealed segments, or has not."""
+    """Sealed segments were uploaded to the run's store, or the upload failed."""
 
     uploaded: int
-    """How many it has just taken."""
+    """How many were just uploaded."""
     behind: int
-    """How many it still lacks."""
+    """How many are not uploaded yet."""
     failure: str = ""
-    """Why it lacks them, if it failed."""
+    """Why, if the upload failed."""
 
 
 class Interrupted(Event, frozen=True):
@@ -151,9 +151,9 @@ class Interrupted(Event, frozen=True):
 
 
 class Note(Event, frozen=True):
-    """Something that stopped nothing, and that a person should know.
+    """A problem that did not stop the run, and that a person should know.
 
-    The kinds: `failure`, something beside the journal could not be written; `observer`, an observer raised and is
+    The kinds: `failure`, a file other than the journal could not be written; `observer`, an observer raised and is
     disabled; `unawaited`, code of a task failed where nobody waited for it.
     """
 

@@ -1,4 +1,4 @@
-"""Damage: what a reader found that is not as it was written, where, and whom it concerns."""
+"""Damage: bytes that differ from what was written, where they are, and which trials they concern."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class DamageKind(enum.StrEnum):
     UNREADABLE = "unreadable"
     """Bytes that are not an intact frame of this segment."""
     FOREIGN = "foreign"
-    """Sound frames of another segment or run."""
+    """Intact frames of another segment or run."""
     REPEATED = "repeated"
-    """A frame that stands in the segment a second time."""
+    """A frame that occurs in the segment a second time."""
     GAP = "gap"
     """Sequence numbers that are missing."""
     TRUNCATED = "truncated"
@@ -25,7 +25,7 @@ class DamageKind(enum.StrEnum):
     CHANGED = "changed"
     """A segment that is not the one that a later record pinned."""
     MISSING = "missing"
-    """A segment, blob or input that was there and is gone."""
+    """A segment, blob or input that existed and is missing."""
     COUNT = "count"
     """Two counts that must agree and do not."""
     CONFLICT = "conflict"

@@ -1,4 +1,4 @@
-"""The journal of a run as it lies on disk: its segments, in order, read while their writer may go on.
+"""The journal of a run on disk: its segments, in order, read while a writer may still be appending.
 
 The order of a run is (session, writer, sequence number, index), never a clock. Each record is given once, wherever it
 was rewritten.
@@ -98,7 +98,7 @@ class SeenFrames:
 
 
 class SegmentWalk:
-    """Every segment of a journal once, while its writer may go on.
+    """Every segment of a journal once, while its writer may still be appending.
 
     The newest come first: whatever a segment says of earlier ones is then true when those are read. A footer may
     still vouch for a successor that was started since; `follow` adds that.

@@ -1,7 +1,7 @@
 """Two copies of one segment, each damaged in its own way, made into one that has every intact frame of both.
 
-Frames of a segment are the same bytes wherever they were copied to, so a frame is taken from whichever copy has it
-whole; where nothing is lost in both, the result is the segment as it was written.
+Frames of a segment are the same bytes in every copy, so a frame is taken from whichever copy has it intact; where
+nothing is lost in both, the result is the segment as it was written.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Reading a segment, whatever has become of it.
+"""Reading a segment, damaged or not.
 
 A scan gives every frame that is whole, in order, and a Damage for everything that is not. It never raises on bad
 bytes and never gives a record that was not written: a frame counts only if its header's CRC, run and segment check
 out and the digest of its payload does. Where something does not check out, reading continues at the next intact header.
 
-The bytes that a scan considers are fixed when it begins; a writer may go on appending behind them.
+The bytes that a scan considers are fixed when it starts; a writer may append more after them.
 """
 
 from __future__ import annotations

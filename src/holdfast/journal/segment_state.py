@@ -1,7 +1,7 @@
-"""What the segments of a journal hold, and what they say of one another.
+"""The segments of a journal, and what they say about one another.
 
-They vouch for one another: a footer for the successor its writer had created, numbers and sequence numbers for what
-stands between, pins for everything that a later session saw. What is vouched for and not there is damage, not an
+They vouch for one another: a footer for the successor that its writer had created, sequence numbers for the frames in
+between, pins for everything that a later session saw. A missing segment that another vouches for is damage, not an
 ordinary crash.
 """
 
@@ -78,7 +78,7 @@ def unseen_successors(states: Iterable[SegmentState], pins: Iterable[SegmentPin]
 def cross_check(
     states: Iterable[SegmentState], pins: Iterable[SegmentPin], lost: Iterable[SegmentId] = ()
 ) -> list[Damage]:
-    """What the segments and the pins say that is not so; what was already noted as `lost` is not said again."""
+    """The contradictions between segments and pins; segments already noted as `lost` are left out."""
     known = {state.ident: state for state in sorted(states)}
     damage = [_truncated(state) for state in known.values() if state.named_sealed and not state.sealed]
     missing: dict[SegmentId, str] = {}
@@ -138,7 +138,7 @@ def _check_pin(state: SegmentState, pin: SegmentPin) -> list[Damage]:
     if state.frames == pin.frames and state.last_digest.hex() != pin.last_digest:
         return [Damage(DamageKind.CHANGED, state.where, "its last frame is not the one that a later record saw")]
     if state.frames > pin.frames and pin.sealed:
-        # A sealed segment never grows: this one has taken its place, as a copy of the run that was resumed on its own.
+        # A sealed segment never grows: this is another one, from a copy of the run that was resumed separately.
         detail = f"a later record saw it sealed with {pin.frames} frames, {state.frames} are there"
         return [Damage(DamageKind.CHANGED, state.where, detail)]
     return []

@@ -1,4 +1,4 @@
-"""What one sampling may take: calls, tokens, cost, time; judges count like everything else."""
+"""The budget of one sampling: calls, tokens, cost, time; judges count like everything else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SamplingBudget(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BudgetTally:
-    """What a sampling has taken so far, beside what it may take."""
+    """What a sampling has used so far, and its caps."""
 
     def __init__(self, budget: SamplingBudget) -> None:
         self._budget = budget
@@ -73,7 +73,7 @@ class BudgetTally:
 
 
 def check_count(name: str, value: object) -> None:
-    """Raises ValueError unless it is a whole number from 1 up, or None."""
+    """Raises ValueError unless it is a whole number of at least 1, or None."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ValueError(f"{name} is {value!r}; it must be a whole number, at least 1.")
 

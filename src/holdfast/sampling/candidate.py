@@ -1,4 +1,4 @@
-"""A candidate: one draw of a sampling, what it met of the requirements, and what it took."""
+"""A candidate: one draw of a sampling, its verdicts, and its usage."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class CandidateStatus(enum.StrEnum):
     VALID = "valid"
     INVALID = "invalid"
     ERROR = "error"
-    """No reply could be had, or it could not be checked."""
+    """There was no reply, or it could not be checked."""
     CANCELLED = "cancelled"
     """It was not needed any more."""
     BLOCKED = "blocked"
-    """A policy of the provider's refused it."""
+    """A content policy refused it."""
 
     @property
     def is_valid(self) -> bool:
@@ -69,7 +69,7 @@ class Candidate:
     began: float = 0.0
     """By the clock that measures durations."""
     status: CandidateStatus = CandidateStatus.CANCELLED
-    """What it stays if nothing comes of it."""
+    """Its status until it has ended."""
     messages: tuple[Message, ...] = ()
     """What was asked."""
     reply: Reply | None = None

@@ -1,7 +1,7 @@
-"""What happens in a sampling, as values.
+"""The events of a sampling.
 
 They carry a sequence number. Their order is that in which things happened within one lane; between lanes it is the
-order of arrival, which no two executions need share.
+order of arrival, which may differ from execution to execution.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Where a sampling is executed: inside a trial, where everything is durable, or in memory.
+"""The host of a sampling: a trial, where everything is durable, or memory.
 
-Everything that a sampling asks for goes through its host. The code of lanes, requirements and hooks runs where no scope
+All calls and records of a sampling go through its host. The code of lanes, requirements and hooks runs where no scope
 is set: every call belongs to the place that is given with it.
 """
 
@@ -47,7 +47,7 @@ def check_price(name: str, spec: ModelSpec) -> None:
 
 
 class SamplingHost(Protocol):
-    """One sampling's way to models, records and clocks."""
+    """A sampling's access to models, records and clocks."""
 
     trial: str
     """The key of its trial; empty outside a run."""
@@ -95,11 +95,11 @@ class SamplingHost(Protocol):
         """One call of a model, as a step of that place; replayed where its reply is recorded.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: there was no reply.
         """
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Calls code of the user's: a plain function in a thread, and what can be awaited is awaited."""
+        """Calls user code: a plain function in a thread, and awaits what it returns if that can be awaited."""
 
     def put(self, candidate: Candidate, *, is_final: bool) -> None:
         """Queues the record of a candidate; one that is not final is drawn again when the sampling is resumed."""
@@ -123,7 +123,7 @@ class SamplingHost(Protocol):
         """An error as it is recorded."""
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Whether nothing can go on after this error, in no lane."""
+        """Whether no lane can continue after this error."""
 
     def monotonic(self) -> float: ...
     def wall(self) -> float: ...

@@ -1,4 +1,4 @@
-"""The samplings of a trial as they are recorded: for whoever shows them, also where a kill has interrupted them."""
+"""The samplings of a trial as they are recorded: for display, also where a kill has interrupted them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sampling came to: the chosen candidate, all the others, and why it ended."""
+"""The result of a sampling: the chosen candidate, all the others, and why it ended."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The one door to the disk.
+"""The file system: the only way to the disk for durable bytes.
 
-Every byte of a run that must survive goes through a FileSystem: a test puts a recording or a failing one in its
-place and sees exactly what was written, synced and renamed, in which order. The derived index is the one
-exception: SQLite keeps its own file, and losing that costs time, never data.
+Every byte of a run that must survive goes through a FileSystem: a test replaces it with a recording or a failing one
+and sees exactly what was written, synced and renamed, in which order. The derived index is the one exception: SQLite
+keeps its own file, and losing that costs time, never data.
 
 Contract, the same for every implementation:
 - `create` makes a file that did not exist, or raises FileExistsError; nothing is ever opened to be changed.

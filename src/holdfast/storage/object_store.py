@@ -1,8 +1,7 @@
-"""An object store: where the segments of a run go when its machine may not come back.
+"""An object store: keeps the segments of a run in case its machine is lost.
 
-Keys are relative to the run's URL. A conditional write either wins or loses, and says which; a store that ignores the
-condition is found out by `probe` and refused for leases. Whatever the store answers that is neither is a
-StorageFailure, which callers that may wait try again.
+Keys are relative to the run's URL. A conditional write either wins or loses, and says which; `probe` detects a store
+that ignores the condition, and leases refuse it. Any other answer is a StorageFailure, which callers may retry.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class ObjectReadFile:
         return self._store.read_range(self._entry.key, offset, size) if size > 0 else b""
 
     def sync(self) -> None:
-        """What a store has taken is there."""
+        """A store keeps what it has accepted."""
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -67,7 +66,7 @@ class ObjectStore:
         """Opens the store; the keys to it come from the environment, as its own tools read them.
 
         Raises:
-            ConfigurationError: the URL is none, or the package for it is not installed.
+            ConfigurationError: the URL is invalid, or the package for it is not installed.
         """
         if not is_url(url):
             raise ConfigurationError(
@@ -103,7 +102,7 @@ class ObjectStore:
             self._obstore.put(self._store, key, path)
 
     def put_segment(self, key: str, path: Path) -> None:
-        """Stores a file under a name that is never given twice; one that is there with the same bytes is left alone.
+        """Stores a file under a name that is never given twice; an existing one with the same bytes is left unchanged.
 
         Raises:
             SegmentConflict: the store holds something else under this name.
@@ -155,7 +154,7 @@ class ObjectStore:
         return self.read_range(key, 0, size)
 
     def read_range(self, key: str, start: int, size: int) -> bytes:
-        """So many bytes of an object; none if it does not exist."""
+        """A number of bytes of an object; none if it does not exist."""
         if not size:
             return b""
         with self._as_storage_failure(f"read {key}"):

@@ -1,7 +1,7 @@
-"""What a store's library reports when something fails, as one sentence for a person, and a hint that helps.
+"""Errors of a store's library as one sentence for people, with a hint.
 
-The library's own text names the request, its retries and the first line of a page of XML; whoever reads it wants to
-know what the store answered, and what to set.
+The library's own text has the request, its retries and the first line of a page of XML; a reader wants to know what
+the store answered, and what to set.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Calling a model until it answers: slots, rate limits, retries, and the admission that an interrupt closes.
+"""Calling a model until it answers: concurrency limits, rate limits, retries, and admission.
 
-A rate limit (429) is waited out and never counts against anything. A passing failure is retried with growing, jittered
-pauses, for as long as the deadline allows: a model that has answered no call for that long is tried once more by each
-call that still comes, and no longer waited for. An error that a retry cannot cure ends the call at once. A model that
-refuses the key or does not exist is disabled for this session.
+A rate limit (429) is waited out and never counts as a failure. A temporary failure is retried with growing, jittered
+pauses, until the deadline: once a model has answered no call for that long, each further call tries it only once. A
+permanent error ends the call at once. A model that refuses the key or does not exist is disabled for this session.
 """
 
 from __future__ import annotations
@@ -155,7 +154,8 @@ class Caller:
             ModelClosed: it was disabled.
         """
         status = error.status if isinstance(error, Rejected) else None
-        # Where it has replied to others, only a refused key is more than a matter of this one request.
+        # Once the model has replied to other calls, a 403 or 404 concerns only this request; a refused key concerns
+        # all.
         is_hopeless = status in _HOPELESS and (not model.has_replied or status == _NO_KEY)
         if isinstance(error, Rejected) and (is_hopeless or isinstance(error, UnexpectedModel)):
             self._close(model, error)
@@ -179,7 +179,7 @@ class Caller:
                     if is_admitted := await self._admission.begin(flight, model.name, model.limit):
                         return reservation
                 finally:
-                    # Held meanwhile, or abandoned. Its turn is over: it would go out too late for the rate it was given.
+                    # Held or abandoned meanwhile: its place in the rate limit is too old to be used later.
                     if not is_admitted:
                         model.rate_limiter.settle(reservation, None)
                         self._release_slot(model)

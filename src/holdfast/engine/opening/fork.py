@@ -1,9 +1,9 @@
 """Forking: a new run with another eval, which keeps every trial that the change does not affect.
 
 A trial is kept when everything that determines its answer is the same: the messages it asks with, or its solver's
-source and input; its model and generation; its axes and epoch; its limits. If only the scoring differs, its replies and
-its answer are kept, and it is scored again. All of it is in the new run before the run has a name, so a kill leaves
-either nothing or the whole.
+source and input; its model and generation; its axes and epoch; its limits. If only the scoring differs, its replies
+and its answer are kept, and it is scored again. All of it is in the new run before the run gets its name, so a kill
+leaves either nothing or a complete run.
 """
 
 from __future__ import annotations

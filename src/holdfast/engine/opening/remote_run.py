@@ -1,6 +1,6 @@
 """A run in an object store: started or resumed under the store's lease, from a spool on this machine.
 
-The store is probed first: one that ignores conditions on writes could not keep two sessions apart. A resume downloads
+The store is probed first: without conditional writes two sessions could write to one run. A resume downloads
 what the spool does not have, and uploads what the store does not have; only then does work start.
 """
 

@@ -1,7 +1,7 @@
-"""The plan of a resume: what is saved in the run, compared with what is offered now, and the inputs to use.
+"""The plan of a resume: the comparison of the run with what is offered now, and the inputs to use.
 
-Datasets are looked up where the eval says they are; a file whose bytes have not changed is not read further. Where
-the file has changed, its samples are compared by key with those that the run has asked about. Where it is gone, the
+Datasets are looked up where the eval says they are; a file whose bytes have not changed is not read further. Where the
+file has changed, its samples are compared by key with those that the run has asked about. Where it is missing, the
 run's own copy is used. Nothing in the run is written here.
 """
 
@@ -103,7 +103,7 @@ class ResumeComparison:
         except ConfigurationError:
             if not any(item.verdict is DriftVerdict.REFUSED for item in joined.differences):
                 raise
-            # A refused change need not even exist here.
+            # A refused change may refer to things that do not exist here.
             return Decision(joined.spec, joined.differences)
 
     def _check_serving(self) -> None:

@@ -1,9 +1,8 @@
 """What an eval may cost: at most, before anything is called; and likely, by what trials have taken so far.
 
-A declarative task asks once in every attempt, or as often as its sampling may (sampling_cost.py). How often a solver in
-Python asks is up to its code, and is not guessed.
-Tokens of a prompt are guessed by its length; a reply is taken to be as long as `max_tokens` allows, so without that
-there is no bound, and none is given.
+A declarative task asks once in every attempt, or as often as its sampling may (sampling_cost.py). How often a Python
+solver asks is up to its code, and is not estimated. Tokens of a prompt are estimated from its length; a reply is
+assumed to be as long as `max_tokens` allows, so without that there is no bound, and none is given.
 """
 
 from __future__ import annotations

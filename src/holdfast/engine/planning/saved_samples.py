@@ -1,4 +1,4 @@
-"""The samples of a run, from the run alone: what was asked in a trial, and what was expected.
+"""The samples of a run, read from its own files: the input and the target of a trial.
 
 The record of a trial names its task and the key of its sample; the sample itself is in the run's copy of the rows, as
 the newest session has it. The copy is enough for a task in an eval file, and for a task in Python that lists its
@@ -77,7 +77,7 @@ class SavedSamples:
 
     def _samples_of(self, task: str) -> _TaskSamples | None:
         if task not in self._tasks:
-            # What fails once is not retried: code would be imported anew for each of many lookups.
+            # A failure is not retried: code would be imported again for each of many lookups.
             self._tasks[task] = None
             self._tasks[task] = self._open(task)
         return self._tasks[task]

@@ -40,7 +40,7 @@ class Admission:
     ) -> None:
         """`is_held` says whether the lease is held, and raises once it is lost; `on_change` hears of limits and holds.
 
-        That admission is closed is said by whoever closes it.
+        The closing of admission is reported by the code that closes it.
         """
         self._limits, self._slots, self._holds, self._mark = limits, slots, holds, mark
         self._is_held, self._on_change = is_held, on_change
@@ -143,7 +143,7 @@ class Admission:
             await self.block_forever(activity)
 
     async def block_forever(self, activity: TrialActivity) -> NoReturn:
-        """Never returns: the trial that waits here remains to be done, and ends with the session."""
+        """Never returns: the trial that waits here stays unfinished, and ends with the session."""
         with activity.waiting():
             while True:
                 await asyncio.get_running_loop().create_future()
@@ -155,7 +155,7 @@ class Admission:
         return Flight(self.tally.of(model), tokens)
 
     def begin_nowait(self, flight: Flight, model: str, limit: Limit, grant: SlotGrant) -> bool:
-        """Lets one request of a call go out, with a slot of the model's limit, if nothing is in its way."""
+        """Lets one request of a call be sent, with capacity of the model's limit, if nothing prevents it."""
         if limit.is_exceeded or not self.is_open(model) or not (flight.is_in_flight or self._mark.enter_nowait()):
             return False
         is_admitted = grant.hand_over(limit) or self._slots.acquire_nowait((limit,))
@@ -168,7 +168,7 @@ class Admission:
     async def begin(self, flight: Flight, model: str, limit: Limit) -> bool:
         """Counts a call as in flight, once the mark allows that; whether its request may go out now.
 
-        It may not where the limit that it has a slot of was lowered while it waited.
+        It may not if the limit whose capacity it holds was lowered while it waited.
         """
         is_new = not flight.is_in_flight
         if is_new:

@@ -58,7 +58,7 @@ class EvalLimits:
         return self._add(f"models.{model}.concurrency_limit", maximum)
 
     def solve(self, task: str, model: Limit) -> tuple[Limit, ...]:
-        """What a trial needs to start, narrowest first; the model's slot is for its first call."""
+        """What a trial needs to start, narrowest first; the model's capacity is for its first call."""
         return (model, *self._of_stage(task, "solve"))
 
     def active(self) -> Limit:
@@ -75,7 +75,7 @@ class EvalLimits:
         """Sets a limit, or takes its maximum away; what is in use stays in use.
 
         Raises:
-            UsageError: there is no limit of that name, or the maximum is not a whole number from 1 up.
+            UsageError: there is no limit of that name, or the maximum is not a whole number of at least 1.
         """
         limit = self._by_name.get(name)
         if limit is None:

@@ -13,12 +13,12 @@ from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 
 _END_SECONDS = 5.0
 TrialT = TypeVar("TrialT")
-"""What is started. The scheduler hands it on and never looks into it."""
+"""What is started. The scheduler passes it on and never looks into it."""
 RunTrial = Callable[[TrialT, SlotGrant], Coroutine[Any, Any, None]]
 
 
 class TrialQueue(Generic[TrialT]):
-    """The trials of one task and model, and the slots that one of them needs to start.
+    """The trials of one task and model, and the capacity that one of them needs to start.
 
     `active` bounds those that have started and not ended.
     """
@@ -32,7 +32,7 @@ class Scheduler(Generic[TrialT]):
     """Runs all trials of all queues."""
 
     def __init__(self, run_limit: Limit, holds: Holds) -> None:
-        """Every trial needs a slot of `run_limit`: while it is full no queue has to be asked."""
+        """Every trial needs capacity of `run_limit`: while it is full no queue has to be checked."""
         self._run_limit, self._holds = run_limit, holds
         self._wake = asyncio.Event()
         holds.listen(self._wake.set)
@@ -119,7 +119,7 @@ class Scheduler(Generic[TrialT]):
         task.add_done_callback(ended)
 
     def _fail(self, error: BaseException) -> None:
-        """A trial ended with something that is no outcome of a trial: the session cannot continue."""
+        """A trial raised something that is not an outcome of a trial: the session cannot continue."""
         if self._error is None:
             self._error = error
             self.cancel()

@@ -1,4 +1,4 @@
-"""One attempt at a trial: solved, then scored, each outcome handed to the journal before the next begins."""
+"""One attempt at a trial: solved, then scored; each outcome is queued for the journal before the next starts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Attempt:
         return await self._score(grant, self.answer)
 
     async def _solve_and_record(self) -> AnswerRecord:
-        """The solver's answer, handed to the journal."""
+        """The solver's answer, queued for the journal."""
         found = await self._solve()
         self._trial.account.check_answered()
         await self._admission.block_if_interrupted(self._trial.activity)
@@ -107,7 +107,7 @@ class Attempt:
         scoring = Scoring(self._environment, self._planned, self._state, self._trial, given)
         await scoring.run(self._scorers.all, grant)
         if scoring.unfinished:
-            # Something is left to be done: that decides before what has failed.
+            # An unfinished slot can still be filled on resume, so it decides before a failed one.
             return self._unscored_end(Status.UNFINISHED, scoring.unfinished)
         if scoring.failed:
             return self._unscored_end(Status.FAILED, scoring.failed)

@@ -1,7 +1,7 @@
 """The one place where every exception of the user's code is caught: of solvers, scorers, steps and observers.
 
-What they raise becomes a value, with a traceback that begins in their own file, and is judged by its kind: after an
-error of the task the attempt has failed; after an error of the infrastructure the trial remains to be done.
+An exception becomes a value, with a traceback that begins in the user's own file, and its kind decides: after an error
+of the task the attempt has failed; after an error of the infrastructure the trial stays unfinished.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def is_worth_a_retry(self) -> bool:
-        """Whether another attempt may end otherwise: a model that calls tools would only be paid to call them again."""
+        """Whether another attempt may end differently: a model that calls tools would only do so again, for money."""
         return not isinstance(_innermost(self.error), ReplyWithoutText)
 
     def failure(self) -> Failure:

@@ -1,4 +1,4 @@
-"""What is recorded of a trial: where the next attempt begins, and what counts.
+"""The recorded history of a trial: where the next attempt starts, and what counts.
 
 An attempt that was interrupted continues: its steps are replayed, its answer and scores are kept. An attempt whose
 solver failed has ended, and the next one starts from nothing. One that has its answer is never restarted because of a
@@ -100,7 +100,7 @@ class TrialHistory:
     def kept_attempt(self, key: str) -> AttemptState:
         """What a fork keeps of a trial: the attempt whose end counts, or else the newest.
 
-        In format 1 an attempt after a scorer had failed took over the answer of the one before it. Both are one here,
+        In format 1 an attempt after a failed scorer used the answer of the one before it. Both are one here,
         with the number of the one that gave the answer; the records keep their own.
         """
         trial = self._reader.fold.find(key)
@@ -128,7 +128,7 @@ def _statuses(records: list[AnyRecord], attempt: int) -> set[Status]:
 
 
 def _anew(records: list[AnyRecord], attempt: int) -> AttemptState:
-    """An attempt that begins with nothing."""
+    """An attempt without any records."""
     return AttemptState(attempt, _first_of_series(records, attempt))
 
 

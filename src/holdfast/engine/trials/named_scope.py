@@ -25,7 +25,7 @@ class _Asking(Protocol):
 
 
 class NamedScope:
-    """A named place inside a trial; one branch of the solver may use it at a time, any number of times in turn."""
+    """A named scope inside a trial; one branch of the solver may use it at a time, any number of times in turn."""
 
     def __init__(self, trial: _Asking, scope: Scope) -> None:
         self._trial, self._scope = trial, scope

@@ -12,7 +12,7 @@ class RecordSink(Protocol):
     """Takes records. Those of one trial stay in the order in which they were queued."""
 
     def put(self, record: Record) -> None:
-        """Hands a record in at once, without waiting for it; for those who wait for a later record of theirs.
+        """Queues a record at once, without waiting for it; for callers that wait for a later record.
 
         Raises:
             StorageFailure: nothing more can be recorded.

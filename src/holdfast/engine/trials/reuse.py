@@ -61,7 +61,7 @@ class ReusableReplies:
             # A copy without steps has another id than the run in which its replies were drawn.
             drawn_in = [reader.run.hex(), *recovered_from(reader)][-1]
             for model, step, line in _recorded_replies(reader):
-                # A reply that several of the runs have taken over from one is still one draw.
+                # A reply that several of the runs have reused from one run is still one draw.
                 row = (*_reply_identity(model, step, drawn_in), line)
                 self._db.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?)", row)
 

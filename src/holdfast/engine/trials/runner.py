@@ -1,8 +1,8 @@
 """Running the trials of a session: attempt after attempt, each outcome recorded before the next begins.
 
-What a solver raises is a failed attempt, and another follows, up to the task's `max_retries`, unless it would come to
-the same. What a scorer raises concerns its slot alone. What the infrastructure does leaves the trial unfinished: never
-scored, and the same attempt continues when the run is resumed.
+An exception in a solver is a failed attempt, and another follows, up to the task's `max_retries`, unless it would have
+the same outcome. An exception in a scorer concerns its slot alone. A failure of the infrastructure leaves the trial
+unfinished: never scored, and the same attempt continues when the run is resumed.
 """
 
 from __future__ import annotations

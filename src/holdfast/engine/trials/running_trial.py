@@ -46,7 +46,7 @@ class SlotPlace(NamedTuple):
 
 
 class RunningTrial:
-    """What a solver holds of the attempt it is running: calls, steps, and what they have used.
+    """The trial as its solver uses it: calls, steps, and their usage.
 
     A score slot has one as well.
     """
@@ -92,7 +92,7 @@ class RunningTrial:
         """What its score slots are doing, each in a task of its own."""
         limits = planned.task.limits if slot is None else NO_LIMITS
         self.account = TrialAccount(planned.model, limits, environment.find_model)
-        # Whatever a slot asks, the trial's answer is recorded before it.
+        # Before a slot asks anything, the trial's answer is recorded.
         is_named = slot is not None
         self._recorder = TrialRecorder(environment, planned, state.attempt, self.activity, is_named=is_named)
         self._calls = DurableCalls(environment, self._recorder, self.account, self._steps, grant)
@@ -115,7 +115,7 @@ class RunningTrial:
 
     @property
     def seed(self) -> int:
-        """A seed of this trial's own, the same in every session."""
+        """The seed of this trial, the same in every session."""
         return self._recorder.seed
 
     @property
@@ -196,7 +196,7 @@ class RunningTrial:
         context: Any,
     ) -> SamplingResult:
         """One sampling, in the conversation of this branch, which continues from the chosen candidate."""
-        # Thirty modules that a run without samplings has no use for.
+        # Imported here: a run without samplings does not need these thirty modules.
         from holdfast.engine.trials.asking.sampling_host import TrialSampling  # noqa: PLC0415
         from holdfast.sampling.lanes.sampler import run_sampling  # noqa: PLC0415
         from holdfast.sampling.strategies.repair import Rejection  # noqa: PLC0415

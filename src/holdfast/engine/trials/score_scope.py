@@ -1,4 +1,4 @@
-"""What a scorer holds that takes a `scope`: calls of models and steps of its slot, durable as those of a solver are."""
+"""The `scope` of a scorer: model calls and steps of its slot, as durable as those of a solver."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SlotScope:
         return NamedScope(self, self._own.scope_below(name))
 
     def check_answered(self) -> None:
-        """Raises the error that a scorer has swallowed, if a request of its never got an answer.
+        """Raises the error that a scorer has caught, if one of its requests never got an answer.
 
         Raises:
             ModelError: the infrastructure failed, and what the scorer made of that is not a score.

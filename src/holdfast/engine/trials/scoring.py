@@ -1,9 +1,9 @@
 """Scoring an answer: every scorer has a slot, which is filled, failed or left unfinished on its own.
 
-Plain scorers are asked in the order of the plan, under the one grant of the trial. Those that are awaited may take long
-or cost money: each runs in a task of its own, side by side with the others, with a grant of its own, and what it comes
-to is durable before it ends. A slot that fails is attempted again by itself, up to the task's `max_retries`: neither
-the solver nor another scorer is asked again because of it.
+Plain scorers are asked in the order of the plan, under the one grant of the trial. Those that are awaited may take
+long or cost money: each runs in its own task, concurrently with the others, with its own grant, and its outcome is
+durable before it ends. A slot that fails is retried on its own, up to the task's `max_retries`: neither the solver nor
+another scorer runs again because of it.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Scoring:
         return _OpenSlot(scorer, known.attempt, retries, grant, self._trial.activity)
 
     async def _fill_side_by_side(self, slots: list[_OpenSlot]) -> None:
-        """Fills slots at once, each with a grant of its own; the first has that of the trial.
+        """Fills slots concurrently, each with its own grant; the first uses that of the trial.
 
         Raises:
             asyncio.CancelledError: one of them was abandoned, because the session is about to end.
@@ -182,7 +182,7 @@ class Scoring:
             slot.attempt, slot.retries_left = slot.attempt + 1, slot.retries_left - 1
 
     async def _judge_and_record(self, slot: _OpenSlot) -> ScoreRecord:
-        """A scorer's score, handed to the journal."""
+        """A scorer's score, queued for the journal."""
         if slot.of.is_awaited:
             await self._admission.wait_until_open(slot.activity)
         if slot.of.takes_scope:
@@ -198,7 +198,7 @@ class Scoring:
         return record
 
     async def _record_blocked(self, slot: _OpenSlot, outcome: Outcome) -> ScoreRecord:
-        """A content policy stepped in: as with a trial that is blocked, that stays, and nobody is asked again."""
+        """A content policy refused: as for a blocked trial, this is final, and the scorer is not called again."""
         reason = f"content policy: {outcome.failure().message}"
         record = self._filled_record(slot, Score(None, explanation=reason))
         await self._keep(slot, record)

@@ -1,4 +1,4 @@
-"""The threads in which plain functions of steps run: a bounded number for a session, used again for the next step.
+"""The threads in which plain functions of steps run: a bounded number for a session, reused for the next step.
 
 They are daemons: neither the end of a session nor that of the interpreter waits for one. A function that does not
 come back after its trial was abandoned keeps its thread, but not its place among those that may run.

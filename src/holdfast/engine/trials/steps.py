@@ -4,7 +4,7 @@ The key of a step is its scope, its name, the fingerprint of what was asked, and
 there before. So branches that run side by side find their own replies again in whatever order they arrive, and a
 request that is not recorded is made live without affecting the others.
 
-Where branches are numbered otherwise than before (another Python starts its tasks in another order, or a branch is
+Where branches get other numbers than before (another Python starts its tasks in another order, or a branch is
 started as others complete), a branch may borrow a reply to the same request that nobody else will ask for: of a branch
 that does not exist now, has ended, or has left its own record, or of the branch that it was started in; and, once it
 has left its own record, of one that has not asked for anything yet.
@@ -172,9 +172,9 @@ class Steps:
 
 
 def _unlent(records: list[StepRecord]) -> dict[str, StepRecord]:
-    """The recorded results by their keys, without those that another branch has taken over.
+    """The recorded results by their keys, without those that another branch has borrowed.
 
-    A branch whose reply was taken over may have asked for another one since, under the same key.
+    A branch whose reply was borrowed may have asked for another one since, under the same key.
     """
     loans = Counter(step.lender for step in records if step.lender)
     found: dict[str, StepRecord] = {}

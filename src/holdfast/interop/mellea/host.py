@@ -80,7 +80,7 @@ class MelleaHost:
         return None
 
     def is_observed(self, kind: type[Event]) -> bool:  # noqa: ARG002 - the engine's
-        """Mellea's plugins are told by hooks."""
+        """Mellea's plugins get hooks instead."""
         return False
 
     def emit(self, event: Event) -> None:

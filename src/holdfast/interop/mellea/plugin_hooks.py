@@ -65,7 +65,7 @@ class PluginHooks:
         return changed.loop_budget  # type: ignore[no-any-return] # the caller checks what a hook has set
 
     def in_lanes(self) -> list[SamplingHook]:
-        """Those that are told of what happens in a lane."""
+        """The plugins that observe lanes."""
         hooks: list[SamplingHook] = []
         if has_plugins(HookType.SAMPLING_ITERATION):
             hooks.append(_IterationHook(self))

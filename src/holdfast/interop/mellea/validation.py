@@ -95,7 +95,7 @@ class Validator:
         results: list[ValidationResult],
         error: BaseException | None,
     ) -> list[ValidationResult]:
-        """The verdicts as a hook wants them; it is told of an error, too."""
+        """The verdicts as a hook wants them; it also gets errors."""
         if not has_plugins(HookType.VALIDATION_POST_CHECK):
             return results
         from mellea.plugins.hooks.validation import ValidationPostCheckPayload  # noqa: PLC0415 - needs Mellea's extra

@@ -1,9 +1,9 @@
 """The SQLite file of an index: a cache that is used only if it is intact, of this run and of this version.
 
-It is believed only while it is, byte for byte, as an index left it: its hash lies beside it. Whatever else is there, or
-cannot be read or written, is replaced by an empty index: in its place, or, where that cannot be written, in a temporary
-file of this process. Why is kept in `note`. A published index is never changed, only replaced by another file of its
-name, so any number of processes may read it in place.
+It is trusted only if it is byte for byte as an index left it: its hash is in a file beside it. Anything else, and a
+file that cannot be read or written, is replaced by an empty index: in its place or, where that cannot be written, in a
+temporary file of this process. The reason is in `note`. A published index is never changed, only replaced by another
+file of its name, so any number of processes may read it in place.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class IndexDatabase:
         """The rows that the tables give.
 
         Raises:
-            StorageFailure: the file was spoilt since it was opened; whoever opens it next builds it anew.
+            StorageFailure: the file was damaged since it was opened; the next process that opens it rebuilds it.
         """
         try:
             # Not `yield from`: that closes the cursor with the generator, also where the database is closed already.
@@ -104,7 +104,7 @@ class IndexDatabase:
                 if not self.is_of_run_and_version(db):
                     self.note = "it belonged to another run or version" if existed else ""
                 elif not self._is_as_left(db):
-                    # Found now: no check of a database finds a changed key or flag, and every answer rests on those.
+                    # By the hash, because SQLite's own check does not find a changed key or flag.
                     self.note = "it was damaged, or its writer was killed"
                 else:
                     unless_used.pop_all()
@@ -115,11 +115,11 @@ class IndexDatabase:
         return self._begin_empty()
 
     def _connect(self) -> sqlite3.Connection:
-        # Whoever fills an index commits several times a second; whoever reads it meanwhile waits for that.
+        # The process that fills an index commits several times a second; a reader waits for that.
         db = sqlite3.connect(self.path or "", isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS)
         db.execute("PRAGMA cache_size = -16000")
         db.execute("PRAGMA cell_size_check = ON")
-        # A cache that a power loss has torn is found out by its hash.
+        # No syncs: a cache that is torn by a power loss is detected by its hash.
         db.execute("PRAGMA synchronous = OFF")
         return db
 
@@ -195,7 +195,7 @@ class IndexDatabase:
         self._leave_to_others(error)
         self.note = f"it could not be used ({error})"
         if isinstance(error, sqlite3.OperationalError):
-            # Not what was in the file is wrong, but the disk it is on.
+            # The disk is the problem, not the content of the file.
             self.failures.note(INDEX, str(error))
         self._changes = self._published_size = 0
         self._use(self._begin_empty())
@@ -329,7 +329,7 @@ def publish_index(writing: Path, published: Path) -> None:
     """Puts an index that nobody changes any more in the place that readers look at.
 
     Raises:
-        OSError: it could not be renamed; the one that was published before stands.
+        OSError: it could not be renamed; the one that was published before is unchanged.
     """
     if has_its_sum(writing):
         _rename_index(writing, published)

@@ -1,8 +1,8 @@
-"""The index: what the segments of a run hold, and a fold of their records, so that nobody has to read them all.
+"""The index: the segments of a run and a fold of their records, so that they need not all be read.
 
-It is kept in SQLite, and nothing but a cache: it may be deleted, cut or come from another run at any time, and is
-then built again with the same answers. The answers are those of the last refresh. Each frame counts once, wherever it
-was rewritten.
+It is kept in SQLite, and is only a cache: it may be deleted, cut or come from another run at any time, and is then
+built again with the same answers. The answers are those of the last refresh. Each frame counts once, wherever it was
+rewritten.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Index:
         return [state_from_row(row) for row in self._database.query(query)]
 
     def gone(self) -> list[SegmentPin]:
-        """Segments that were indexed once and are there no more.
+        """Segments that were indexed once and no longer exist.
 
         Not the empty ones: the name of a segment that nothing was written to yet may vanish with the power.
         """

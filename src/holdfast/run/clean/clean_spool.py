@@ -139,7 +139,7 @@ class _SpoolCleaning:
     def delete(self) -> None:
         if not self._stored:
             return
-        # The index goes first: without these segments it would report lost records.
+        # Derived files go first: an index without these segments would report lost records.
         for name in sorted(_DERIVED):
             (self._root / name).unlink(missing_ok=True)
         crashpoints.reach("spool.derived-removed")

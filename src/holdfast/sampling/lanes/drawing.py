@@ -1,4 +1,4 @@
-"""Drawing one candidate: what a lane asks next, the reply, and what the requirements say of it."""
+"""Drawing one candidate: the next request of a lane, the reply, and its verdicts."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Drawing:
             raise BudgetReachedError
 
     def _count(self, model: str, reply: Reply) -> None:
-        """Takes in what a call took."""
+        """Adds the usage of a call."""
         has_cap = self._strategy.budget.cost is not None
         self.tally.add(reply.usage, self._host.cost_of(model, reply.usage) if has_cap else None)
 

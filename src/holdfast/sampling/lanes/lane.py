@@ -1,4 +1,4 @@
-"""A lane: candidates one after another, each after what became of the last."""
+"""A lane: candidates one after another, each based on the last."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Lane:
     is_given_up: bool = False
     """Whether its task was cancelled, because it was not needed any more."""
     is_settled: bool = False
-    """Whether its end was taken note of."""
+    """Whether its end was processed."""
     error: BaseException | None = None
     """What it has ended with, if it was an error."""
     failure: Failure | None = None

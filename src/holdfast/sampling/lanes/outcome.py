@@ -1,4 +1,4 @@
-"""What a sampling comes to once its lanes have ended: a success, a failure with the best there is, or an error."""
+"""The outcome of a sampling once its lanes have ended: a success, a failure with the best candidate, or an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def conclude(
 
     Raises:
         BaseException: the error of the first lane, if all have ended with one and no candidate is valid.
-        ValueError: the strategy chose a candidate that there is not.
+        ValueError: the strategy chose a candidate that does not exist.
     """
     ordered = sorted(candidates, key=position)
     failed = [lane for lane in lanes if lane.error is not None]

@@ -60,7 +60,7 @@ async def run_sampling(
         result = await sampler.run()
     finally:
         host.finish()
-        # Whoever calls this may be handling an error of its own, which is none of the sampling's.
+        # The caller may be handling its own error, which has nothing to do with the sampling.
         error = sys.exception() if result is None else None
         candidates = [] if sampler is None else sampler.candidates
         if error is not None:
@@ -187,7 +187,7 @@ class Sampler:
             self._settle(lane)
 
     async def _wait_in_time(self, lanes: int) -> None:
-        """Takes note of so many lanes as they end, for as long as the budget allows."""
+        """Processes a number of lanes as they end, for as long as the budget allows."""
         seconds = self._strategy.budget.time
         if seconds is None:
             await self._wait_for(lanes)

@@ -1,4 +1,4 @@
-"""Telling hooks and observers what a sampling does, and taking from hooks what they want otherwise."""
+"""The hooks and observers of a sampling: what they receive, and the changes that hooks make."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Telling:
         self._host, self._strategy, self._sequence = host, strategy, 0
         self._hooks = _by_event(strategy.hooks) if strategy.hooks else _NO_HOOKS
         self._asked: list[SamplingHook] = []
-        """The hooks that were told of the start."""
+        """The hooks whose `start` was called."""
         self._has_started = False
 
     @property

@@ -30,7 +30,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class Checking(Protocol):
-    """What a check may use that is not done at once."""
+    """What a check may use that has to wait."""
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Calls code of the user's: a plain function in a thread, and what can be awaited is awaited."""
@@ -51,7 +51,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     """What it asks for, in words that a model can follow."""
     check_only: bool = False
-    """Whether the model is never told of it, nor why it was not met."""
+    """Whether it is hidden from the model, and so is why it was not met."""
 
     @property
     def models(self) -> tuple[str, ...]:

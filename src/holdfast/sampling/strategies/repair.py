@@ -43,17 +43,17 @@ class MultiTurn(Strategy):
         last = candidates[-1]
         told = unmet(last)
         if not told or last.reply is None:
-            return last.messages  # nothing that the model may be told: the same once more
+            return last.messages  # no reason that the model may see: the same request again
         text = f"Your answer does not meet these requirements:\n{told}\n{_ONCE_MORE}"
         return (*last.messages, last.reply.message, Message("user", text))
 
     def select_from_failure(self, candidates: Sequence[Candidate]) -> int:
-        """The deepest turn, which has been told the most."""
+        """The deepest turn, whose request contained the most feedback."""
         return best_failed(candidates, deepest=True)
 
 
 def unmet(candidate: Candidate) -> str:
-    """Why a candidate is not valid, a line for each requirement that the model may be told of.
+    """Why a candidate is not valid, a line for each requirement that the model may see.
 
     What could not be checked is left out: a better answer would not help.
     """

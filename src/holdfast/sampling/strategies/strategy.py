@@ -47,7 +47,7 @@ class Strategy:
 
         Raises:
             ConfigurationError: a requirement cannot be understood.
-            ValueError: a budget is not a whole number from 1 up, or there is no such selection.
+            ValueError: a budget is not a whole number of at least 1, or there is no such selection.
             TypeError: the budget or a hook is not one.
         """
         check_budget("loop_budget", loop_budget)
@@ -77,7 +77,7 @@ class Strategy:
         return ""
 
     def start_selection(self, mode: SelectionMode, lanes: int) -> SelectionRule:  # noqa: ARG002 - for those that count
-        """A new choice, for one sampling of so many lanes."""
+        """A new choice, for one sampling with this many lanes."""
         return SELECTIONS[mode]()
 
     @property
@@ -142,7 +142,7 @@ def _check_types(budget: object, hooks: Sequence[object]) -> None:
 
 
 def check_budget(name: str, value: object) -> int:
-    """The budget, if it is a whole number from 1 up.
+    """The budget, if it is a whole number of at least 1.
 
     Raises:
         ValueError: it is not.

@@ -1,7 +1,7 @@
-"""The holder of a lease: enough to name the process, and to find out whether it still runs where that is possible.
+"""The holder of a lease: enough to name the process, and to check whether it still runs where that is possible.
 
-A process id alone proves nothing: it is used again after a restart, and means another process in another
-container. So the start time, the boot and the process-id namespace stand beside it.
+A process id alone proves nothing: it is reused after a restart, and means another process in another container. So the
+start time, the boot id and the process-id namespace are recorded with it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """One writer: at most one session executes a run.
 
-The authority is the kernel's lock (`flock`) on the file `lease` in the run: it ends with its process, whatever
-happens to it, and no process id is ever trusted. The text in the file only names the holder to people.
+The authority is the kernel's lock (`flock`) on the file `lease` in the run: it ends with its process in every case,
+and no process id is ever trusted. The text in the file only shows people who holds the run.
 
-On a filesystem without locks a file `lease-<generation>`, created exclusively, stands in. Its holder rewrites it
+On a filesystem without locks a file `lease-<generation>`, created exclusively, is used instead. Its holder rewrites it
 every few seconds. A taker that can see the holder's process asks the kernel; one that cannot watches the file for a
 whole lifetime on its own clock, and takes over only if nothing moved. Taking over creates the next generation
 exclusively, so of many takers one wins. A holder that finds a newer generation than its own, or that could not rewrite
-its file for a lifetime on its own clock, holds the run no more.
+its file for a lifetime on its own clock, has lost the run.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def _take_without_locks(run: Path, lifetime_seconds: float) -> Lease:
 
 
 def _named_holder(run: Path, generation: int) -> LeaseHolder | None:
-    """Who has just created a lease file; its name follows in an instant."""
+    """A process that has just created a lease file; its name follows in an instant."""
     for _ in range(_ATTEMPTS_FAR):
         if holder := decode_holder(_read_generation(run, generation)):
             return holder

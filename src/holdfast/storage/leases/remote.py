@@ -1,9 +1,9 @@
-"""One writer, also across machines: a lease is an object in the store, written on condition only.
+"""One writer, also across machines: a lease is an object in the store, written with conditional writes only.
 
-The holder renews it well before its lifetime is over, and by its own monotonic clock neither begins nor acknowledges
+The holder renews it well before its lifetime ends. By its own monotonic clock it neither starts nor acknowledges
 anything once that lifetime has passed without a renewal. A taker watches the object for a whole lifetime on its own
-clock, and takes over only if nothing moved. Wall clocks are never compared. The object also tells people who holds
-the run and how far it is.
+clock, and takes over only if nothing moved. Wall clocks are never compared. The object also shows people who holds the
+run and its progress.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lifetime_seconds() -> float:
     """How long a lease lasts without being renewed; everybody who shares a run must use the same.
 
     Raises:
-        ConfigurationError: HOLDFAST_LEASE_SECONDS is no such time.
+        ConfigurationError: HOLDFAST_LEASE_SECONDS is not a valid time.
     """
     text = os.environ.get("HOLDFAST_LEASE_SECONDS") or str(LIFETIME_SECONDS)
     try:
@@ -65,7 +65,7 @@ class PublishedLease(msgspec.Struct, frozen=True):
     session: int = 0
     """The number of the holder's session. No other holder ever has it, so two never write the same segment."""
     behind: int = 0
-    """How many segments were not up yet."""
+    """How many segments were not uploaded yet."""
 
     def age_seconds(self) -> float | None:
         """How long ago it was published, going by two clocks that may differ; for people."""
@@ -79,7 +79,7 @@ class PublishedLease(msgspec.Struct, frozen=True):
 
 
 class HolderProgress(NamedTuple):
-    """How far the holder of a run is; published with every renewal."""
+    """The progress of the holder of a run; published with every renewal."""
 
     finished: int = 0
     planned: int = 0
@@ -93,7 +93,7 @@ class RemoteLease:
         """Takes the lease, for a session whose number is above all that are known.
 
         Raises:
-            ConfigurationError: HOLDFAST_LEASE_SECONDS is no time.
+            ConfigurationError: HOLDFAST_LEASE_SECONDS is not a valid time.
             RunHeld: another session holds it, or was faster.
             StorageFailure: the store cannot be reached.
         """

@@ -1,11 +1,12 @@
-"""Other processes that write for a session, and how they and the holder of the run know when that has ended.
+"""Other processes that write for a session, and how they and the holder of the run know when it has ended.
 
-The file `lease.writers` in the run says for which session others may write, and on what terms. Every process that does
-holds a shared lock on it (`flock`), which ends with the process, whatever happens to it.
+The file `lease.writers` in the run says for which session others may write, and on what terms. Every such process
+holds a shared lock on it (`flock`), which ends with the process in every case.
 
-- Who ends a session, or takes the run after it, first empties the file, and then waits for all shared locks to go.
-- Who writes looks at the file a few times a second, and whether anybody still has the lock of the file `lease`. If
-  the file is empty or that lock is free, it stops, and gives its own lock back after its last write.
+- The process that ends a session, or takes the run after it, first empties the file, and then waits until all shared
+  locks are released.
+- A writing process checks the file a few times a second, and whether anybody still has the lock of the file `lease`.
+  If the file is empty or that lock is free, it stops, and releases its own lock after its last write.
 
 So nothing is written for a session after its end, or beside the session after it. It works between processes that see
 one another's locks: those of one machine, or of several on a filesystem that has locks for all of them.
@@ -32,7 +33,7 @@ _PAUSE_SECONDS = 0.02
 
 
 class WriterTerms(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the holder of a run tells those who write for its session."""
+    """What the holder of a run publishes for the processes that write for its session."""
 
     session: int
     admitted: int = 0
@@ -99,7 +100,7 @@ class WriterAdmission:
                 os.pwrite(self._fd, data, 0)
 
     def end(self, seconds: float = _LEAVE_SECONDS) -> bool:
-        """Lets nobody write any more, now or later; whether all have stopped within so many seconds."""
+        """Lets nobody write any more, now or later; whether all have stopped within this many seconds."""
         with self._lock:
             fd, self._fd, self._is_over = self._fd, -1, True
         if fd >= 0:
@@ -110,7 +111,7 @@ class WriterAdmission:
 
 
 def end_writers(fs: FileSystem, run: Path, seconds: float = _LEAVE_SECONDS) -> bool:
-    """Tells whoever writes for a session of the run to stop; whether all have, within so many seconds.
+    """Makes every process that writes for a session of the run stop; whether all have, within this many seconds.
 
     Raises:
         OSError: the file cannot be written.
@@ -167,7 +168,7 @@ class JoinedLease:
         return fd
 
     def _check_admitted(self, writer: int) -> None:
-        # Only with the share: whoever ended the session before this process had it did not wait for this process.
+        # Only with the share: a process that ended the session earlier did not wait for this one.
         if (terms := self.look()) is None:
             raise _session_over(self._run, self._session)
         if not 1 <= writer <= terms.admitted:

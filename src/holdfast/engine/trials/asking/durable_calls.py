@@ -45,7 +45,7 @@ class AskedModel(NamedTuple):
     model: OpenModel
     role: ModelRole = ModelRole.UNDER_TEST
     call_name: str = "generate"
-    """The name of its calls in their keys: one for each model, so that none takes over the reply of another."""
+    """The name of its calls in their keys: one for each model, so that none gets the reply of another."""
     note: Callable[[StepRecord], None] | None = None
     """Called with every step of its calls, once for each that counts."""
 
@@ -111,9 +111,9 @@ class DurableCalls:
     # Recorded replies.
 
     def _borrowed(self, lender: StepRecord, key: str, request: Request, conversation: Conversation) -> StepRecord:
-        """What says that a step took over the reply of another branch, which nobody asks for any more.
+        """The record that a step borrowed the reply of another branch, which nobody asks for any more.
 
-        It need not be waited for: the reply is durable, and without this record it would be borrowed once more.
+        Nobody waits for it: the reply is durable, and without this record it would be borrowed again.
         """
         step = msgspec.structs.replace(lender, step=key, lender=lender.step)
         return self._as_asked_here(step, request, conversation)
@@ -238,7 +238,7 @@ class DurableCalls:
         try:
             await self._recorder.keep(step)
         except UsageError:
-            # It holds what JSON cannot; it was paid for, so what can be kept of it is.
+            # It contains values that JSON cannot hold. It was paid for, so everything else is kept.
             reply = recordable_reply(reply)
             request = encodable(_to_builtins(step.request))
             await self._recorder.keep(msgspec.structs.replace(step, request=request, result=record_reply(reply)))

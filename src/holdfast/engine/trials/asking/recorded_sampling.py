@@ -1,4 +1,4 @@
-"""A sampling as earlier sessions have left it: what it can go on from, and which recorded calls it still answers for.
+"""A sampling as earlier sessions have left it: where it continues, and which recorded calls belong to it.
 
 A turn of a lane asks one thing after the other, and the record of its candidate ends it: so the calls before that
 record are those of the sampling whose fingerprint it has.
@@ -27,7 +27,7 @@ class _Call(NamedTuple):
 
 
 class RecordedSampling:
-    """What is recorded at the scope of a sampling, of which only what has its fingerprint is believed."""
+    """What is recorded at the scope of a sampling, of which only records with its fingerprint are used."""
 
     def __init__(self, steps: Steps, path: str, fingerprint: str) -> None:
         self._steps, self._path, self._fingerprint = steps, path, fingerprint

@@ -1,8 +1,8 @@
 """A sampling inside a trial: its calls, candidates and choice are steps, in scopes of its own.
 
-The N-th sampling of a scope has the scope `sampling~N` below it, and a turn of a lane `sampling~N/lane-L/turn-T`. What
-it asks takes the way of every call of the trial. Its own code runs where no scope may be used, so that nothing depends
-on how many tasks it starts, or in which order.
+The N-th sampling of a scope has the scope `sampling~N` below it, and a turn of a lane `sampling~N/lane-L/turn-T`. Its
+calls take the same path as every call of the trial. Its own code runs where no scope may be used, so that nothing
+depends on how many tasks it starts, or in which order.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class TrialSampling:
             self._hand_in(self._step(scope, CANDIDATE, record))
             self._ended.add((record.lane, record.turn))
             return
-        # Also where a requirement has swallowed that its judge could not be reached: it has judged nothing.
+        # Also if a requirement caught the error of an unreachable judge: without a reply there is no verdict.
         error = _CANCELLED if is_cancelled else record.error or _NOT_FINAL
         with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
             self._hand_in(self._step(scope, CANDIDATE, record, error))

@@ -1,4 +1,4 @@
-"""What a sampling has come to, by its steps: how its candidates ended, and what each of them took."""
+"""The figures of a sampling, from its steps: how its candidates ended, and what each of them used."""
 
 from __future__ import annotations
 

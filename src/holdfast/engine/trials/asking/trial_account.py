@@ -1,4 +1,4 @@
-"""What the calls and steps of an attempt have come to: usage by model, limits, and requests that got no answer."""
+"""The account of an attempt: usage by model, limits, and requests that got no answer."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class TrialAccount:
             self._unanswered.pop(_request_of(key), None)
 
     def check_answered(self) -> None:
-        """Raises the error that code of the task has swallowed, if a request of its never got an answer.
+        """Raises the error that the task's code has caught, if one of its requests never got an answer.
 
         Raises:
             ModelError: the infrastructure failed, and what was made of that must not be scored.

@@ -1,4 +1,4 @@
-"""Handing the records of a trial's calls and steps to the journal, and telling observers of them."""
+"""Recording a trial's calls and steps in the journal, and reporting them to observers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TrialRecorder:
 
     @property
     def seed(self) -> int:
-        """A seed of the trial's own, the same in every session."""
+        """The seed of the trial, the same in every session."""
         return trial_seed(self._environment.seed, self.key)
 
     def about(self) -> Coordinates | None:
@@ -55,7 +55,7 @@ class TrialRecorder:
         self.report(step, replayed=bool(step.source))
 
     def report(self, step: StepRecord, *, replayed: bool) -> None:
-        """Tells observers of a step that is durable."""
+        """Reports a durable step to observers."""
         events = self._environment.events
         if events.is_observed(StepRecorded):
             about = (self.key, self.attempt, step.step, step.name, step.model)
