@@ -36,7 +36,7 @@ PHRASES = {
     r"\bonce more stops\b": "once more stops at once",
     r"\bletting calls\b": "letting calls in flight finish",
     r"\bfailed before\b": "3 failed before",
-    r"\b(is|are|be|was|were|been) told\b": "the second process is told who holds it",
+    r"\b(is|are|be|was|were|been) told\b(?! apart)": "the second process is told who holds it",
     r"\bbeing executed by\b": "the run is being executed by process 7",
     r"\ba person to be\b": "Where there is a person to be told something",
     r"\bfrom the run alone\b": "Go on with a run, from the run alone",
@@ -47,7 +47,7 @@ PHRASES = {
     r"\bcomes? home\b": "the others come home",
     r"\bwhat (it|they) lacks?\b": "the directory gets what it lacks",
     r"\bwhat lies (outside|beside)\b": "Rebuild what lies outside the journal",
-    r"\b(holds?|held) (the |all |each )?(records|results|files|them|it) against\b": "hold the records against one another",
+    r"\b(holds?|held) (the |all )?(records|results|files|them) against\b": "hold the records against one another",
     r"\bagainst one another\b": "also the records against one another",
     r"\b(first|most|last|at most|than|up to) so (many|much)\b": "Only the first so many samples",
     r"\bso many (samples|trials|calls)\b": "At most so many trials",
@@ -58,9 +58,9 @@ PHRASES = {
     r"\bcarrying out\b": "## Carrying out",
     r"\bcomes to;": "what a solver comes to; a text will do",
     r"\bwhat an? \w+ comes to\b": "what a solver comes to",
-    r"\b(is|are|was|were) none\b(?! of (the|them|these))": "a pattern that is none",
+    r"(?<!there )\b(is|are|was|were) (?-i:none)\b": "a pattern that is none",
     r"\bnone of theirs\b": "a fault that is none of theirs",
-    r"\bis no (URL|regular expression|task|file|directory|mapping|number|run|JSON|YAML|plain|result|verdict|crash)\b": (
+    r"(?<!there )\bis no (URL|regular expression|task|file|directory|mapping|number|run|JSON|YAML|plain|result|verdict|crash)\b": (
         "'x' is no regular expression"
     ),
     r"\b(is|are|was|were) no (difference|change|noise|longer there)s?\b": "comments are no differences",

@@ -123,7 +123,7 @@ class Execution:
         self._scheduler: Scheduler[PlannedTrial] = Scheduler(self._limits.run, holds)
         self._models = open_models(prepared, session.reader, self._clock, self._limits)
         self.admission = Admission(
-            self._limits, self._scheduler.slots, holds, self._make_mark(), session.is_held, self.events.emit
+            self._limits, self._scheduler.capacity, holds, self._make_mark(), session.is_held, self.events.emit
         )
         self.settings.listen(self._apply_settings)
         self.progress = self._make_progress()
@@ -178,7 +178,7 @@ class Execution:
                 self.admission,
                 self._counts,
                 rng,
-                self._scheduler.slots,
+                self._scheduler.capacity,
                 self.events,
                 self._disable,
             ),
@@ -190,7 +190,7 @@ class Execution:
             on_idle=self._check_idle,
             step_threads=self._step_threads,
             score_limits=self._limits.score,
-            slots=self._scheduler.slots,
+            capacity=self._scheduler.capacity,
             find_model=self._find_model,
             seed=self._prepared.spec.seed,
             deterministic=self._prepared.spec.deterministic is True,

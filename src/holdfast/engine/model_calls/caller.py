@@ -20,8 +20,8 @@ from holdfast.engine.model_calls.served_model import UnexpectedModel
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.call_tally import Flight
+from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.models.errors import ModelError, PassingError, RateLimited, Rejected
 from holdfast.models.message import Reply, Request, Usage
 
@@ -85,13 +85,13 @@ class Caller:
         admission: Admission,
         counts: CallCounts,
         rng: random.Random,
-        slots: SlotPool,
+        capacity: CapacityPool,
         events: Events,
         on_refused: Callable[[OpenModel], None],
     ) -> None:
         """`on_refused` is called when a model is disabled for this session."""
         self._clock, self._admission, self._counts, self._rng = clock, admission, counts, rng
-        self._slots, self._events, self._on_refused = slots, events, on_refused
+        self._capacity, self._events, self._on_refused = capacity, events, on_refused
 
     async def call(
         self,
@@ -99,7 +99,7 @@ class Caller:
         request: Request,
         deadline_seconds: float,
         activity: TrialActivity,
-        grant: SlotGrant,
+        grant: CapacityGrant,
         flight: Flight,
         on_sent: Callable[[], None],
     ) -> tuple[Reply, int]:
@@ -121,7 +121,7 @@ class Caller:
             else:
                 return reply, tries.made
             finally:
-                self._release_slot(model)
+                self._release_capacity(model)
             with activity.waiting():
                 await self._clock.sleep(pause)
 
@@ -162,16 +162,16 @@ class Caller:
             raise ModelClosed(model, getattr(error, "usage", None)) from None
 
     async def _admit(
-        self, model: OpenModel, request: Request, activity: TrialActivity, grant: SlotGrant, flight: Flight
+        self, model: OpenModel, request: Request, activity: TrialActivity, grant: CapacityGrant, flight: Flight
     ) -> Reservation | None:
-        """Returns with the model's slot held and the call in flight, when one more request may be sent."""
+        """Returns with the model's capacity held and the call in flight, when one more request may be sent."""
         if model.rate_limiter.is_unlimited and self._admission.begin_nowait(flight, model.name, model.limit, grant):
             return None
         with activity.waiting():
             while True:
                 await self._admission.wait_until_open(activity, model.name)
                 if not grant.hand_over(model.limit):
-                    await self._slots.acquire((model.limit,))
+                    await self._capacity.acquire((model.limit,))
                 is_admitted, reservation = False, None
                 try:
                     if not model.rate_limiter.is_unlimited:
@@ -182,10 +182,10 @@ class Caller:
                     # Held or abandoned meanwhile: its place in the rate limit is too old to be used later.
                     if not is_admitted:
                         model.rate_limiter.settle(reservation, None)
-                        self._release_slot(model)
+                        self._release_capacity(model)
 
-    def _release_slot(self, model: OpenModel) -> None:
-        self._slots.release((model.limit,))
+    def _release_capacity(self, model: OpenModel) -> None:
+        self._capacity.release((model.limit,))
 
     async def _send(
         self,

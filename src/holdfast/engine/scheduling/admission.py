@@ -15,9 +15,9 @@ from holdfast.engine.events import ADMISSION, LimitChanged
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission_mark import AdmissionMark
 from holdfast.engine.scheduling.call_tally import CallTally, Flight
+from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits, Limit
 from holdfast.engine.scheduling.holds import ALL_MODELS, Hold, Holds
-from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.spec import EvalSpec
@@ -32,7 +32,7 @@ class Admission:
     def __init__(
         self,
         limits: EvalLimits,
-        slots: SlotPool,
+        capacity: CapacityPool,
         holds: Holds,
         mark: AdmissionMark,
         is_held: Callable[[], bool] = lambda: True,
@@ -42,7 +42,7 @@ class Admission:
 
         The closing of admission is reported by the code that closes it.
         """
-        self._limits, self._slots, self._holds, self._mark = limits, slots, holds, mark
+        self._limits, self._capacity, self._holds, self._mark = limits, capacity, holds, mark
         self._is_held, self._on_change = is_held, on_change
         self.is_closed = False
         self.tally = CallTally()
@@ -56,13 +56,13 @@ class Admission:
             UsageError: there is no limit of that name, or the maximum is not a whole number from 1 up.
         """
         self._limits.set_maximum(name, maximum)
-        self._slots.serve()
+        self._capacity.serve()
         self._on_change(LimitChanged(name, maximum, "set"))
 
     def apply(self, spec: EvalSpec) -> None:
         """Sets the limits of the run and its tasks as the eval has them now."""
         self._limits.apply(spec)
-        self._slots.serve()
+        self._capacity.serve()
 
     # Holds.
 
@@ -154,11 +154,11 @@ class Admission:
         """A call that is about to be made, and how many tokens it is expected to take."""
         return Flight(self.tally.of(model), tokens)
 
-    def begin_nowait(self, flight: Flight, model: str, limit: Limit, grant: SlotGrant) -> bool:
+    def begin_nowait(self, flight: Flight, model: str, limit: Limit, grant: CapacityGrant) -> bool:
         """Lets one request of a call be sent, with capacity of the model's limit, if nothing prevents it."""
         if limit.is_exceeded or not self.is_open(model) or not (flight.is_in_flight or self._mark.enter_nowait()):
             return False
-        is_admitted = grant.hand_over(limit) or self._slots.acquire_nowait((limit,))
+        is_admitted = grant.hand_over(limit) or self._capacity.acquire_nowait((limit,))
         if not is_admitted and not flight.is_in_flight:
             self._mark.leave()
         elif not flight.is_in_flight:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TimeLimit
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
@@ -43,7 +43,7 @@ class Attempt:
         self.is_worth_a_retry = True
         """Whether another attempt may help where this one fails."""
 
-    async def run(self, grant: SlotGrant) -> TrialRecord:
+    async def run(self, grant: CapacityGrant) -> TrialRecord:
         """The record of how the attempt ended; it is not yet written."""
         if self.answer is None:
             outcome = await guard(self._solve_and_record())
@@ -56,7 +56,7 @@ class Attempt:
             self.answer = outcome.value
         return await self._score(grant, self.answer)
 
-    async def score_only(self, grant: SlotGrant) -> TrialRecord:
+    async def score_only(self, grant: CapacityGrant) -> TrialRecord:
         """As `run`, for a trial that has its answer and only lacks scores."""
         if self.answer is None:
             why = "Its answer is no longer recorded, so it cannot be scored; `holdfast resume --redo` runs it again."
@@ -101,7 +101,7 @@ class Attempt:
             trial.activity.time_limit = None
             trial.account.limit = trial.account.limit or ("time" if limit.is_reached else "")
 
-    async def _score(self, grant: SlotGrant, answer: AnswerRecord) -> TrialRecord:
+    async def _score(self, grant: CapacityGrant, answer: AnswerRecord) -> TrialRecord:
         self._trial.end_solving()
         given = Answer(answer.text, answer.value, answer.unscored)
         scoring = Scoring(self._environment, self._planned, self._state, self._trial, given)

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.asking.durable_calls import AskedModel, DurableCalls
 from holdfast.engine.trials.asking.trial_account import NO_LIMITS, TrialAccount
 from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
@@ -77,7 +77,7 @@ class RunningTrial:
         state: AttemptState,
         sample: Sample,
         model: OpenModel,
-        grant: SlotGrant,
+        grant: CapacityGrant,
         slot: SlotPlace | None = None,
     ) -> None:
         """To be made in the asyncio task that runs the attempt, or the slot."""

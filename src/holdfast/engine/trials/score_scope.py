@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.asking.durable_calls import AskedModel
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION
 from holdfast.engine.trials.history import AttemptState
@@ -32,7 +32,7 @@ class SlotScope:
         planned: PlannedTrial,
         state: AttemptState,
         sample: Sample,
-        grant: SlotGrant,
+        grant: CapacityGrant,
         activity: TrialActivity,
         path: str,
     ) -> None:

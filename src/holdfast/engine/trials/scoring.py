@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import NEW_SLOT, AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
@@ -66,7 +66,7 @@ class _OpenSlot:
     __slots__ = ("activity", "attempt", "grant", "of", "retries_left", "scope")
 
     def __init__(
-        self, of: TaskScorer, attempt: int, retries_left: int, grant: SlotGrant, activity: TrialActivity
+        self, of: TaskScorer, attempt: int, retries_left: int, grant: CapacityGrant, activity: TrialActivity
     ) -> None:
         """With the grant and the activity of its trial, until it gets its own."""
         self.of, self.attempt, self.retries_left = of, attempt, retries_left
@@ -95,7 +95,7 @@ class Scoring:
         self.unfinished: dict[str, Failure] = {}
         """Slots that the infrastructure has kept from being filled."""
 
-    async def run(self, scorers: tuple[TaskScorer, ...], grant: SlotGrant) -> None:
+    async def run(self, scorers: tuple[TaskScorer, ...], grant: CapacityGrant) -> None:
         """Fills every slot that is neither filled nor failed; the slots of the solver are given back before."""
         if self._answer.unscored:
             await self._leave_unscored(scorers, grant)
@@ -113,7 +113,7 @@ class Scoring:
         if awaited:
             await self._fill_side_by_side(awaited)
 
-    async def _leave_unscored(self, scorers: tuple[TaskScorer, ...], grant: SlotGrant) -> None:
+    async def _leave_unscored(self, scorers: tuple[TaskScorer, ...], grant: CapacityGrant) -> None:
         """Fills every slot without a score, for the reason that the answer gives: there is nothing to judge."""
         for scorer in scorers:
             if (slot := self._open(scorer, grant)) is not None:
@@ -121,7 +121,7 @@ class Scoring:
                 await self._hand_in(slot, record)
                 self.filled[scorer.name] = record
 
-    def _open(self, scorer: TaskScorer, grant: SlotGrant) -> _OpenSlot | None:
+    def _open(self, scorer: TaskScorer, grant: CapacityGrant) -> _OpenSlot | None:
         """The slot of a scorer, if there is anything left to do for it."""
         if scorer.name in self.filled:
             return None
@@ -139,7 +139,7 @@ class Scoring:
             asyncio.CancelledError: one of them was abandoned, because the session is about to end.
         """
         for slot in slots[1:]:
-            slot.grant = SlotGrant(self._environment.slots, ())
+            slot.grant = CapacityGrant(self._environment.capacity, ())
         tasks = [asyncio.get_running_loop().create_task(self._fill_with_grant(slot)) for slot in slots]
         try:
             with self._trial.activity.in_flight():

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.scheduling.call_tally import Flight
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.asking.trial_account import TrialAccount
 from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
 from holdfast.engine.trials.conversation import Conversation
@@ -61,7 +61,7 @@ class DurableCalls:
         recorder: TrialRecorder,
         account: TrialAccount,
         steps: Steps,
-        grant: SlotGrant,
+        grant: CapacityGrant,
     ) -> None:
         self._environment, self._recorder, self._account = environment, recorder, account
         self._steps, self._grant = steps, grant
