@@ -35,7 +35,7 @@ PHRASES = {
     r"\bwhen a session died\b": "in flight when a session died",
     r"\bonce more stops\b": "once more stops at once",
     r"\bletting calls\b": "letting calls in flight finish",
-    r"\bfailed before\b": "3 failed before",
+    r"\b\d+ failed before\b": "3 failed before",
     r"\b(is|are|be|was|were|been) told\b(?! apart)": "the second process is told who holds it",
     r"\bbeing executed by\b": "the run is being executed by process 7",
     r"\ba person to be\b": "Where there is a person to be told something",
@@ -46,7 +46,7 @@ PHRASES = {
     r"\b(brings?|brought|bringing)\b[^.\n]{0,40}\bhome\b": "Bring a run home from a store",
     r"\bcomes? home\b": "the others come home",
     r"\bwhat (it|they) lacks?\b": "the directory gets what it lacks",
-    r"\bwhat lies (outside|beside)\b": "Rebuild what lies outside the journal",
+    r"\bwhat lies (outside|beside) the journal\b": "Rebuild what lies outside the journal",
     r"\b(holds?|held) (the |all )?(records|results|files|them) against\b": "hold the records against one another",
     r"\bagainst one another\b": "also the records against one another",
     r"\b(first|most|last|at most|than|up to) so (many|much)\b": "Only the first so many samples",
@@ -58,15 +58,15 @@ PHRASES = {
     r"\bcarrying out\b": "## Carrying out",
     r"\bcomes to;": "what a solver comes to; a text will do",
     r"\bwhat an? \w+ comes to\b": "what a solver comes to",
-    r"(?<!there )\b(is|are|was|were) (?-i:none)\b": "a pattern that is none",
-    r"\bnone of theirs\b": "a fault that is none of theirs",
-    r"(?<!there )\bis no (URL|regular expression|task|file|directory|mapping|number|run|JSON|YAML|plain|result|verdict|crash)\b": (
+    r"(?<!there )\b(is|are|was|were) (?-i:none)\b(?! of)": "a pattern that is none",
+    r"\b(is|are) none of theirs\b": "a fault that is none of theirs",
+    r"(?<!there )\bis no (URL|regular expression|task|file|directory|mapping|number|verdict|JSON|YAML)\b": (
         "'x' is no regular expression"
     ),
     r"\b(is|are|was|were) no (difference|change|noise|longer there)s?\b": "comments are no differences",
     r"\bis proven\b": "Complete is proven",
     r"\bof (less|fewer),? the run keeps\b": "of less the run keeps what it has",
-    r"\bkeeps what it has\b": "of less the run keeps what it has",
+    r"\brun keeps what it has\b": "of less the run keeps what it has",
     r"\bnothing is lost with\b": "frames left by a crash: nothing is lost with them",
     r"\b(taken|takes?|took|taking) over\b[^.\n]{0,30}\b(trials?|answers?|repl(y|ies)|results?)\b": (
         "taken over from run 7: 3 trials"

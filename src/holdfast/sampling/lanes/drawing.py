@@ -12,7 +12,7 @@ from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.events import LaneRepaired
 from holdfast.sampling.host import SamplingHost
 from holdfast.sampling.lanes.lane import Lane, LaneStage
-from holdfast.sampling.lanes.telling import SamplingPlan, Telling
+from holdfast.sampling.lanes.listeners import SamplingListeners, SamplingPlan
 from holdfast.sampling.place import CURRENT_PLACE, Place, derive_seed
 from holdfast.sampling.requirements.checks import Checks
 from holdfast.sampling.requirements.requirement import Draft
@@ -36,9 +36,14 @@ class Drawing:
     """Draws the candidates of one sampling."""
 
     def __init__(
-        self, host: SamplingHost, strategy: Strategy, telling: Telling, plan: SamplingPlan, request: SamplingRequest
+        self,
+        host: SamplingHost,
+        strategy: Strategy,
+        listeners: SamplingListeners,
+        plan: SamplingPlan,
+        request: SamplingRequest,
     ) -> None:
-        self._host, self._strategy, self._telling, self._loops = host, strategy, telling, plan.loops
+        self._host, self._strategy, self._listeners, self._loops = host, strategy, listeners, plan.loops
         self._request, self._seed = request, request.generation.get("seed", host.seed)
         self.checks = Checks(plan.requirements, short_circuit=strategy.short_circuit)
         self._judges = tuple(name for requirement in plan.requirements for name in requirement.models)
@@ -80,10 +85,10 @@ class Drawing:
         if messages is not asked:
             messages = _checked_messages(messages, self._strategy)
         last = lane.candidates[-1]
-        if self._telling.tells(LaneRepaired) and not last.is_valid:
+        if self._listeners.is_wanted(LaneRepaired) and not last.is_valid:
             failed = tuple(verdict.requirement for verdict in last.failed)
             lane.stage = LaneStage.TELLING
-            await self._telling.repaired(place, failed, messages)
+            await self._listeners.repaired(place, failed, messages)
         return messages
 
     # Calls.

@@ -20,8 +20,8 @@ from holdfast.sampling.events import CandidateEnded
 from holdfast.sampling.host import SamplingChoice, SamplingHost
 from holdfast.sampling.lanes.drawing import BudgetReachedError, Drawing, SamplingRequest
 from holdfast.sampling.lanes.lane import CANCELLED_ITSELF, Lane, LaneStage, is_being_cancelled
+from holdfast.sampling.lanes.listeners import SamplingListeners, SamplingPlan
 from holdfast.sampling.lanes.outcome import add_note, conclude, result_on_record, with_result
-from holdfast.sampling.lanes.telling import SamplingPlan, Telling
 from holdfast.sampling.place import CURRENT_PLACE
 from holdfast.sampling.requirements.registry import Given, as_requirements
 from holdfast.sampling.requirements.requirement import Requirement, in_order
@@ -48,15 +48,15 @@ async def run_sampling(
         ValueError: a hook or the strategy gave a number out of range, or two requirements have the same id.
         TypeError: the strategy is not one, or a hook, a requirement or a repair returned a wrong type.
     """
-    telling = Telling(host, check_strategy(strategy))
+    listeners = SamplingListeners(host, check_strategy(strategy))
     sampler: Sampler | None = None
     result: SamplingResult | None = None
     try:
-        plan = await telling.ask_hooks(_all_requirements(strategy, requirements))
+        plan = await listeners.ask_hooks(_all_requirements(strategy, requirements))
         for name in _asked_models(strategy, plan.requirements):
             host.check_model(name, has_price=strategy.budget.cost is not None)
-        telling.start(plan)
-        sampler = Sampler(host, strategy, telling, plan, SamplingRequest(messages, dict(generation or {}), context))
+        listeners.start(plan)
+        sampler = Sampler(host, strategy, listeners, plan, SamplingRequest(messages, dict(generation or {}), context))
         result = await sampler.run()
     finally:
         host.finish()
@@ -65,7 +65,7 @@ async def run_sampling(
         candidates = [] if sampler is None else sampler.candidates
         if error is not None:
             with_result(error, candidates)
-        await telling.end(candidates, result, error)
+        await listeners.end(candidates, result, error)
     result.calls = host.calls
     return result
 
@@ -88,12 +88,17 @@ class Sampler:
     """One sampling while it is executed."""
 
     def __init__(
-        self, host: SamplingHost, strategy: Strategy, telling: Telling, plan: SamplingPlan, request: SamplingRequest
+        self,
+        host: SamplingHost,
+        strategy: Strategy,
+        listeners: SamplingListeners,
+        plan: SamplingPlan,
+        request: SamplingRequest,
     ) -> None:
-        self._host, self._strategy, self._telling, self._loops = host, strategy, telling, plan.loops
-        self._drawing = Drawing(host, strategy, telling, plan, request)
+        self._host, self._strategy, self._listeners, self._loops = host, strategy, listeners, plan.loops
+        self._drawing = Drawing(host, strategy, listeners, plan, request)
         self._tally = self._drawing.tally
-        self._selection = strategy.start_selection(telling.mode, plan.lanes)
+        self._selection = strategy.start_selection(listeners.mode, plan.lanes)
         self._lanes = [Lane(number) for number in range(plan.lanes)]
         self._ended: asyncio.Queue[Lane] = asyncio.Queue()
         self._fatal: BaseException | None = None
@@ -283,8 +288,8 @@ class Sampler:
         """Records a candidate that is not part of any choice, and would be drawn again."""
         self._end(candidate, status)
         self._host.put(candidate, is_final=False)
-        if self._telling.tells(CandidateEnded):
-            self._telling.observe_candidate(candidate, replayed=False)
+        if self._listeners.is_wanted(CandidateEnded):
+            self._listeners.observe_candidate(candidate, replayed=False)
 
     def _end(self, candidate: Candidate, status: CandidateStatus) -> None:
         candidate.status, candidate.arrival = status, len(self.candidates)
@@ -307,9 +312,9 @@ class Sampler:
             self._host.put(candidate, is_final=True)
         if is_valid:
             self._cancel_unwanted()
-        if self._telling.tells(CandidateEnded):
+        if self._listeners.is_wanted(CandidateEnded):
             lane.stage = LaneStage.TELLING
-            await self._telling.candidate_ended(candidate, replayed=not is_new)
+            await self._listeners.candidate_ended(candidate, replayed=not is_new)
 
 
 def _choice_of(result: SamplingResult) -> SamplingChoice:

@@ -37,7 +37,7 @@ class SamplingPlan(NamedTuple):
     notes: list[str]
 
 
-class Telling:
+class SamplingListeners:
     """The hooks and observers of one sampling."""
 
     def __init__(self, host: SamplingHost, strategy: Strategy) -> None:
@@ -54,8 +54,8 @@ class Telling:
         is_forced = self._host.is_deterministic and mode is SelectionMode.FIRST
         return SelectionMode.DETERMINISTIC if is_forced else mode
 
-    def tells(self, kind: type[Event]) -> bool:
-        """Whether anybody wants to know."""
+    def is_wanted(self, kind: type[Event]) -> bool:
+        """Whether anybody subscribes to such events."""
         return bool(self._hooks[kind]) or self._host.is_observed(kind)
 
     async def ask_hooks(self, requirements: tuple[Requirement, ...]) -> SamplingPlan:
@@ -92,9 +92,9 @@ class Telling:
         """A candidate was checked."""
         event = self.observe_candidate(candidate, replayed=replayed)
         for hook in self._hooks[CandidateEnded]:
-            told = hook.candidate(event, candidate)
-            if inspect.isawaitable(told):
-                await told
+            outcome = hook.candidate(event, candidate)
+            if inspect.isawaitable(outcome):
+                await outcome
 
     def observe_candidate(self, candidate: Candidate, *, replayed: bool) -> CandidateEnded:
         """Tells the observers of a candidate, however it ended."""
@@ -110,23 +110,23 @@ class Telling:
         if self._host.is_observed(LaneRepaired):
             self._host.emit(event)
         for hook in self._hooks[LaneRepaired]:
-            told = hook.repair(event, messages)
-            if inspect.isawaitable(told):
-                await told
+            outcome = hook.repair(event, messages)
+            if inspect.isawaitable(outcome):
+                await outcome
 
     async def end(
         self, candidates: Sequence[Candidate], result: SamplingResult | None, error: BaseException | None
     ) -> None:
         """The sampling has ended, in whatever way: every hook and observer of its start also gets its end."""
-        if not self.tells(SamplingEnded):
+        if not self.is_wanted(SamplingEnded):
             return
         event = self._ended(candidates, result, error)
         if self._has_started and self._host.is_observed(SamplingEnded):
             self._host.emit(event)
         for hook in [hook for hook in self._hooks[SamplingEnded] if self._has_started or hook in self._asked]:
-            told = hook.end(event, result)
-            if inspect.isawaitable(told):
-                await told
+            outcome = hook.end(event, result)
+            if inspect.isawaitable(outcome):
+                await outcome
 
     def _ended(
         self, candidates: Sequence[Candidate], result: SamplingResult | None, error: BaseException | None
