@@ -25,6 +25,7 @@ OTHERWISE = {
     "grace_period": 7.5,
     "matches": "^a",
     "selection": "best",
+    "solver": "solve.py:solve",
     "vote": "similarity",
 }
 """Values for fields where a value made from the type alone would not do, or would be the default."""

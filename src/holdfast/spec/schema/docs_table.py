@@ -31,6 +31,7 @@ _INSTEAD = {"currency": "applied and noted"}
 _EXCEPT = {
     "prompt": "; a variant more is run and noted",
     "scorers": "; a scorer more judges the answers on record, and is noted",
+    "solver": "; a file at another place is applied and noted if its code is the same",
     "use": "; a file at another place is applied and noted if its code is the same",
 }
 """What of a field may grow or move although its value may not change."""

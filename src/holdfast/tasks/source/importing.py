@@ -173,7 +173,7 @@ def _read_source_file(path: Path, shown: str) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise ConfigurationError(f"The file {shown} is not there.", hint=f"It was looked for at {path}.") from None
+        raise ConfigurationError(f"The file {shown} does not exist.", hint=f"It was looked for at {path}.") from None
     except OSError as error:
         raise ConfigurationError(f"The file {shown} cannot be read: {error.strerror}.") from None
 
