@@ -19,6 +19,7 @@ NAMES = (
     "help",
     "verbs",
     "sampling",
+    "killed",
 )
 _MODULES = {"open": "opening", "http": "over_http", "resume": "resuming", "help": "helping"}
 

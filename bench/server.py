@@ -1,7 +1,8 @@
 """`python -m bench.server [SECONDS]`: a chat endpoint that costs next to nothing, in a process of its own.
 
 It speaks just enough HTTP for a client that keeps its connections, reads no more of a request than where it ends, and
-gives every one the same reply, after so many seconds. It prints its port and serves until its standard input closes.
+gives every one the same reply, after the given number of seconds. It prints its port, serves until its standard input
+closes, and then prints how many requests it has received.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ _REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 
 class _Connection(asyncio.Protocol):
     """One client connection; a request is answered as soon as its last byte is there."""
 
+    requests = 0
+    """Of all connections."""
+
     def __init__(self, seconds: float) -> None:
         self._seconds, self._left, self._head = seconds, 0, b""
 
@@ -44,6 +48,7 @@ class _Connection(asyncio.Protocol):
             self._answer()
 
     def _answer(self) -> None:
+        _Connection.requests += 1
         if self._seconds:
             asyncio.get_running_loop().call_later(self._seconds, self._transport.write, _REPLY)
         else:
@@ -56,18 +61,39 @@ async def _serve(seconds: float) -> None:
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
     server.close()
+    print(_Connection.requests, flush=True)
+
+
+class CannedServer:
+    """A server process: its base URL, and the number of requests once it has stopped."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("the server has no pipes")
+        self._stdin, self._stdout = process.stdin, process.stdout
+        self.url = f"http://127.0.0.1:{int(self._stdout.readline())}/v1"
+
+    def stop(self) -> int:
+        """Stops the server; the requests that it has received."""
+        self._stdin.close()
+        return int(self._stdout.readline())
+
+
+@contextlib.contextmanager
+def canned_server(seconds: float = 0.0) -> Iterator[CannedServer]:
+    """Such a server, which runs as long as the block does, or until it is stopped."""
+    command = [sys.executable, "-m", "bench.server", str(seconds)]
+    root = Path(__file__).resolve().parent.parent
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as process:
+        yield CannedServer(process)
 
 
 @contextlib.contextmanager
 def serving(seconds: float = 0.0) -> Iterator[str]:
     """The base URL of such a server, which runs as long as the block does."""
-    command = [sys.executable, "-m", "bench.server", str(seconds)]
-    root = Path(__file__).resolve().parent.parent
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as server:
-        if server.stdin is None or server.stdout is None:
-            raise RuntimeError("the server has no pipes")
-        yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
-        server.stdin.close()
+    with canned_server(seconds) as server:
+        yield server.url
+        server.stop()
 
 
 if __name__ == "__main__":

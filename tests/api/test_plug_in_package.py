@@ -79,10 +79,10 @@ def test_the_page_prints_a_whole_package():
 
 
 def test_an_installed_provider_is_listed(installed):
-    """`holdfast models` names it, with the first line of its description."""
-    done = run(["-m", "holdfast", "models"], *installed)
+    """`holdfast list models` names it, with the first line of its description."""
+    done = run(["-m", "holdfast", "list", "models"], *installed)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^shout +Repeats what it is asked, in capitals — ready$", done.stdout, re.MULTILINE)
+    assert re.search(r"^shout +ready +Repeats what it is asked, in capitals$", done.stdout, re.MULTILINE)
 
 
 def test_an_eval_uses_the_provider_and_a_task_the_scorer(installed):
@@ -234,7 +234,7 @@ def test_an_observer_that_cannot_be_had_is_refused_before_anything_is_written(tm
     assert "holdfast-broken" in done.stderr
     assert "Traceback" not in done.stderr
     assert run(["-m", "holdfast", "--help"], tmp_path, site).returncode == 0
-    assert run(["-m", "holdfast", "models"], tmp_path, site).returncode == 0
+    assert run(["-m", "holdfast", "list", "models"], tmp_path, site).returncode == 0
 
 
 def test_an_installed_observer_that_raises_is_told_and_the_run_is_complete(tmp_path):

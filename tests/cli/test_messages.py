@@ -73,10 +73,10 @@ def test_one_is_not_several(holdfast, server, tmp_path, count, told):
 def test_a_failure_names_what_was_raised_and_where(holdfast, server, tmp_path):
     """The line that ends an attempt, in progress and in show, leads to the line of the task's own code."""
     ended = holdfast("run", python_eval(tmp_path, server.base_url, BROKEN, max_retries=1), "--run-dir", "r", code=1)
-    assert "t/s1: failed: ValueError: not today (in task.py line 5)\n" in ended.err
+    assert "t/s1: failed: ValueError: not today (task.py:5)\n" in ended.err
     row, counts = holdfast("show", "r").out.splitlines()
     assert "failed (task error) (attempt 2) t m s1#1" in row
-    assert row.endswith("ValueError: not today (in task.py line 5)")
+    assert row.endswith("ValueError: not today (task.py:5)")
     assert counts == "0 of 1 trials finished, 1 remaining: 1 failed (task error)."
     transcript = holdfast("show", "r", "s1").out
     assert "(attempt 1), 0 calls" in transcript and "(attempt 2), 0 calls" in transcript

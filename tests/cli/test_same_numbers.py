@@ -295,7 +295,7 @@ def test_slots_filled_unscored_failed_and_unfinished(world):
     tokens = sum(step["usage"].get("input_tokens", 0) for step in calls)
     assert report["usage"]["input_tokens"] == status["usage"]["input_tokens"] == tokens
     metrics = report["tasks"]["own"]["m"]["metrics"]
-    assert [metrics[name][kind]["n"] for name, kind in (("exact", "accuracy"), ("broken", "mean"))] == [4, 3]
+    assert [metrics[name][kind]["n_trials"] for name, kind in (("exact", "accuracy"), ("broken", "mean"))] == [4, 3]
 
 
 def test_a_kill_between_two_attempts(world):

@@ -89,7 +89,7 @@ def test_output_that_cannot_be_written_is_named_for_what_it_is(finished, words):
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("words", ["report r", "status r --json", "cat r", "models"])
+@pytest.mark.parametrize("words", ["report r", "status r --json", "cat r", "list models"])
 def test_closed_output_is_nobody_to_tell(finished, words):
     """A verb that only prints ends as ever where standard output is closed."""
     done = shell(finished, f"{PROGRAM} {words} >&-")

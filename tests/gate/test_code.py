@@ -208,7 +208,7 @@ def test_resume_16_a_python_task_asks_for_more(world):
     world("resume", "r", code=0)
     assert world.entries[3:] == ["tasks.t.scorers.length: unset → added"]
     world.check_complete(12)
-    assert world.report()["tasks"]["t"]["m"]["metrics"]["length"]["mean"]["n"] == 12
+    assert world.report()["tasks"]["t"]["m"]["metrics"]["length"]["mean"]["n_trials"] == 12
 
 
 def test_resume_17_a_python_task_asks_for_less(world):
@@ -279,12 +279,24 @@ def test_a_task_file_that_moved_is_a_change_of_place(world):
 
 
 def test_a_complete_run_needs_no_code(world):
-    """Where nothing remains and nothing offered, a task file that is gone is no matter."""
+    """Where nothing remains and nothing is offered, code that cannot be loaded any more is no matter."""
     prepared(world)
     world.run()
-    (world.directory / "task.py").unlink()
+    (world.directory / "task.py").write_text("raise ValueError('broken')")
     assert "complete, 4 of 4" in world("resume", "r", code=0).out
     assert "task.py" in world("resume", "r", "--set", "concurrency_limit=2", code=2).err
+
+
+def test_a_task_file_that_is_gone_is_taken_from_the_run(holdfast, world):
+    """A killed run is resumed from its own copies when the task's files are deleted, and says so."""
+    prepared(world)
+    world.data["concurrency_limit"] = 1
+    assert holdfast("run", world.write(), "--run-dir", "r", HOLDFAST_CRASH_AT="frame.acknowledged:4").code == -9
+    for name in ("task.py", "helpers.py", "eval.yaml"):
+        (world.directory / name).unlink()
+    told = holdfast("resume", "r", code=0)
+    assert "tasks.t.use: task.py → no longer exists; the run keeps what it has" in told.err
+    world.check_complete(4)
 
 
 # In Python.

@@ -42,7 +42,7 @@ def test_diff_tells_every_difference_and_changes_nothing(world):
     before = world.everything()
     world.data |= {"concurrency_limit": 2, "seed": 4}
     world.task.update(epochs=1, limit=2, scorers=["exact", "includes"])
-    world.data["models"]["n"] = MODEL
+    world.data["models"]["n_trials"] = MODEL
     told = world("diff", "r", world.write(), code=3).out.splitlines()
     assert told == [
         "refused  seed (identity): 0 → 4",
@@ -176,7 +176,7 @@ def test_fork_of_changed_scorers_asks_no_model(world):
     assert len(before) == 4
     report = finish(world, planned=4, made=0)
     metrics = report["tasks"]["t"]["m"]["metrics"]
-    assert {name: figure["accuracy"]["n"] for name, figure in metrics.items()} == {"exact": 4, "regex": 4}
+    assert {name: figure["accuracy"]["n_trials"] for name, figure in metrics.items()} == {"exact": 4, "regex": 4}
     assert metrics["regex"] != world.report()["tasks"]["t"]["m"]["metrics"]["regex"]
     assert metrics["exact"] == world.report()["tasks"]["t"]["m"]["metrics"]["exact"]
     assert len([line for line in records(world, "score") if '"exact"' in line]) == 4
@@ -224,7 +224,7 @@ def test_fork_of_late_scores(world):
     assert told["rescored"] == 4
     world("resume", "g", code=0)
     metrics = world.json("report", "g")["tasks"]["t"]["m"]["metrics"]
-    assert {name: figure["accuracy"]["n"] for name, figure in metrics.items()} == dict.fromkeys(metrics, 4)
+    assert {name: figure["accuracy"]["n_trials"] for name, figure in metrics.items()} == dict.fromkeys(metrics, 4)
 
 
 def test_fork_of_trials_that_lack_a_late_score(holdfast, world):
@@ -238,7 +238,7 @@ def test_fork_of_trials_that_lack_a_late_score(holdfast, world):
     assert told["taken"] + told["rescored"] == 4 and told["rescored"] > 0 and told["taken"] > 0
     report = finish(world, planned=4, made=0)
     metrics = report["tasks"]["t"]["m"]["metrics"]
-    assert [metrics[name]["accuracy"]["n"] for name in ("exact", "includes")] == [4, 4]
+    assert [metrics[name]["accuracy"]["n_trials"] for name in ("exact", "includes")] == [4, 4]
 
 
 def test_fork_keeps_blocked_and_limited_trials(world):

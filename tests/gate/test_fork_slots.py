@@ -177,7 +177,7 @@ def test_a_fork_of_an_attempt_that_took_over_an_answer_is_one_attempt(holdfast, 
         assert "1 failed (score: strict)" in holdfast("resume", "f", code=1).out
         assert (failed / "asked").stat().st_size == 2
     assert holdfast.json("status", "f")["remaining_by_reason"] == {"score: strict": 1}
-    assert holdfast.json("report", "f")["tasks"]["t"]["m"]["metrics"]["exact"]["accuracy"]["n"] == 1
+    assert holdfast.json("report", "f")["tasks"]["t"]["m"]["metrics"]["exact"]["accuracy"]["n_trials"] == 1
     (failed / "broken").unlink()
     holdfast("resume", "f", "--redo", "status=failed", code=0)
     assert (attempts_in(holdfast, "f"), server.worked_on()) == ({1}, {"a": 1})

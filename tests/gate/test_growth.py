@@ -73,7 +73,7 @@ def test_resume_16_an_unused_model_added(world):
 
 def test_resume_16_a_model_added_to_one_task(world):
     """Only the trials of the new model are run."""
-    world.data["models"]["n"] = MODEL
+    world.data["models"]["n_trials"] = MODEL
     world.task["models"] = ["m"]
     world.run()
     world.task["models"] = ["n", "m"]
@@ -122,7 +122,7 @@ def test_resume_16_grown_in_real_processes(holdfast, world):
     world.data["concurrency_limit"] = 1
     assert holdfast("run", world.write(), "--run-dir", "r", HOLDFAST_CRASH_AT="frame.acknowledged:4").code == -9
     world.task["epochs"] = 2
-    world.data["models"]["n"] = MODEL
+    world.data["models"]["n_trials"] = MODEL
     command = ("resume", "r", "--config", world.write())
     assert holdfast(*command, HOLDFAST_CRASH_AT="frame.acknowledged:6").code == -9
     told = holdfast(*command, code=0)
@@ -151,7 +151,7 @@ def test_resume_16_scorer_added(world):
     scores = [score["scorer"] for score in world.records("score")]
     assert {scorer: scores.count(scorer) for scorer in scores} == {"exact": 6, "regex": 6, "includes": 6}
     metrics = world.report()["tasks"]["t"]["m"]["metrics"]
-    assert {name: figure["accuracy"]["n"] for name, figure in metrics.items()} == dict.fromkeys(metrics, 6)
+    assert {name: figure["accuracy"]["n_trials"] for name, figure in metrics.items()} == dict.fromkeys(metrics, 6)
     assert set(metrics) == {"exact", "regex", "includes"}
     assert metrics["exact"] == metrics["includes"] and metrics["exact"]["accuracy"]["value"] == pytest.approx(4 / 6)
 
@@ -163,7 +163,7 @@ def test_resume_16_scorer_added_before_the_end(world):
     world.resume(code=0)
     world.check_complete(8)
     metrics = world.report()["tasks"]["t"]["m"]["metrics"]
-    assert [metrics[name]["accuracy"]["n"] for name in ("exact", "includes")] == [8, 8]
+    assert [metrics[name]["accuracy"]["n_trials"] for name in ("exact", "includes")] == [8, 8]
     scores = [(score["scorer"], score["trial"]) for score in world.records("score")]
     assert len(scores) == len(set(scores)) == 16
 
@@ -175,7 +175,10 @@ def test_resume_16_scorer_added_by_axis(world):
     world.task["scorers"] = ["exact", "includes"]
     world.resume(code=0)
     axes = world.report()["tasks"]["t"]["m"]["axes"]["prompt"]
-    assert {value: metrics["includes"]["accuracy"]["n"] for value, metrics in axes.items()} == {"plain": 4, "loud": 4}
+    assert {value: metrics["includes"]["accuracy"]["n_trials"] for value, metrics in axes.items()} == {
+        "plain": 4,
+        "loud": 4,
+    }
     assert axes["loud"]["exact"]["accuracy"]["value"] == 0
     world.check_complete(8)
 
@@ -213,13 +216,13 @@ def test_resume_16_killed_half_way_through_late_scoring(holdfast, world):
     assert (status["state"], status["planned"]) == ("incomplete", 8) and 0 < status["finished"] < 8
     report = world.report()
     assert not report["complete"]
-    assert report["tasks"]["t"]["m"]["metrics"]["second"]["mean"]["n"] == status["finished"]
+    assert report["tasks"]["t"]["m"]["metrics"]["second"]["mean"]["n_trials"] == status["finished"]
     scored = len([score for score in world.records("score") if score["scorer"] == "second"])
     told = holdfast("resume", "r", code=0)
     assert f"{8 - scored} remaining: {8 - scored} not scored." in told.err and "Complete: 8 of 8" in told.out
     judged = (world.directory / "judged").read_text().split()
     assert len(set(judged)) == 8 and len(judged) <= 9
-    assert world.report()["tasks"]["t"]["m"]["metrics"]["second"]["mean"]["n"] == 8
+    assert world.report()["tasks"]["t"]["m"]["metrics"]["second"]["mean"]["n_trials"] == 8
     world.check_complete(8)
 
 
@@ -237,7 +240,7 @@ def test_resume_16_a_late_scorer_that_breaks_fails_in_its_own_slots(world):
     assert "8 remaining: 8 failed (score: second)." in told.out
     status = world.status()
     assert (status["state"], status["finished"], status["remaining"]) == ("incomplete", 0, 8)
-    assert world.report()["tasks"]["t"]["m"]["metrics"]["first"]["accuracy"]["n"] == 8
+    assert world.report()["tasks"]["t"]["m"]["metrics"]["first"]["accuracy"]["n_trials"] == 8
     (world.directory / "broken").unlink()
     assert "8 remaining: 8 failed (score: second)." in world("resume", "r", code=1).err
     world("resume", "r", "--redo", "status=failed", code=0)
@@ -280,11 +283,11 @@ def test_resume_17_fewer_offered(world, name, complete):
 
 def test_resume_17_tasks_models_and_datasets_left_out(world):
     """What the eval no longer names is still part of the run, and is run."""
-    world.data["models"]["n"] = MODEL
+    world.data["models"]["n_trials"] = MODEL
     world.data["datasets"]["others"] = "rows.jsonl"
-    world.data["tasks"]["u"] = {**TASK, "dataset": "others", "models": ["n"]}
+    world.data["tasks"]["u"] = {**TASK, "dataset": "others", "models": ["n_trials"]}
     world.begin()
-    del world.data["models"]["n"], world.data["datasets"]["others"], world.data["tasks"]["u"]
+    del world.data["models"]["n_trials"], world.data["datasets"]["others"], world.data["tasks"]["u"]
     told = world.resume(code=0)
     for path in ("models.n", "datasets.others", "tasks.u"):
         assert f"  {path}: given → left out; the run keeps what it has" in told.err
@@ -320,7 +323,7 @@ def test_growth_through_the_command_that_began_the_run(world):
     """`run --or-resume` with a grown eval goes on with it; `--epochs` does the same."""
     world.run()
     world.task["limit"] = None
-    world.data["models"]["n"] = MODEL
+    world.data["models"]["n_trials"] = MODEL
     world("run", world.write(), "--run-dir", "r", "--or-resume", code=0)
     world.check_complete(8)
     world("run", world.write(), "--run-dir", "r", "--or-resume", "--epochs", "2", code=0)

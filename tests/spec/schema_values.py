@@ -20,10 +20,12 @@ NAMES = {"models": "small", "datasets": "rows", "tasks": "ask"}
 
 OTHERWISE = {
     "api_key_env": "SOME_KEY",
+    "currency": "EUR",
     "few_shot_template": "{input} {output}",
     "grace_period": 7.5,
     "matches": "^a",
     "selection": "best",
+    "solver": "solve.py:solve",
     "vote": "similarity",
 }
 """Values for fields where a value made from the type alone would not do, or would be the default."""

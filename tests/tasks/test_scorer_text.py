@@ -161,7 +161,7 @@ def test_arguments_that_a_sample_carries_are_checked_before_the_run():
         ({"exact": {"ignorecase": True}}, "Did you mean 'ignore_case'"),
         ({"exact": {"ignore_case": "yes"}}, "ignore_case"),
         ({"exact": {}, "includes": {}}, "one name"),
-        ({"exact": [1]}, "no map"),
+        ({"exact": [1]}, "not a map"),
         ({}, "one name"),
     ],
 )

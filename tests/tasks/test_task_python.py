@@ -178,7 +178,7 @@ def test_a_file_that_does_not_import_is_one_sentence(tmp_path, text, said):
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("missing.py:x", "missing.py is not there"),
+        ("missing.py:x", "missing.py does not exist"),
         ("no_such_package.module:x", "There is no module 'no_such_package'"),
         ("json.no_such_part:x", "There is no module 'json.no_such_part'"),
         ("json:dumps", "not a task"),

@@ -7,6 +7,8 @@ counts nowhere but in what was spent. Nothing that is not on record is scored.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -18,7 +20,8 @@ from holdfast.analysis.spending import group_spending, no_spending, run_spending
 from holdfast.models.message import Usage
 from holdfast.run.core.records import FAILURES
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.run_fold import Group
+from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_sample
+from holdfast.run.fold.run_fold import Group, RunFold, SlotValue
 from holdfast.run.fold.states import StateCounts
 
 
@@ -37,18 +40,24 @@ class GroupReport(msgspec.Struct, frozen=True):
     """How its samplings went; None where there are none."""
 
 
+TaskReports = dict[str, dict[str, GroupReport]]
+"""By task and model."""
+
+
 class Report(msgspec.Struct, frozen=True):
     """The whole report."""
 
     name: str
     complete: bool
-    tasks: dict[str, dict[str, GroupReport]]
+    tasks: TaskReports
     coverage: StateCounts
     transcripts_lost: int
     unassigned: int
     """Trials on record that do not say which task they belong to, because their first record is lost."""
     usage: Usage
     cost: float | None
+    currency: str
+    """Of all costs."""
     notes: list[str]
     """Why the cost is not known, although there are prices."""
     determinism: Determinism | None
@@ -93,6 +102,7 @@ def make_report(reader: RunReader) -> Report:
         unassigned=fold.unassigned,
         usage=spending.usage,
         cost=spending.cost,
+        currency=fold.prices.currency,
         notes=[spending.warning] if spending.warning else [],
         determinism=determinism_of(fold.session),
         timing={"trial_seconds": round(spending.seconds, 3)},
@@ -100,10 +110,10 @@ def make_report(reader: RunReader) -> Report:
     )
 
 
-def _task_reports(reader: RunReader) -> dict[str, dict[str, GroupReport]]:
-    fold, scores = reader.fold, _group_scores(reader)
+def _task_reports(reader: RunReader) -> TaskReports:
+    fold, scores = reader.fold, _group_scores(reader.fold)
     spending, samplings = group_spending(fold), fold.samplings()
-    found: dict[str, dict[str, GroupReport]] = {}
+    found: TaskReports = {}
     for (task, model), counts in sorted(fold.counts_by_group().items()):
         group, spent = scores.get((task, model), _GroupScores()), spending.get((task, model))
         spent = spent or no_spending(fold, model)
@@ -113,19 +123,36 @@ def _task_reports(reader: RunReader) -> dict[str, dict[str, GroupReport]]:
     return found
 
 
-def _group_scores(reader: RunReader) -> dict[tuple[str, str], _GroupScores]:
+def _group_scores(fold: RunFold) -> dict[tuple[str, str], _GroupScores]:
     """Every score that counts, added where it belongs."""
     found: dict[tuple[str, str], _GroupScores] = {}
     places: dict[int, list[ScoreTotals]] = {}
-    for _, standing, scorer, value in reader.fold.slots():
-        totals = places.get(standing.number)
-        if totals is None:
-            group = standing.group
-            totals = places[standing.number] = found.setdefault(group[:2], _GroupScores()).totals(group)
-        if value is not None:
-            for total in totals:
-                total.add(scorer, value)
+    for slot, sample, is_repeated in _slots_with_samples(fold):
+        number, group = slot.standing.number, slot.standing.group
+        if number not in places:
+            places[number] = found.setdefault(group[:2], _GroupScores()).totals(group)
+        if slot.value is not None:
+            for totals in places[number]:
+                totals.add(slot.scorer, slot.value, sample, is_repeated=is_repeated)
     return found
+
+
+def _slots_with_samples(fold: RunFold) -> Iterator[tuple[SlotValue, int, bool]]:
+    """Each score, a number for its sample, and whether the sample may have other trials in the group."""
+    last, sample, is_repeated = None, 0, False
+    for slot in fold.slots():
+        # The scores of a trial follow one another.
+        if slot.key != last:
+            name, epoch = unpack_sample(slot.row)
+            # A trial whose record does not name its sample is a sample of its own.
+            sample = _number_of(name or f"\0{unpack_key(slot.key)}")
+            last, is_repeated = slot.key, epoch > 1 or bool(slot.standing.group.axes)
+        yield slot, sample, is_repeated
+
+
+def _number_of(sample: str) -> int:
+    """A number that stands for a sample: 64 bits of its digest, for a dict of names would grow with the trials."""
+    return int.from_bytes(blake2b(sample.encode(errors="surrogatepass"), digest_size=8).digest())
 
 
 def _lineage_entries(reader: RunReader) -> list[dict[str, Any]]:

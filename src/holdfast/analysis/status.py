@@ -85,6 +85,7 @@ class RunStatus(msgspec.Struct, frozen=True):
     usage: Usage
     cost: float | None
     """By the newest prices on record; None where a model that was used has none."""
+    currency: str
     held_by: str | None
     transcripts_lost: int
     damage: list[Damage]
@@ -110,6 +111,7 @@ def run_status(reader: RunReader) -> RunStatus:
         samplings=sampling_counts(reader.fold),
         usage=spending.usage,
         cost=spending.cost,
+        currency=reader.fold.prices.currency,
         held_by=str(holder) if holder else None,
         transcripts_lost=reader.transcripts_lost(),
         damage=[item for item in reader.damage() if item.is_loss],

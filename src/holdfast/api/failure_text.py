@@ -17,4 +17,4 @@ def failure_line(failure: Failure) -> str:
         return failure.message
     said = failure.message if failure.message == failure.kind else f"{failure.kind}: {failure.message}"
     own = [frame for frame in _FRAME.findall(failure.traceback) if is_local(frame[0])]
-    return f"{said} (in {Path(own[-1][0]).name} line {own[-1][1]})" if own else said
+    return f"{said} ({Path(own[-1][0]).name}:{own[-1][1]})" if own else said

@@ -15,7 +15,7 @@ from pathlib import Path
 from holdfast.api.observers import find_observers
 from holdfast.engine.events import Observer
 from holdfast.engine.opening.complete_run import CompleteRun, plan_unless_complete
-from holdfast.engine.opening.new_run import StartedSession, default_root, start_run
+from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_plan, default_root, start_run
 from holdfast.engine.opening.remote_run import (
     open_readable_copy,
     remote_exists,
@@ -24,11 +24,13 @@ from holdfast.engine.opening.remote_run import (
     upload_rest,
 )
 from holdfast.engine.opening.resume import ALL_TRIALS, SelectionFinished, resume_run
+from holdfast.engine.opening.resume_plan import ResumePlan
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import UsageError
 from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import PlanEntry
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
@@ -58,6 +60,8 @@ class RunRequest:
     """Where the eval comes from; saved in the run."""
     observers: Sequence[Observer] = ()
     """Who gets the events, beside the observers of installed packages."""
+    check_plan: CheckPlan = accept_plan
+    """Called before anything is written."""
 
     def run_exists(self) -> bool:
         """Whether there is a run at the place, as far as can be seen without opening it."""
@@ -87,7 +91,10 @@ def start_session(request: RunRequest) -> StartedSession | CompleteRun:
 
 
 def resume_session(
-    run: str, offer: OfferEval | None = None, selection: SelectionRequest = ALL_TRIALS
+    run: str,
+    offer: OfferEval | None = None,
+    selection: SelectionRequest = ALL_TRIALS,
+    check_plan: CheckPlan = accept_plan,
 ) -> StartedSession | CompleteRun:
     """Resumes the run with this path, URL or part of a name, unless no trial remains.
 
@@ -103,7 +110,7 @@ def resume_session(
     """
     place = run if is_url(run) else str(find_run(run))
     observers = find_observers()
-    started = _resume(place, offer, selection=selection)
+    started = _resume(place, offer, selection=selection, check_plan=check_plan)
     return started if isinstance(started, CompleteRun) else replace(started, observers=observers)
 
 
@@ -135,13 +142,13 @@ def _create_or_resume(request: RunRequest) -> StartedSession | CompleteRun:
 def _create(request: RunRequest) -> StartedSession:
     spec, place = request.spec, request.place
     if place is not None and is_url(place):
-        return start_remote_run(spec, place, tasks=request.tasks, source=request.source)
+        return start_remote_run(spec, place, tasks=request.tasks, source=request.source, check_plan=request.check_plan)
     root = Path(place) if place is not None else default_root(spec)
-    return start_run(spec, root, tasks=request.tasks, source=request.source)
+    return start_run(spec, root, tasks=request.tasks, source=request.source, check_plan=request.check_plan)
 
 
 def _resume_requested(request: RunRequest) -> StartedSession | CompleteRun:
-    return _resume(str(request.place), lambda _saved: request.spec, request.tasks)
+    return _resume(str(request.place), lambda _saved: request.spec, request.tasks, check_plan=request.check_plan)
 
 
 def _resume(
@@ -149,12 +156,14 @@ def _resume(
     offer: OfferEval | None,
     tasks: Mapping[str, Task] | None = None,
     selection: SelectionRequest = ALL_TRIALS,
+    check_plan: CheckPlan = accept_plan,
 ) -> StartedSession | CompleteRun:
     root = open_readable_copy(place) if is_url(place) else Path(place)
     with contextlib.closing(RunReader(root)) as reader:
         refuse_older(reader.format, place)
         offered = None if offer is None else offer(saved_eval(last_session(reader)))
         plan = plan_unless_complete(reader, offered, tasks, is_selected=bool(selection))
+        check_plan(reader.fold.plan if isinstance(plan, CompleteRun) else _planned_scores(plan))
     if isinstance(plan, CompleteRun):
         return _finish_upload(plan._replace(place=place))
     try:
@@ -164,6 +173,15 @@ def _resume(
     except SelectionFinished as found:
         selected = found.selection
         return CompleteRun(found.counts, [], "", place, selected.matched, selected.blocked)
+
+
+def _planned_scores(plan: ResumePlan) -> list[PlanEntry]:
+    """Who will score which task and model; how many trials there are is worked out under the lease."""
+    return [
+        PlanEntry(name, model, 0, [scorer.name for scorer in task.scorers])
+        for name, task in plan.tasks.items()
+        for model in plan.decision.spec.tasks[name].models or plan.decision.spec.models
+    ]
 
 
 def _finish_upload(complete: CompleteRun) -> CompleteRun:

@@ -29,7 +29,7 @@ GROUPS = {
         "status": "Show the progress of runs and what their sessions did.",
         "show": "List the trials of a run, or show one transcript.",
         "report": "Print scores and coverage.",
-        "models": "List model providers and their status.",
+        "list": "List model providers, scorers or dataset formats.",
     },
     "trust": {
         "verify": "Check every frame, digest and count of a run.",

@@ -15,13 +15,14 @@ from holdfast.sampling.strategies.repair import MultiTurn, Rejection, Repair
 from holdfast.sampling.strategies.strategy import Strategy
 from holdfast.sampling.strategies.vote import Vote
 from holdfast.spec import SamplingSpec, plain_data
+from holdfast.tasks.source.code_files import CodeBase
 
 _STRATEGIES: dict[str, type[Strategy]] = {
     kind.name: kind for kind in (Rejection, Repair, MultiTurn, Vote, BestOfN, Escalate)
 }
 
 
-def build_strategy(spec: SamplingSpec, place: str, directory: Path = Path()) -> Strategy:
+def build_strategy(spec: SamplingSpec, place: str, directory: CodeBase = Path()) -> Strategy:
     """The strategy that a `sampling` describes, which stands at `place`; files in it start at `directory`.
 
     Raises:

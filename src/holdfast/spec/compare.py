@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from holdfast.spec.code_reference import is_moved, split_reference
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.eval import EvalSpec
@@ -161,10 +162,18 @@ class _EvalMerger:
         return sorted({*old, *new})
 
     def scorers(self, field: Field, old: list[Any], new: list[Any], path: str) -> list[Any]:
-        """Scorers by name: more may be added; the arguments of one that is there may not change."""
+        """Scorers by name: more may be added; the arguments of one that is there may not change.
+
+        The file of a scorer may be at another place: whether its code is the same, the gate compares.
+        """
         before, after = _scorers_by_name(old), _scorers_by_name(new)
+        joined = {**after, **before}
+        for name in [name for name in before if name in after and _is_moved_scorer(before[name], after[name])]:
+            kinds = _scorer_kind(before[name]), _scorer_kind(after[name])
+            self._add(f"{path}.{name}", Drift.LOCATION, *kinds, DriftVerdict.APPLIED)
+            joined[name] = before[name] = after[name]
         self._members(field.drift, before, after, path, _scorer_arguments)
-        return [*old, *(scorer for name, scorer in after.items() if name not in before)]
+        return [joined[name] for name in [*before, *(name for name in after if name not in before)]]
 
     def prompt(self, field: Field, old: Any, new: Any, path: str) -> Any:
         """Prompt variants are an axis, whose values may be added; a prompt that is there may not change."""
@@ -186,13 +195,14 @@ class _EvalMerger:
             elif name not in before:
                 self._add(place, Drift.ADDITIVE, None, "added", DriftVerdict.GROWN)
             elif not same_value(before[name], after[name]):
-                self._add(place, drift, show(before[name]), show(after[name]), DriftVerdict.REFUSED)
+                old, new = show(before[name]), show(after[name])
+                # Where a scorer of the same name is another one, its arguments may well be the same.
+                shown = (before[name], after[name]) if same_value(old, new) else (old, new)
+                self._add(place, drift, *shown, DriftVerdict.REFUSED)
 
     def use(self, field: Field, old: str | None, new: str | None, path: str) -> Any:
-        """A task of the same name in a file at another place: whether its code is the same, the gate compares."""
-        moved = old and new and old.partition(":")[0].endswith(".py") and new.partition(":")[0].endswith(".py")
-        same_name = moved and str(old).rpartition(":")[2] == str(new).rpartition(":")[2]
-        return self._leaf(Drift.LOCATION if same_name else field.drift, old, new, path)
+        """A task or a solver of the same name in a file at another place: the gate compares its code."""
+        return self._leaf(Drift.LOCATION if is_moved(old, new) else field.drift, old, new, path)
 
     def _add(self, path: str, drift: Drift, old: Any, new: Any, verdict: DriftVerdict) -> None:
         out = way_out_of(drift) if verdict is DriftVerdict.REFUSED else ""
@@ -207,6 +217,7 @@ _BY_FIELD: dict[tuple[type[Block], str], Callable[[_EvalMerger, Field, Any, Any,
     (TaskSpec, "scorers"): _EvalMerger.scorers,
     (TaskSpec, "prompt"): _EvalMerger.prompt,
     (TaskSpec, "use"): _EvalMerger.use,
+    (TaskSpec, "solver"): _EvalMerger.use,
 }
 _LEFT_OPEN = {"epochs", "limit"}
 """What a Python task may bring itself: how many there were and are is known only together with its code."""
@@ -231,14 +242,28 @@ def limit_bound(limit: int | None) -> float:
 
 
 def _scorers_by_name(scorers: list[Any]) -> dict[str, Any]:
-    """Each scorer under the name that its scores have: the one it is given, or its kind."""
-    kinds = [(scorer, {}) if isinstance(scorer, str) else next(iter(scorer.items())) for scorer in scorers]
-    names = [str((arguments or {}).get("name", kind)) for kind, arguments in kinds]
-    return dict(zip(names, scorers, strict=True))
+    """Each scorer under the name that its scores have: the one it is given, its name in its file, or its kind."""
+    named: dict[str, Any] = {}
+    for scorer in scorers:
+        kind = _scorer_kind(scorer)
+        name = str((_scorer_arguments(scorer) or {}).get("name", split_reference(kind)[1] or kind))
+        # Of two that share a name, which is refused when they are loaded, neither may hide the other here.
+        named[kind if name in named else name] = scorer
+    return named
+
+
+def _scorer_kind(scorer: Any) -> str:
+    return scorer if isinstance(scorer, str) else str(next(iter(scorer)))
 
 
 def _scorer_arguments(scorer: Any) -> Any:
     return {} if isinstance(scorer, str) else next(iter(scorer.values()))
+
+
+def _is_moved_scorer(old: Any, new: Any) -> bool:
+    kinds = _scorer_kind(old), _scorer_kind(new)
+    same_arguments = same_value(_scorer_arguments(old), _scorer_arguments(new))
+    return kinds[0] != kinds[1] and is_moved(*kinds) and same_arguments
 
 
 def _prompt_variants(prompt: Any) -> dict[str, str] | None:

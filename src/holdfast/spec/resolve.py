@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from holdfast.spec.canonical import plain_data
+from holdfast.spec.code_reference import split_reference
 from holdfast.spec.derived_models import derive_models
 from holdfast.spec.loading.error_messages import describe_value, item_path, key_path, refuse
 from holdfast.spec.loading.load import typed_eval
@@ -23,7 +24,9 @@ from holdfast.spec.schema.runner import RunnerSpec, TaskRunner
 from holdfast.spec.schema.task import TaskSpec
 from holdfast.suggestions import nearest_or_known
 
-_DECLARATIVE = ("prompt", "target", "choices", "few_shot", "few_shot_template")
+_DECLARATIVE = ("prompt", "target", "choices", "few_shot", "few_shot_template", "solver")
+_ASKED_BY_PROMPT = ("few_shot", "few_shot_template", "sampling")
+"""Keys that only the built-in solver has a use for, which asks with the prompt."""
 
 
 def resolve(spec: EvalSpec, source: str = "the eval") -> EvalSpec:
@@ -111,6 +114,18 @@ def _declarative_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterato
         yield f"{place}.dataset is {describe_value(task.dataset)}, which is unknown; {suggestion}"
     if task.args:
         yield f"{place}.args is for a Python task; without use nothing takes it"
+    if task.solver is not None:
+        yield from _solver_problems(place, task)
+
+
+def _solver_problems(place: str, task: TaskSpec) -> Iterator[str]:
+    if not all(split_reference(task.solver or "")):
+        yield f"{place}.solver is {describe_value(task.solver)}; write it as file.py:name or package.module:name"
+    for name in _ASKED_BY_PROMPT:
+        if getattr(task, name):
+            yield f"{place} has solver and also {name}, which the solver would not see; keep one of them"
+    if isinstance(task.prompt, list | dict):
+        yield f"{place} has solver and also several prompts; give the solver one prompt, or none"
 
 
 def _model_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:

@@ -4,7 +4,7 @@ from holdfast.tasks.answer import Answer, as_answer
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.ingest import Ingested, ingest, ingest_samples
 from holdfast.tasks.datasets.row_file import Rows
-from holdfast.tasks.from_spec import adapt_task, build_task
+from holdfast.tasks.from_spec import adapt_task, build_task, declared_samples
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score, as_score
@@ -35,6 +35,7 @@ __all__ = [
     "build_scorer",
     "build_task",
     "choice",
+    "declared_samples",
     "exact",
     "generate",
     "includes",

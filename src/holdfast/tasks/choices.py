@@ -31,6 +31,14 @@ def prompt_fields(sample: Sample, template: Template) -> dict[str, Any]:
     return fields
 
 
+def prompt_text(template: Template, sample: Sample, place: str) -> str:
+    """A prompt made from a sample; its choices follow where the template does not say where they go."""
+    text = template.render(prompt_fields(sample, template), place)
+    if sample.choices and not template.names("choices"):
+        return f"{text}\n\n{lettered(sample.choices)}"
+    return text
+
+
 def checked_choices(value: Any, place: str) -> list[str]:
     """The options of one sample; a CSV cell may hold them as a JSON array."""
     options = decoded_json(value) if isinstance(value, str) else value

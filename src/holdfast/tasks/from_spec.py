@@ -1,30 +1,48 @@
-"""A task from an eval file: a dataset, a prompt and scorers with no Python, or settings for a Python task."""
+"""A task from an eval file: a dataset, a prompt or a solver, and scorers; or settings for a Python task."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec, TaskSpec, TrialLimits
-from holdfast.tasks.datasets.columns import Columns
-from holdfast.tasks.scorers import as_scorers, build_scorer
+from holdfast.tasks.datasets.columns import Columns, PromptedColumns
+from holdfast.tasks.scorers import Scorer, as_scorers, build_scorer
 from holdfast.tasks.solver import Generate, generate
+from holdfast.tasks.solver_reference import load_solver
+from holdfast.tasks.source.code_files import CodeBase
 from holdfast.tasks.task import Task
 from holdfast.tasks.template import Template
 
 
-def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec) -> Task:
-    """The task that a declarative entry of `tasks` describes; `dataset` is the entry that it names."""
-    solver = _solver(name, spec)
-    scorers = [build_scorer(given, f"tasks.{name}.scorers") for given in spec.scorers]
+def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec, base: CodeBase = Path()) -> Task:
+    """The task that a declarative entry of `tasks` describes; `dataset` is the entry that it names.
+
+    Raises:
+        ConfigurationError: something in it is wrong, or its solver or a scorer cannot be loaded from below `base`.
+    """
+    scorers = _scorers(name, spec, base)
     if not scorers:
         raise ConfigurationError(f"The task {name!r} has no scorer.", hint="Give scorers, such as [exact].")
+    task = dataclasses.replace(declared_samples(name, spec, dataset), scorers=scorers)
+    if spec.solver is None:
+        return task
+    solver = load_solver(spec.solver, f"tasks.{name}.solver", base)
+    return dataclasses.replace(task, solver=solver, system=spec.system)
+
+
+def declared_samples(name: str, spec: TaskSpec, dataset: DatasetSpec) -> Task:
+    """A declarative task as far as its samples are concerned: code that it names is not loaded."""
+    solver = _prompt_solver(name, spec)
     return Task(
         name=name,
         dataset=dataset,
         solver=solver,
-        scorers=scorers,
+        scorers=(),
         epochs=spec.epochs or 1,
         limits=spec.limits,
         limit=spec.limit,
@@ -32,13 +50,12 @@ def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec) -> Task:
     )
 
 
-def adapt_task(name: str, spec: TaskSpec, made: Task) -> Task:
+def adapt_task(name: str, spec: TaskSpec, made: Task, base: CodeBase = Path()) -> Task:
     """A Python task under the settings of the entry that uses it; what it leaves open stays as the task has it."""
-    scorers = [build_scorer(given, f"tasks.{name}.scorers") for given in spec.scorers]
     return dataclasses.replace(
         made,
         name=name,
-        scorers=as_scorers(scorers) if scorers else made.scorers,
+        scorers=_scorers(name, spec, base) or made.scorers,
         epochs=made.epochs if spec.epochs is None else spec.epochs,
         limits=made.limits if spec.limits == TrialLimits() else spec.limits,
         limit=made.limit if spec.limit is None else spec.limit,
@@ -46,11 +63,21 @@ def adapt_task(name: str, spec: TaskSpec, made: Task) -> Task:
     )
 
 
-def _solver(name: str, spec: TaskSpec) -> Generate:
+def _scorers(name: str, spec: TaskSpec, base: CodeBase) -> tuple[Scorer, ...]:
+    place = f"tasks.{name}.scorers"
+    scorers = [build_scorer(given, place, base) for given in spec.scorers]
+    try:
+        return as_scorers(scorers)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{place}: {error.message}", hint=error.hint) from None
+
+
+def _prompt_solver(name: str, spec: TaskSpec) -> Generate:
     try:
         return generate(
             "{input}" if spec.prompt is None else spec.prompt,
-            system=spec.system,
+            # A solver of one's own sends the system text as it is.
+            system=spec.system if spec.solver is None else None,
             few_shot=spec.few_shot,
             few_shot_template=spec.few_shot_template,
         )
@@ -63,13 +90,16 @@ def _columns(name: str, spec: TaskSpec, dataset: DatasetSpec, solver: Generate) 
     options = spec.choices if isinstance(spec.choices, list) else []
     if isinstance(spec.choices, str):
         named["choices"] = spec.choices
-    return Columns(
+    columns = Columns(
         named=named,
         target=None if spec.target is None else Template.parse(spec.target, f"target of the task {name!r}"),
         options=tuple(Template.parse(option, f"choices of the task {name!r}") for option in options),
         asked=tuple(sorted({path for template in _templates(solver) for path in template.paths})),
         stand_in=_stand_in(solver),
     )
+    if spec.solver is None or spec.prompt is None:
+        return columns
+    return PromptedColumns(**msgspec.structs.asdict(columns), prompt=next(iter(solver.prompts.values())))
 
 
 def _stand_in(solver: Generate) -> Template | None:

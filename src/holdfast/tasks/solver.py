@@ -15,7 +15,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message, Reply
 from holdfast.spec import Generation, Shot
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks.choices import lettered, prompt_fields
+from holdfast.tasks.choices import prompt_text
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.template import Template
@@ -69,7 +69,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         system = self.system.render(sample.fields(), place) if self.system else None
         if isinstance(sample.input, list):
             return as_messages((*self._example_turns(), *_continued(sample.input, template, place)), system)
-        text = self._prompt_text(template, sample, place)
+        text = prompt_text(template, sample, place)
         if not self.shots:
             return as_messages((Message("user", text),), system)
         return as_messages((*self._example_turns(), Message("user", self._example_text() + text)), system)
@@ -79,7 +79,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         template = self._variant(axes)
         if isinstance(sample.input, list):
             return list(_continued(sample.input, template, "the sample"))
-        return self._prompt_text(template, sample, "the sample")
+        return prompt_text(template, sample, "the sample")
 
     def identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
         """What a trial's answer depends on here: what is asked, and how."""
@@ -101,12 +101,6 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
                 hint=did_you_mean(name, self.prompts),
             )
         return self.prompts[name]
-
-    def _prompt_text(self, template: Template, sample: Sample, place: str) -> str:
-        text = template.render(prompt_fields(sample, template), place)
-        if sample.choices and not template.names("choices"):
-            return f"{text}\n\n{lettered(sample.choices)}"
-        return text
 
     def _example_turns(self) -> list[Message]:
         if self.shot_template is not None:

@@ -9,13 +9,14 @@ from typing import Any
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks.source.importing import guarded, import_file, import_module
+from holdfast.tasks.source.code_files import CodeBase, as_code_files
+from holdfast.tasks.source.importing import guarded, import_file
 from holdfast.tasks.task import REGISTERED, Task, TaskFactory
 
 
-def load_use(reference: str, base_dir: Path, args: Mapping[str, Any] | None = None) -> Task:
-    """The task that a reference names, made with these arguments; file paths start at base_dir."""
-    found = _find_task(reference, base_dir)
+def load_use(reference: str, base: CodeBase, args: Mapping[str, Any] | None = None) -> Task:
+    """The task that a reference names, made with these arguments; file paths start at `base`."""
+    found = _find_task(reference, base)
     if isinstance(found, TaskFactory):
         with guarded(f"The task {reference!r}"):
             return found.build(args or {})
@@ -39,13 +40,10 @@ def task_names(reference: str, base_dir: Path) -> list[str]:
     return [f"{reference}:{name}" for name in tasks]
 
 
-def _find_task(reference: str, base_dir: Path) -> TaskFactory | Task:
+def _find_task(reference: str, base: CodeBase) -> TaskFactory | Task:
     home, _, name = reference.partition(":") if ":" in reference else (reference, "", "")
-    if home.endswith(".py"):
-        path = (base_dir / home).absolute()
-        return _pick_task(import_file(path, home), name, home)
-    if name:
-        return _pick_task(import_module(home, base_dir), name, home)
+    if home.endswith(".py") or name:
+        return _pick_task(as_code_files(base).module(home), name, home)
     if reference in REGISTERED:
         return REGISTERED[reference]
     raise ConfigurationError(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import click
+import contextlib
+import sys
 
+import click
+import msgspec
+
+from holdfast.analysis.fail_under import ScoreBound, check_bounds, compare_bounds
 from holdfast.analysis.report import make_report
+from holdfast.analysis.report_text import report_text
+from holdfast.cli.ui.fail_under_option import bound_failures, fail_under_option, print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.terminal_text import printable
+from holdfast.cli.ui.terminal_text import printable, terminal_columns
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
@@ -15,18 +22,29 @@ from holdfast.run.locate import find_run
 
 @click.command("report")
 @click.argument("run")
+@fail_under_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(run: str, *, as_json: bool) -> int:
+def command(run: str, bounds: list[ScoreBound], *, as_json: bool) -> int:
     """Print the report of RUN, complete or not."""
-    reader = RunReader(find_run(run))
-    try:
+    with contextlib.closing(RunReader(find_run(run))) as reader:
+        check_bounds(bounds, reader.fold.plan)
         report, notes = make_report(reader), describe_inconsistencies(reader)
-    finally:
-        reader.close()
+        failed = _failure_lines(reader) if report.coverage.remaining and not as_json else []
+        results = compare_bounds(bounds, reader.fold.plan, report.tasks)
     if as_json:
-        print_json(report)
+        print_json({**msgspec.structs.asdict(report), "fail_under": results})
     else:
-        click.echo(printable(str(report)))
+        lines = [report_text(report, terminal_columns(sys.stdout)), *failed]
+        click.echo(printable("\n".join(lines)))
     for note in notes:
         say(printable(f"note: {note}"))
-    return 0
+    failures = bound_failures(results, is_complete=report.complete) if bounds else []
+    print_bound_failures(failures)
+    return int(bool(failures))
+
+
+def _failure_lines(reader: RunReader) -> list[str]:
+    # Slow to load, and needed only if trials remain.
+    from holdfast.api.failure_groups import failure_groups, failure_lines  # noqa: PLC0415
+
+    return list(failure_lines(failure_groups(reader)))

@@ -7,7 +7,7 @@ import shlex
 import click
 import msgspec
 
-from holdfast.analysis.report_text import cost_text
+from holdfast.analysis.money import cost_text
 from holdfast.analysis.sampling_report import SamplingCounts
 from holdfast.analysis.status import RunStatus, SessionStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
@@ -78,13 +78,14 @@ def _status_line(status: RunStatus | UnreadableRun) -> str:
 
 
 def _print_status(status: RunStatus) -> None:
+    cost = cost_text(status.cost, status.currency)
     lines = [
         f"{status.run}: {status.state}{', held by ' + status.held_by if status.held_by else ''}",
         f"  {status.counts.finished_text()}, {status.counts.remaining_text()}",
         f"  started {status.started_at or '(not known)'}, last written {status.last_updated_at}",
         f"  calls: {_calls_text(status)}",
         *_samplings_line(status.samplings),
-        f"  tokens: {status.usage.input_tokens:,} in, {status.usage.output_tokens:,} out{cost_text(status.cost)}",
+        f"  tokens: {status.usage.input_tokens:,} in, {status.usage.output_tokens:,} out{cost}",
     ]
     if status.remote is not None and (lag := str(status.remote.lag)):
         lines.append(f"  {lag}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
+from holdfast.analysis.fail_under import ScoreBound, check_bounds
 from holdfast.api.start import resume_session
 from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.session.offered_eval import offer_eval
+from holdfast.cli.ui.fail_under_option import fail_under_option
 from holdfast.engine.planning.selection import SelectionRequest
 
 
@@ -18,6 +21,7 @@ from holdfast.engine.planning.selection import SelectionRequest
 @click.option("--config", "eval_file", type=click.Path(path_type=Path), help="Resume with this edited eval file.")
 @click.option("--where", metavar="EXPR", help="Run only these of the remaining trials, as in: tier=T0 and epoch=1")
 @click.option("--redo", metavar="EXPR", help="Run these trials once more, as in: status=failed")
+@fail_under_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     run: str,
@@ -25,6 +29,7 @@ def command(
     eval_file: Path | None,
     where: str | None,
     redo: str | None,
+    bounds: list[ScoreBound],
     *,
     as_json: bool,
 ) -> int:
@@ -33,4 +38,5 @@ def command(
     Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
     """
     selection = SelectionRequest(where, redo)
-    return run_in_foreground(resume_session(run, offer_eval(settings, eval_file), selection), as_json=as_json)
+    started = resume_session(run, offer_eval(settings, eval_file), selection, partial(check_bounds, bounds))
+    return run_in_foreground(started, as_json=as_json, bounds=bounds)

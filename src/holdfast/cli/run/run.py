@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from holdfast.analysis.fail_under import ScoreBound, check_bounds
 from holdfast.api.start import RunRequest, refuse_unknown_scheme, start_session
 from holdfast.cli.session.execute import run_in_foreground
+from holdfast.cli.ui.fail_under_option import fail_under_option
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.terminal_text import quantity
 from holdfast.engine.opening.new_run import plan_entries
@@ -36,12 +39,14 @@ from holdfast.tasks.task_reference import task_names
 @click.option("--run-dir", metavar="PATH|URL", help="Directory for this run, or a URL in an object store.")
 @click.option("--or-resume", is_flag=True, help="Resume if --run-dir already holds the run.")
 @click.option("--reuse", multiple=True, metavar="RUN", help="Take replies to identical requests from this run.")
+@fail_under_option
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     eval_file: str,
     run_dir: str | None,
     reuse: tuple[str, ...],
+    bounds: list[ScoreBound],
     *,
     or_resume: bool,
     dry_run: bool,
@@ -54,11 +59,12 @@ def command(
         raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
     if dry_run:
         with naming_source(eval_file):
-            return _dry_run(spec, run_dir, or_resume=or_resume, as_json=as_json)
-    request = RunRequest(spec, run_dir or None, or_resume, reuse=reuse, source=eval_file)
+            return _dry_run(spec, run_dir, bounds, or_resume=or_resume, as_json=as_json)
+    check_plan = partial(check_bounds, bounds)
+    request = RunRequest(spec, run_dir or None, or_resume, reuse=reuse, source=eval_file, check_plan=check_plan)
     with naming_source(eval_file):
         started = start_session(request)
-    return run_in_foreground(started, as_json=as_json)
+    return run_in_foreground(started, as_json=as_json, bounds=bounds)
 
 
 def _eval_from_options(
@@ -90,13 +96,14 @@ def _is_python(eval_file: str) -> bool:
     return eval_file.partition(":")[0].endswith(".py") or (":" in eval_file and not Path(eval_file).exists())
 
 
-def _dry_run(spec: EvalSpec, run_dir: str | None, *, or_resume: bool, as_json: bool) -> int:
+def _dry_run(spec: EvalSpec, run_dir: str | None, bounds: list[ScoreBound], *, or_resume: bool, as_json: bool) -> int:
     refuse_unknown_scheme(run_dir)
     if run_dir is not None and not or_resume and not is_url(run_dir):
         refuse_existing(Path(run_dir).absolute())
     inputs = FreshInputs()
     try:
         prepared = prepare_eval(spec, inputs)
+        check_bounds(bounds, plan_entries(prepared))
         expected = cost_bounds(prepared)
     finally:
         inputs.close()

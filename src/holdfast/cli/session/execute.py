@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from holdfast.analysis.fail_under import ScoreBound
 from holdfast.api.event_text import EventText
 from holdfast.api.execute import ForegroundProgram, execute_session
 from holdfast.cli.session.messages import EndMessage, print_complete, print_start
@@ -24,13 +25,18 @@ from holdfast.errors import HoldfastError
 from holdfast.event_type import Event
 
 
-def run_in_foreground(started: StartedSession | CompleteRun, *, as_json: bool) -> int:
-    """Runs the trials that remain and prints how the session ended, or that no trial remains; the exit code."""
+def run_in_foreground(
+    started: StartedSession | CompleteRun, *, as_json: bool, bounds: Sequence[ScoreBound] = ()
+) -> int:
+    """Runs the trials that remain and prints the scores and how the session ended, or that no trial remains.
+
+    Gives the exit code: 1 instead of 0 where a score is below its bound.
+    """
     if isinstance(started, CompleteRun):
-        return print_complete(started, as_json=as_json)
+        return print_complete(started, bounds, as_json=as_json)
     try:
         print_start(started)
-        return asyncio.run(_execute_and_print(started, EndMessage(started, as_json=as_json)))
+        return asyncio.run(_execute_and_print(started, EndMessage(started, bounds, as_json=as_json)))
     except SystemExit as error:
         raise _sys_exit_error(started, error) from None
     except KeyboardInterrupt:
@@ -41,7 +47,7 @@ def run_in_foreground(started: StartedSession | CompleteRun, *, as_json: bool) -
 async def _execute_and_print(started: StartedSession, message: EndMessage) -> int:
     def give_up(ended: SessionOutcome) -> None:
         """Ends a program that a task's code holds up; what was acknowledged is durable."""
-        message.print(ended)
+        message.print(ended, with_scores=False)
         exit_now(ended.exit_code)
 
     def showing(execution: Execution) -> AbstractAsyncContextManager[None]:
@@ -50,10 +56,10 @@ async def _execute_and_print(started: StartedSession, message: EndMessage) -> in
     program = ForegroundProgram(showing, lambda: startup_signals.number, give_up)
     ended = await execute_session(started, program)
     # Printed before the loop is closed, because closing it waits for threads that a task may have left.
-    message.print(ended)
+    code = message.print(ended)
     if ended.exit_code in {INTERRUPTED, TERMINATED}:
         exit_soon(ended.exit_code)
-    return ended.exit_code
+    return code
 
 
 def _showing(execution: Execution, started: StartedSession) -> AbstractAsyncContextManager[None]:

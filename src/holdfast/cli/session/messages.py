@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from holdfast.analysis.fail_under import ScoreBound
+from holdfast.cli.session.end_text import EndText
+from holdfast.cli.session.run_scores import RunScores, failures_under, read_scores, scores_object
+from holdfast.cli.ui.fail_under_option import print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
 from holdfast.cli.ui.standard_streams import mute_if_broken, say
@@ -16,10 +20,13 @@ from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.planning.selection import TrialSelection
+from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.core.display_text import change_text
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import StateCounts
 from holdfast.spec.compare import Difference
+
+_LOST_RUN = {StorageFailure.exit_code, RunHeld.exit_code}
 
 
 def print_start(started: StartedSession) -> None:
@@ -52,22 +59,35 @@ def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
             say("All remaining trials are run as well; --where chooses among them.")
 
 
-def print_complete(complete: CompleteRun, *, as_json: bool) -> int:
-    """Says that no trial remains; the exit code."""
+def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
+    """Prints the scores, and that no trial remains; the exit code."""
     _print_kept(complete.kept, complete.note)
+    scores = read_scores(complete.place)
+    below = failures_under(bounds, scores, complete.exit_code)
+    code = complete.exit_code or int(bool(below))
+    _print_complete(complete, scores, bounds, code, as_json=as_json)
+    print_bound_failures(below)
+    return code
+
+
+def _print_complete(
+    complete: CompleteRun, scores: RunScores | None, bounds: Sequence[ScoreBound], code: int, *, as_json: bool
+) -> None:
     counts = complete.counts
     if as_json:
         state = "complete" if counts.is_complete else "incomplete"
-        found = {"run": complete.place, "state": state, "ended_as": None, "exit_code": complete.exit_code}
+        found = {"run": complete.place, "state": state, "ended_as": None, "exit_code": code}
         rest: dict[str, Any] = {"selected": complete.selected, "warning": None, "failures": [], "not_uploaded": None}
-        print_json({**found, "counts": counts, **rest})
-    elif complete.selected is not None:
+        print_json({**found, "counts": counts, **rest, **scores_object(scores, bounds)})
+        return
+    if scores is not None:
+        scores.print_table()
+    if complete.selected is not None:
         done = f"{counts.finished} of {counts.planned} trials finished, {counts.remaining_text()}"
         click.echo(f"{complete.place}: all {complete.selected} selected trials are finished; {done}.")
     else:
         blocked = f", {counts.blocked} of them blocked" if counts.blocked else ""
         click.echo(f"{complete.place}: complete, {counts.finished} of {counts.planned}{blocked}.")
-    return complete.exit_code
 
 
 def _print_changes(started: StartedSession) -> None:
@@ -90,28 +110,38 @@ def _print_kept(kept: list[Difference], note: str) -> None:
 class EndMessage:
     """Prints how a session ended, once: whether the session came to its end, or a stuck task is given up."""
 
-    def __init__(self, started: StartedSession, *, as_json: bool) -> None:
-        self._started, self._as_json = started, as_json
+    def __init__(self, started: StartedSession, bounds: Sequence[ScoreBound], *, as_json: bool) -> None:
+        self._started, self._bounds, self._as_json = started, bounds, as_json
         self._is_printed = False
 
-    def print(self, ended: SessionOutcome) -> None:
+    def print(self, ended: SessionOutcome, *, with_scores: bool = True) -> int:
+        """The exit code; without scores where there is no time to read them."""
         if self._is_printed:
-            return
+            return ended.exit_code
         self._is_printed = True
+        # A disk that has failed, or a run that another process holds, is not read again.
+        scores = read_scores(str(self._started.root)) if with_scores and ended.exit_code not in _LOST_RUN else None
+        below = failures_under(self._bounds, scores, ended.exit_code)
+        code = ended.exit_code or int(bool(below))
         try:
             self._print_notes(ended)
             if self._as_json:
-                print_json(self._as_object(ended))
+                print_json(self._as_object(ended, code) | scores_object(scores, self._bounds))
             else:
-                self._print_summary(ended)
+                if scores is not None:
+                    scores.print_table()
+                for line in EndText(self._started, ended, scores).lines():
+                    click.echo(line)
         except OSError as error:
             # A run that ended well has ended well whether this can be printed or not.
             mute_if_broken(sys.stdout)
             say(f"holdfast: how the run ended could not be printed: {error.strerror}. It was: {ended.how}.")
+        print_bound_failures(below)
+        return code
 
     def _print_notes(self, ended: SessionOutcome) -> None:
         if self._started.reuse is not None:
-            say(f"{self._started.reuse.taken} replies were taken from other runs.")
+            say(f"{_reply_count(self._started.reuse.taken)} taken from other runs.")
         if ended.warning:
             say(f"holdfast: {ended.warning}")
         for failure in ended.failures:
@@ -119,30 +149,20 @@ class EndMessage:
         if missing := self._started.not_uploaded_text():
             say(f"holdfast: {missing}")
 
-    def _print_summary(self, ended: SessionOutcome) -> None:
-        place, counts = shlex.quote(self._started.place), ended.counts
-        if ended.exit_code == 0 and counts.is_complete:
-            click.echo(f"Complete: {counts.finished} of {counts.planned} trials.")
-            click.echo(f"See: holdfast report {place}")
-            return
-        blocked = f", {counts.blocked} of them blocked" if counts.blocked else ""
-        finished = f"{counts.finished} of {counts.planned} trials finished{blocked}"
-        stopped = "Selected trials are finished" if ended.exit_code == 0 else f"Stopped ({ended.how})"
-        click.echo(f"{stopped}: {finished}, {counts.remaining_text()}.")
-        if counts.remaining > counts.failed_in_slots:
-            click.echo(f"Resume with: holdfast resume {place}")
-        if counts.failed_in_slots:
-            click.echo(retry_scorers_text(counts, self._started.place))
-
-    def _as_object(self, ended: SessionOutcome) -> dict[str, Any]:
+    def _as_object(self, ended: SessionOutcome, code: int) -> dict[str, Any]:
         return {
             "run": self._started.place,
             "state": "complete" if ended.counts.is_complete else "incomplete",
             "ended_as": ended.how,
-            "exit_code": ended.exit_code,
+            "exit_code": code,
             "counts": ended.counts,
             "selected": None if self._started.selection.remaining is None else self._started.selection.matched,
             "warning": ended.warning or None,
             "failures": ended.failures,
             "not_uploaded": self._started.not_uploaded_text() or None,
         }
+
+
+def _reply_count(count: int) -> str:
+    """How many replies, with the verb that fits."""
+    return "1 reply was" if count == 1 else f"{count} replies were"

@@ -6,11 +6,11 @@ terminal are the colours of this page.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator
 
 import click
 
+from holdfast.analysis.text_table import columns_of
 from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import CandidateStatus
@@ -23,8 +23,6 @@ _NARROWEST, _WIDEST = 16, 40
 _TEXT_LINES, _ID_LINES, _REASON_LINES = 2, 2, 8
 _SHOWN_REASON = 300
 _SHOWN_VOTES = 8
-_FLAT = {"Mn", "Me", "Cf"}
-"""The categories of characters that take no column."""
 _COLOURS = {
     CandidateStatus.VALID: "green",
     CandidateStatus.INVALID: "yellow",
@@ -87,7 +85,7 @@ def _cell(candidate: ShownCandidate | None, width: int) -> list[str]:
 def _styled_part(cell: list[str], place: int, width: int, candidate: ShownCandidate | None) -> str:
     text = cell[place] if place < len(cell) else ""
     styled = _coloured(text, candidate) if place == 0 and candidate is not None else text
-    return styled + " " * (width - _columns_of(text))
+    return styled + " " * (width - columns_of(text))
 
 
 def _coloured(text: str, candidate: ShownCandidate) -> str:
@@ -170,7 +168,7 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
     """At most so many lines of whole words; a word that is wider than a line, and what does not fit, ends with "…"."""
     lines: list[str] = []
     for word in text.split():
-        if lines and _columns_of(joined := f"{lines[-1]} {word}") <= width:
+        if lines and columns_of(joined := f"{lines[-1]} {word}") <= width:
             lines[-1] = joined
         elif len(lines) == most:
             lines[-1] = _cut(f"{lines[-1]} …", width)
@@ -181,17 +179,8 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 
 
 def _cut(text: str, width: int) -> str:
-    if _columns_of(text) <= width:
+    if columns_of(text) <= width:
         return text
-    while text and _columns_of(text) > width - 1:
+    while text and columns_of(text) > width - 1:
         text = text[:-1]
     return f"{text.rstrip()}…"
-
-
-def _columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes: wide characters take two, marks on others none."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        1 + (unicodedata.east_asian_width(one) in "WF") for one in text if unicodedata.category(one) not in _FLAT
-    )

@@ -8,6 +8,7 @@ leaves either nothing or a complete run.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from holdfast.engine.opening.new_run import StartedSession, create_planned
 from holdfast.engine.planning.cost import CostEstimate
 from holdfast.engine.planning.earlier_runs import comparable_code
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs
-from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
+from holdfast.engine.planning.plan import PlannedTask, PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.trial_keys import KeySet
@@ -30,6 +31,7 @@ from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRe
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.create import refuse_existing
 from holdfast.spec import EvalSpec
+from holdfast.tasks import Task, declared_samples
 
 
 class ForkSummary(msgspec.Struct):
@@ -193,7 +195,7 @@ def _coordinates(planned: PlannedTrial) -> Coordinates:
 def _old_plan(reader: RunReader, last: SessionRecord, new: PreparedEval) -> PreparedEval:
     """The plan of the run that is forked, as far as its tasks are tasks of the new one.
 
-    Of a task in Python only the digests of what its code was are left; what it asked about is in the run.
+    Of code only the digests of what it was are compared, so that of today will do; what it asked about is in the run.
     """
     saved = saved_eval(last)
     common = {
@@ -201,7 +203,17 @@ def _old_plan(reader: RunReader, last: SessionRecord, new: PreparedEval) -> Prep
         for name, entry in saved.tasks.items()
         if name in new.spec.tasks and bool(entry.use) is bool(new.spec.tasks[name].use)
     }
-    given = {task.name: task.task for task in new.tasks if new.spec.tasks[task.name].use}
+    given = {task.name: _old_task(task, saved) for task in new.tasks if task.name in common}
     inputs = SavedInputs(reader.layout, last.inputs)
-    built = prepare_eval(msgspec.structs.replace(saved, tasks=common), inputs, given).tasks if common else []
+    # Without the names of code that may have changed or gone since.
+    tasks = {name: msgspec.structs.replace(entry, solver=None, scorers=[]) for name, entry in common.items()}
+    built = prepare_eval(msgspec.structs.replace(saved, tasks=tasks), inputs, given).tasks if common else []
     return PreparedEval(saved, built, inputs)
+
+
+def _old_task(new: PlannedTask, saved: EvalSpec) -> Task:
+    entry = saved.tasks[new.name]
+    if entry.use:
+        return new.task
+    declared = declared_samples(new.name, entry, saved.datasets[entry.dataset or ""])
+    return dataclasses.replace(declared, solver=new.task.solver) if entry.solver else declared

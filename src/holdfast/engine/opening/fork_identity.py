@@ -33,8 +33,8 @@ class TrialIdentities:
     def answer_identity(self, task: PlannedTask, model: str, position: int, axes: Mapping[str, str]) -> Any:
         """Everything that determines the answer of one trial."""
         entry, spec = self.prepared.spec.tasks[task.name], self.prepared.spec
-        if entry.use:
-            own: Any = [self._settings(task.name, axes), entry.args]
+        if entry.use or entry.solver:
+            own: Any = [self._settings(task.name, axes), entry.args, entry.prompt, entry.choices]
         else:
             own = [task.task.solver_identity(task.dataset[position], axes), plain_data(task.limits)]
         return (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +32,13 @@ from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import DatasetSpec, EvalSpec, plain_data
 from holdfast.tasks import Task
+
+CheckPlan = Callable[[Sequence[PlanEntry]], None]
+"""Raises UsageError for a plan that cannot give what is asked of the run; nothing is written then."""
+
+
+def accept_plan(_plan: Sequence[PlanEntry]) -> None:
+    """Accepts any plan."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,9 @@ def start_run(
     tasks: Mapping[str, Task] | None = None,
     source: str = "",
     writer: WriterOptions = DEFAULT_WRITER,
+    check_plan: CheckPlan = accept_plan,
 ) -> StartedSession:
-    """Makes a new run of a resolved eval, and opens its first session.
+    """Makes a new run of a resolved eval, and opens its first session; `check_plan` may refuse its plan before that.
 
     Raises:
         ConfigurationError: a task, dataset or model is wrong.
@@ -97,6 +105,7 @@ def start_run(
     inputs = FreshInputs()
     try:
         prepared = prepare_eval(spec, inputs, tasks)
+        check_plan(plan_entries(prepared))
         prepared.open_providers()
         session = create_planned(root, prepared, inputs, source, writer=writer)
     finally:

@@ -51,13 +51,14 @@ def grid_of_run(reader: RunReader) -> PlannedGrid:
     """
     session = reader.sessions[-1]
     spec = saved_eval(session)
-    tasks = {name: _task_as_planned(name, spec, session) for name in spec.tasks}
-    return PlannedGrid(prepare_eval(spec, SavedInputs(reader.layout, session.inputs), tasks))
+    inputs = SavedInputs(reader.layout, session.inputs)
+    tasks = {name: _task_as_planned(name, spec, session, inputs) for name in spec.tasks}
+    return PlannedGrid(prepare_eval(spec, inputs, tasks))
 
 
-def _task_as_planned(name: str, spec: EvalSpec, session: SessionRecord) -> Task:
+def _task_as_planned(name: str, spec: EvalSpec, session: SessionRecord, inputs: SavedInputs) -> Task:
     """A task that asks for as much as it did in the session, whatever its code asks for now."""
-    task, code = task_of_entry(name, spec.tasks[name], spec, None), session.code.get(name)
+    task, code = task_of_entry(name, spec.tasks[name], spec, inputs), session.code.get(name)
     if code is None or not spec.tasks[name].use:
         return task
     return dataclasses.replace(task, epochs=code.epochs, limit=code.limit, axes=code.axes)

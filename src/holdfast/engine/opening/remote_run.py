@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.engine.opening.new_run import StartedSession, start_run
+from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_plan, start_run
 from holdfast.engine.opening.resume import ALL_TRIALS, resume_run
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import NotARun, UsageError
@@ -42,9 +42,14 @@ def remote_exists(url: str) -> bool:
 
 
 def start_remote_run(
-    spec: EvalSpec, url: str, *, tasks: Mapping[str, Task] | None = None, source: str = ""
+    spec: EvalSpec,
+    url: str,
+    *,
+    tasks: Mapping[str, Task] | None = None,
+    source: str = "",
+    check_plan: CheckPlan = accept_plan,
 ) -> StartedSession:
-    """Makes a new run at the URL.
+    """Makes a new run at the URL; `check_plan` as for `start_run`.
 
     Raises:
         UsageError: there is a run already.
@@ -64,7 +69,8 @@ def start_remote_run(
         undo.callback(lease.release)
         root = spool_root(url)
         uploader = _uploader(UploadSet(store, Layout(root)), spec)
-        started = start_run(spec, root, tasks=tasks, source=source, writer=WriterOptions(on_sealed=uploader.sealed))
+        writer = WriterOptions(on_sealed=uploader.sealed)
+        started = start_run(spec, root, tasks=tasks, source=source, writer=writer, check_plan=check_plan)
         _name_url(root, store)
         remote = _attach_store(started, lease, uploader)
         undo.pop_all()

@@ -46,6 +46,9 @@ class MatchedInputs:
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - whatever is found was asked about before
         return False
 
+    def code_copy(self, task: str, name: str) -> None:
+        """Without a record of the inputs, no copy is known to be that of a file."""
+
     def rows(self, name: str, task: Task) -> Rows:
         if name not in self._rows:
             path = self._matching_file(name, task)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast.digests import file_digest
 from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_entries, planned_contents, raw_digests
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
@@ -111,9 +112,13 @@ class _Resumption:
         return session_record(reader.run.hex(), number, pins, contents)
 
     def _copy_inputs(self, reader: RunReader, plan: ResumePlan, prepared: PreparedEval) -> dict[str, Input]:
-        """Copies the rows that are new, and the files of tasks that are new."""
+        """Copies the rows that are new, and the files of tasks that are new or not as they were."""
         raw, known = raw_digests(prepared), last_session(reader).inputs
-        sources = {name: path for name, path in copied_source_files(prepared).items() if name not in known}
+        sources = {
+            name: path
+            for name, path in copied_source_files(prepared).items()
+            if name not in known or known[name].digest != file_digest(path)
+        }
         files = {**plan.inputs.files, **sources}
         return copy_inputs(reader.inputs, {name: SourceFile(path, raw.get(name, "")) for name, path in files.items()})
 

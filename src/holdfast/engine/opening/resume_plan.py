@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from holdfast.engine.planning.earlier_runs import comparable_code, with_present_
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name
 from holdfast.engine.planning.prepared_eval import other_models, task_of_entry
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.engine.planning.source_copies import copy_of
 from holdfast.errors import ConfigurationError, ResumeAborted
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.records import TaskCode
@@ -118,15 +119,21 @@ class ResumeComparison:
             )
 
     def _decide(self, spec: EvalSpec) -> Decision:
-        made = {name: task_of_entry(name, spec.tasks[name], spec, self._given.get(name)) for name in spec.tasks}
+        made = {
+            name: task_of_entry(name, spec.tasks[name], spec, self._inputs, self._given.get(name))
+            for name in spec.tasks
+        }
         code = task_codes(made)
         self._tasks = {name: self._widened(name, task, code[name]) for name, task in made.items()}
         spec = self._without_reductions(spec)
         before, after, kept = self._compare_rows(spec)
         saved = Snapshot(self._saved, self._session.code, before)
-        files = {name: self._changed_files(name, task) for name, task in made.items() if name in self._session.code}
+        files = {
+            name: self._changed_files(name, task, spec) for name, task in made.items() if name in self._session.code
+        }
         offered = {name: comparable_code(task, self._session.code.get(name)) for name, task in made.items()}
         decision = decide(saved, Snapshot(self._offered, offered, after, files))
+        kept += list(_code_kept(spec, self._inputs.saved.copies_used))
         decision = Decision(spec, self._with_cost_limits(spec, decision.differences) + kept)
         if not decision.refused:
             self._check_growth(decision)
@@ -143,10 +150,10 @@ class ResumeComparison:
             for item in differences
         ]
 
-    def _changed_files(self, name: str, task: Task) -> list[str]:
+    def _changed_files(self, name: str, task: Task, spec: EvalSpec) -> list[str]:
         """The files behind a task that differ from the copies in the run."""
         paths = {path for item in (task.solver, *task.scorers) for path in source_files(item)}
-        copies = {path: self._session.inputs.get(f"sources/{name}/{path.name}") for path in paths}
+        copies = {path: copy_of(self._session.inputs, name, path, spec) for path in paths}
         changed = {path.name for path, copy in copies.items() if copy is None or copy.digest != file_digest(path)}
         return sorted(changed)
 
@@ -223,6 +230,14 @@ class ResumeComparison:
                 entry = decision.spec.tasks[name]
                 rows = self._inputs.rows(input_name(name, entry), task)
                 task.check(select_samples(task, rows, entry.limit, entry.sample_ids))
+
+
+def _code_kept(spec: EvalSpec, copies_used: Mapping[str, set[str]]) -> Iterator[Difference]:
+    """The differences of files that are gone, whose copies in the run are used."""
+    for task, names in copies_used.items():
+        field = "use" if spec.tasks[task].use else "solver" if spec.tasks[task].solver else "scorers"
+        for name in sorted(names):
+            yield Difference(f"tasks.{task}.{field}", Drift.LOCATION, name, "no longer exists", DriftVerdict.KEPT)
 
 
 def _dataset_kept(task: str, old: str, new: str) -> Difference:

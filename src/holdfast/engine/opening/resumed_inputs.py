@@ -32,6 +32,9 @@ class ResumedInputs:
     def is_new(self, name: str) -> bool:
         return name in self._grown or not self.saved.has(name)
 
+    def code_copy(self, task: str, name: str) -> Path | None:
+        return self.saved.code_copy(task, name)
+
     @property
     def files(self) -> dict[str, Path]:
         """What has to be copied into the run."""

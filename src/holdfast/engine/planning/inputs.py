@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.digests import canonical_json, packed_digest
+from holdfast.engine.planning.source_copies import unpack_copy
 from holdfast.errors import RunDamaged, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Input
@@ -29,6 +30,9 @@ class Inputs(Protocol):
 
     def is_new(self, name: str) -> bool:
         """Whether its samples have not been checked before."""
+
+    def code_copy(self, task: str, name: str) -> Path | None:
+        """The copy of a file behind a task, for one that no longer exists; None where there is none."""
 
 
 def input_name(task: str, entry: TaskSpec) -> str:
@@ -63,6 +67,9 @@ class FreshInputs:
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - all are
         return True
 
+    def code_copy(self, task: str, name: str) -> None:
+        """A new run has no copies yet."""
+
     def keep_cache(self, layout: Layout) -> None:
         """Keeps in the run, which this session holds, what was computed about the rows."""
         self._cache.keep(layout.shelf)
@@ -96,6 +103,8 @@ class SavedInputs:
 
     def __init__(self, layout: Layout, inputs: Mapping[str, Input]) -> None:
         self._layout, self._inputs = layout, inputs
+        self.copies_used: dict[str, set[str]] = {}
+        """By task, the files that no longer exist and whose copies were loaded."""
         self._cache = DerivedCache(layout.shelf)
         self._rows: dict[str, Rows] = {}
 
@@ -104,6 +113,12 @@ class SavedInputs:
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - none is
         return False
+
+    def code_copy(self, task: str, name: str) -> Path | None:
+        found = unpack_copy(self._layout, self._inputs, task, name)
+        if found is not None:
+            self.copies_used.setdefault(task, set()).add(name)
+        return found
 
     def keep_cache(self, layout: Layout) -> None:
         self._cache.keep(layout.shelf)

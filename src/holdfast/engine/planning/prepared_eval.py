@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from holdfast.engine.planning.inputs import Inputs, input_name
 from holdfast.engine.planning.plan import PlannedTask, axis_values
+from holdfast.engine.planning.source_copies import files_to_copy
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import open_provider
 from holdfast.models.provider import Provider
 from holdfast.spec import EvalSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks import Task, adapt_task, build_task, load_use, source_files
+from holdfast.tasks import Task, adapt_task, build_task, load_use
 from holdfast.tasks.solver import Generate
+from holdfast.tasks.source.code_files import CodeFiles
 
 T = TypeVar("T")
 IN_MEMORY = "python:"
@@ -69,7 +72,7 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
 
 
 def _plan_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Task | None) -> PlannedTask:
-    task = task_of_entry(name, entry, spec, given)
+    task = task_of_entry(name, entry, spec, inputs, given)
     _check_other_models(task, spec)
     dataset = task.bind(inputs.rows(input_name(name, entry), task), entry.limit)
     if entry.sample_ids:
@@ -111,17 +114,22 @@ def _check_other_models(task: Task, spec: EvalSpec) -> None:
             )
 
 
-def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, given: Task | None) -> Task:
+def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Task | None = None) -> Task:
     """The task that an entry of the eval describes, or `given` under the entry's settings, with its sampling.
 
     Raises:
         ConfigurationError: it cannot be built.
     """
-    task = unsampled_task(name, entry, spec, given)
-    return task if entry.sampling is None else _with_sampling(task, entry.sampling, spec)
+    task = unsampled_task(name, entry, spec, inputs, given)
+    code = _code_files(name, spec, inputs)
+    return task if entry.sampling is None else _with_sampling(task, entry.sampling, code)
 
 
-def _with_sampling(task: Task, sampling: SamplingSpec, spec: EvalSpec) -> Task:
+def _code_files(task: str, spec: EvalSpec, inputs: Inputs) -> CodeFiles:
+    return CodeFiles(Path(spec.directory or "."), functools.partial(inputs.code_copy, task))
+
+
+def _with_sampling(task: Task, sampling: SamplingSpec, code: CodeFiles) -> Task:
     # Most evals have none.
     from holdfast.sampling.from_spec import build_strategy  # noqa: PLC0415
     from holdfast.sampling.solver import SampledGenerate, sampled  # noqa: PLC0415
@@ -136,33 +144,32 @@ def _with_sampling(task: Task, sampling: SamplingSpec, spec: EvalSpec) -> Task:
             f"{place}: the solver of this Python task {own}, so a sampling in the eval file cannot apply to it.",
             hint="Leave sampling out, or make the solver of the task generate(...).",
         )
-    strategy = build_strategy(sampling, place, Path(spec.directory or "."))
+    strategy = build_strategy(sampling, place, code)
     return dataclasses.replace(task, solver=sampled(solver, strategy=strategy, spec=sampling))
 
 
-def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, given: Task | None) -> Task:
+def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Task | None = None) -> Task:
     """The same without its sampling, whose code is not needed where nothing is asked.
 
     Raises:
         ConfigurationError: it cannot be built.
     """
+    code = _code_files(name, spec, inputs)
     if given is not None:
-        return adapt_task(name, entry, given)
+        return adapt_task(name, entry, given, code)
     if entry.use is None:
-        return build_task(name, entry, spec.datasets[entry.dataset or ""])
+        return build_task(name, entry, spec.datasets[entry.dataset or ""], code)
     if entry.use.startswith(IN_MEMORY):
         raise UsageError(
             f"The task {name!r} was defined in a Python process, not in a file.",
             hint="Resume from Python: holdfast.evaluate(..., run=PATH).",
         )
-    return adapt_task(name, entry, load_use(entry.use, Path(spec.directory or "."), entry.args))
+    return adapt_task(name, entry, load_use(entry.use, code, entry.args), code)
 
 
 def copied_source_files(prepared: PreparedEval) -> dict[str, Path]:
     """The Python files that the tasks come from, by the name of their copy in the run."""
     files: dict[str, Path] = {}
     for planned in prepared.tasks:
-        for item in (planned.task.solver, *planned.task.scorers):
-            for path in source_files(item):
-                files[f"sources/{planned.name}/{path.name}"] = path
+        files |= files_to_copy(planned.name, planned.task, prepared.spec)
     return files

@@ -22,7 +22,7 @@ from holdfast.errors import ConfigurationError, HoldfastError, ResumeAborted, Us
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
-from holdfast.tasks import Dataset, Rows, Sample, Task
+from holdfast.tasks import Dataset, Rows, Sample, Task, declared_samples
 from holdfast.tasks.datasets.row_identity import key_name, key_text
 from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.importing import guarded
@@ -108,9 +108,9 @@ class SavedSamples:
             raise UsageError("The run's newest configuration does not have this task.")
         rows = self._inputs.copied_rows(input_name(task, entry), task)
         if entry.use is None:
-            declared = unsampled_task(task, entry, self._spec, None)
-            solver = declared.solver if isinstance(declared.solver, Generate) else None
-            return _TaskSamples(declared.bind_all(rows), solver=solver)
+            declared = declared_samples(task, entry, self._spec.datasets[entry.dataset or ""])
+            asked_by = declared.solver if entry.solver is None and isinstance(declared.solver, Generate) else None
+            return _TaskSamples(declared.bind_all(rows), solver=asked_by)
         return self._open_python_task(task, rows)
 
     def _open_python_task(self, task: str, rows: Rows) -> _TaskSamples:
@@ -152,7 +152,7 @@ class SavedSamples:
         entry = self._spec.tasks[task]
         if entry.use is not None and entry.use.startswith(IN_MEMORY):
             raise UsageError(f"The task {task!r} was defined in a Python process, not in a file.")
-        return unsampled_task(task, entry, self._spec, None)
+        return unsampled_task(task, entry, self._spec, self._inputs)
 
 
 def _data_settings(settings: Mapping[str, str]) -> dict[str, str]:

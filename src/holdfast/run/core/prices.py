@@ -14,6 +14,8 @@ from holdfast.models.message import Usage
 from holdfast.run.core.records import ShareKey
 
 _MILLION = 1e6
+USD = "USD"
+"""The currency of an eval that names none."""
 _KINDS = {"input": "input_tokens", "output": "output_tokens"}
 
 
@@ -39,6 +41,9 @@ class Prices:
     def __init__(self, config: Mapping[str, Any]) -> None:
         models = config.get("models")
         entries = models.items() if isinstance(models, dict) else ()
+        currency = config.get("currency")
+        self.currency = currency if isinstance(currency, str) and currency else USD
+        """Of all prices."""
         self._by_model = {str(name): _price(entry.get("price")) for name, entry in entries if isinstance(entry, dict)}
 
     def cost(self, shares: Mapping[ShareKey, Usage], models: Iterable[str]) -> Cost:
@@ -54,7 +59,7 @@ class Prices:
                 unpriced += self._unpriced(model, usage)
         if not any(self._by_model.get(model) for model in {*models, *(model for model, _ in shares)}):
             return Cost(None)
-        return Cost(None, tuple(unpriced)) if unpriced else Cost(math.fsum(amounts))
+        return Cost(None, tuple(unpriced)) if unpriced else Cost(_rounded(math.fsum(amounts)))
 
     def _amount(self, model: str, usage: Usage) -> float:
         price = self._by_model.get(model, {})
@@ -67,6 +72,11 @@ class Prices:
         if not missing or not price:
             return [f"models.{model}"] if missing else []
         return [f"the {kind} tokens of models.{model}" for kind in missing]
+
+
+def _rounded(amount: float) -> float:
+    """Twelve digits: far more than a price has, and without the noise of binary fractions in the last ones."""
+    return float(f"{amount:.12g}")
 
 
 def _price(price: Any) -> dict[str, float]:

@@ -78,9 +78,13 @@ def decide(saved: Snapshot, offered: Snapshot) -> Decision:
     for task, code in offered.code.items():
         if task in saved.code:
             where = ", ".join(offered.files.get(task) or code.files) or "its task"
-            differences += _compare_code(task, saved.code[task], code, where)
-            if joined.spec.tasks[task].use:
-                differences += _compare_settings(task, saved.code[task], code, where)
+            entry = joined.spec.tasks[task]
+            field = f"tasks.{task}.{'solver' if entry.solver else 'use'}"
+            differences += _compare_code(task, saved.code[task], code, where, field)
+            if entry.solver:
+                differences += _compare_settings(field, saved.code[task], code, where)
+            elif entry.use:
+                differences += _compare_settings(field, saved.code[task], code, where)
                 known = {item.path for item in differences}
                 sizes = task_size_differences(task, saved.code[task], code)
                 differences += [item for item in sizes if item.path not in known]
@@ -115,9 +119,10 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
     return found
 
 
-def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
+def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str, field: str) -> Iterator[Difference]:
+    """The code of the solver, which `field` names, and of the scorers."""
     if old.solver != new.solver:
-        yield _changed_code(f"tasks.{task}.use", Drift.IDENTITY, f"the code of {new.name}() in {where} has changed")
+        yield _changed_code(field, Drift.IDENTITY, f"the code of {new.name}() in {where} has changed")
     for name, digest in old.scorers.items():
         if new.scorers.get(name) != digest:
             gone = f"the scorer {name} is no longer in {where}"
@@ -141,14 +146,14 @@ def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str
     yield _changed_code(f"tasks.{task}.sampling", Drift.IDENTITY, why)
 
 
-def _compare_settings(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
-    """The settings of a Python task: an additional prompt is growth, everything else must be unchanged."""
+def _compare_settings(field: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
+    """The settings of the code that `field` names: an additional prompt is growth, all others must be unchanged."""
     for name in sorted({*old.settings, *new.settings}):
         before, after = old.settings.get(name), new.settings.get(name)
         grown = before is None and name.startswith("prompt ")
         if before != after and not grown:
             drift = Drift.SCORING if name == "target" else Drift.IDENTITY
-            yield _changed_code(f"tasks.{task}.use", drift, f"{name} in {where} has changed")
+            yield _changed_code(field, drift, f"{name} in {where} has changed")
 
 
 def _changed_code(path: str, drift: Drift, why: str) -> Difference:

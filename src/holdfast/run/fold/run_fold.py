@@ -134,6 +134,8 @@ class SlotValue(NamedTuple):
     standing: Standing
     scorer: str
     value: float | None
+    row: bytes
+    """Of the trial, as it is stored."""
 
 
 class RunFold:
@@ -418,12 +420,12 @@ class RunFold:
         names: dict[int, str] = dict(self._query("SELECT id, name FROM scorers"))
         standings = self.standings
         query = (
-            "SELECT slots.key, scorer, standing, value FROM slots JOIN trials USING (key)"  # noqa: S608 - no value
+            "SELECT slots.key, scorer, standing, value, row FROM slots JOIN trials USING (key)"  # noqa: S608 - no value
             f" WHERE {_COUNTING} ORDER BY slots.key, scorer, attempt"
         )
         for (key, scorer), rows in groupby(self._query(query), _KEY_AND_SCORER):
-            *_, (_, _, standing, value) = rows
-            yield SlotValue(key, standings[standing], names[scorer], value)
+            *_, (_, _, standing, value, row) = rows
+            yield SlotValue(key, standings[standing], names[scorer], value, row)
 
 
 def _state_by_slots(unfilled: list[str], failed: list[str]) -> tuple[State, str]:

@@ -18,6 +18,7 @@ from holdfast.sampling.requirements.substring import IncludesRequirement, includ
 from holdfast.sampling.requirements.text_length import LengthRequirement, length
 from holdfast.sampling.requirements.user_function import FunctionRequirement, function
 from holdfast.suggestions import did_you_mean, listing
+from holdfast.tasks.source.code_files import CodeBase
 
 BUILT_IN: Mapping[str, type[BuiltInRequirement]] = {
     requirement.kind: requirement
@@ -48,7 +49,9 @@ ShortForm = str | Mapping[str, Any]
 Given = Requirement | Callable[..., Any] | ShortForm
 
 
-def build_requirement(given: ShortForm, place: str = "requirements", *, base_dir: Path | None = None) -> Requirement:
+def build_requirement(
+    given: ShortForm, place: str = "requirements", *, base_dir: CodeBase | None = None
+) -> Requirement:
     """The built-in requirement of that name, with the arguments that stand under it; `base_dir` is where files lie.
 
     Raises:

@@ -20,8 +20,9 @@ from holdfast.models.errors import excerpt
 from holdfast.sampling.requirements.built_in import BuiltInRequirement, Naming
 from holdfast.sampling.requirements.requirement import Checking, Draft
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
+from holdfast.tasks.source.code_files import CodeBase
 from holdfast.tasks.source.digest import source_digest
-from holdfast.tasks.source.function_reference import load_function
+from holdfast.tasks.source.object_reference import load_function
 
 Threshold = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
@@ -47,7 +48,7 @@ class FunctionRequirement(BuiltInRequirement, frozen=True, kw_only=True):
         return True
 
     @classmethod
-    def build(cls, arguments: Mapping[str, Any], place: str, base_dir: Path = Path()) -> Self:
+    def build(cls, arguments: Mapping[str, Any], place: str, base_dir: CodeBase = Path()) -> Self:
         """As for all; a reference to a function is looked up, and file paths start at base_dir."""
         given = arguments.get("function")
         if not isinstance(given, str):

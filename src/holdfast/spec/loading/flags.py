@@ -29,7 +29,7 @@ def eval_from_flags(
     models = list(models)
     if not models:
         raise UsageError(
-            "No model is named.", hint="Give --model provider/name; `holdfast models` lists the providers."
+            "No model is named.", hint="Give --model provider/name; `holdfast list models` lists the providers."
         )
     task = {"epochs": epochs, "limit": limit, "args": dict(args or {})}
     tasks = _named_tasks(uses)

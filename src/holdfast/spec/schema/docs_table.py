@@ -26,9 +26,12 @@ ON_RESUME = {
     Drift.DERIVED: "applied and noted; refused where a task limits its cost",
     Drift.UNMATCHED: "not looked at",
 }
+_INSTEAD = {"currency": "applied and noted"}
+"""Fields of which a change is never refused."""
 _EXCEPT = {
     "prompt": "; a variant more is run and noted",
     "scorers": "; a scorer more judges the answers on record, and is noted",
+    "solver": "; a file at another place is applied and noted if its code is the same",
     "use": "; a file at another place is applied and noted if its code is the same",
 }
 """What of a field may grow or move although its value may not change."""
@@ -43,8 +46,12 @@ def fields_table() -> str:
     lines = ["| field | where | class | on resume |", "|---|---|---|---|"]
     for drift, name in sorted(rows, key=lambda key: (order.index(key[0]), key[1])):
         where = ", ".join(f"`{path}`" for path in sorted(set(rows[drift, name]), key=lambda path: (len(path), path)))
-        lines.append(f"| `{name}` | {where} | {drift.value} | {ON_RESUME[drift]}{_EXCEPT.get(name, '')} |")
+        lines.append(f"| `{name}` | {where} | {drift.value} | {_on_resume(drift, name)} |")
     return "\n".join(lines) + "\n"
+
+
+def _on_resume(drift: Drift, name: str) -> str:
+    return _INSTEAD.get(name, ON_RESUME[drift]) + _EXCEPT.get(name, "")
 
 
 def _documented(found: Iterator[FieldPlace]) -> Iterator[FieldPlace]:

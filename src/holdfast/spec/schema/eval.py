@@ -27,6 +27,9 @@ class EvalSpec(Block, frozen=True):
     leaves it out where it is not so.
     """
 
+    currency: Annotated[Name, Drift.DERIVED] = "USD"
+    """The currency of every price, budget and cost, as in `EUR`. It is printed beside costs; nothing is converted."""
+
     models: Annotated[dict[Name, ModelSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
     datasets: Annotated[dict[Name, DatasetSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
     tasks: Annotated[dict[Name, TaskSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)

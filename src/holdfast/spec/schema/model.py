@@ -34,7 +34,7 @@ class RateLimit(Block, frozen=True):
 
 
 class Price(Block, frozen=True):
-    """Per million tokens, in the currency of every other price and budget."""
+    """Per million tokens, in the eval's `currency`."""
 
     input: Annotated[PricePerMillion, Drift.DERIVED]
     output: Annotated[PricePerMillion, Drift.DERIVED]

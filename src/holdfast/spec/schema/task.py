@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from holdfast.spec.code_reference import is_code_reference
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.field_types import Cost, Count, LargeCount, Seconds, Words
 from holdfast.spec.schema.runner import TaskRunner
@@ -56,7 +57,14 @@ class TaskSpec(Block, frozen=True):
     """Repetitions; resolving puts 1 here, except for a Python task, which may bring its own number."""
 
     scorers: Annotated[list[str | dict[str, Any]], Drift.SCORING] = msgspec.field(default_factory=list)
-    """A scorer's name, or its name with its arguments; resolving keeps a bare name where there are none."""
+    """A scorer's name, or its name with its arguments: a built-in scorer (`holdfast list scorers`), or one of your own
+    as `file.py:name` or `package.module:name`; resolving keeps a bare name where there are no arguments.
+    """
+
+    solver: Annotated[Words | None, Drift.IDENTITY] = None
+    """Code that asks the model instead of the prompt: an async function as `file.py:name` or `package.module:name`. Its
+    `trial.sample.input` is the rendered prompt or, without a prompt, the dataset's input.
+    """
 
     sampling: Annotated[SamplingSpec | None, Drift.IDENTITY] = None
     """Draws several candidates and chooses one; for a Python task only if its solver is `generate(...)`."""
@@ -67,3 +75,20 @@ class TaskSpec(Block, frozen=True):
 
     args: Annotated[dict[str, Any], Drift.IDENTITY] = msgspec.field(default_factory=dict)
     runner: Annotated[TaskRunner, Drift.THROUGHPUT] = TaskRunner()
+
+    def code_references(self) -> list[str]:
+        """Every reference to code in files or modules: of the task, its solver, its scorers and its sampling."""
+        checks = [given for _, given in self.sampling.checks()] if self.sampling else []
+        functions = [_argument(given, "function") for given in checks]
+        named = [self.use, self.solver, *map(_first_name, self.scorers), *functions]
+        return [name for name in named if isinstance(name, str) and is_code_reference(name)]
+
+
+def _first_name(given: str | dict[str, Any]) -> str:
+    return given if isinstance(given, str) else str(next(iter(given), ""))
+
+
+def _argument(given: Any, name: str) -> Any:
+    """The argument of a check that is given as `{name: value}` or as `{name: {name: value}}`."""
+    value = given.get(name) if isinstance(given, dict) else None
+    return value.get(name) if isinstance(value, dict) else value

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks.choices import checked_choices, prompt_fields
+from holdfast.tasks.choices import checked_choices, prompt_fields, prompt_text
 from holdfast.tasks.dotted_paths import MISSING, lookup, none_if_missing
 from holdfast.tasks.sample import RESERVED, Sample
 from holdfast.tasks.template import Template
@@ -117,6 +117,21 @@ class Columns(msgspec.Struct, frozen=True):
             return checked_choices([option.render(metadata, place) for option in self.options], place)
         value = none_if_missing(self._part("choices", row, place))
         return None if value is None else checked_choices(value, place)
+
+
+class PromptedColumns(Columns, frozen=True, kw_only=True):
+    """Columns for a solver of one's own: the input is a prompt made from the row, whatever the row has as its input."""
+
+    prompt: Template
+
+    def sample(self, row: Row, place: str) -> Sample:
+        found = super().sample(row, place)
+        if isinstance(found.input, list) and self.prompt.names("input"):
+            raise ConfigurationError(
+                f"The input of {place} is a list of messages, which the {self.prompt.where} cannot be made from.",
+                hint="Leave the prompt out, or give the input as a text.",
+            )
+        return msgspec.structs.replace(found, input=prompt_text(self.prompt, found, place))
 
 
 def _paths_overlap(one: str, other: str) -> bool:

@@ -104,12 +104,14 @@ def _bounded_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes]]
 
 
 def _read_jsonl(stream: BinaryIO, source: str) -> Iterator[Row]:
+    """One JSON object per line."""
     for number, line in _bounded_lines(stream, source):
         if line.strip():
             yield decode_row(line.rstrip(), f"{source} line {number}")
 
 
 def _read_json(stream: BinaryIO, source: str) -> Iterator[Row]:
+    """A JSON array of objects, or an object with such an array under "data"."""
     content = stream.read(MAX_ARRAY_BYTES + 1)
     if len(content) > MAX_ARRAY_BYTES:
         raise ConfigurationError(
@@ -145,6 +147,7 @@ class _ArrayUnderData(msgspec.Struct):
 
 
 def _read_csv(stream: BinaryIO, source: str) -> Iterator[Row]:
+    """CSV in UTF-8; the first line names the columns."""
     before = csv.field_size_limit(MAX_ROW_BYTES)
     try:
         yield from _csv_rows(stream, source)

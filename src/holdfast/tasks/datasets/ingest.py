@@ -32,11 +32,16 @@ class Ingested(msgspec.Struct, frozen=True):
 
 def ingest(path: Path, format: str | None, destination: BinaryIO) -> Ingested:  # noqa: A002 - the name users know
     """Write the canonical form of a dataset file to the destination."""
+    return _write_canonical(read_dataset(path, format), destination, path.name)
+
+
+def read_dataset(path: Path, format: str | None = None) -> Iterator[Row]:  # noqa: A002 - the name users know
+    """The rows of a dataset file, one at a time."""
     if path.is_dir():
         raise ConfigurationError(f"Dataset {path} is a directory.", hint="Name a file in it.")
     form = detect_format(path, format)
     with _open_dataset(path) as stream:
-        return _write_canonical(read_rows(stream, form, path.name), destination, path.name)
+        yield from read_rows(stream, form, path.name)
 
 
 def ingest_samples(samples: Iterable[Sample], destination: BinaryIO, source: str = "samples") -> Ingested:

@@ -45,7 +45,12 @@ class FunctionScorer:
         self._takes_scope = takes_scope(function)
 
     def __call__(self, answer: Answer, sample: Sample, scope: ScoreScope | None = None) -> Score | Awaitable[Score]:
-        arguments = sample.scoring.get(self.name, {})
+        return self.call(answer, sample, sample.scoring.get(self.name, {}), scope)
+
+    def call(
+        self, answer: Answer, sample: Sample, arguments: dict[str, Any], scope: ScoreScope | None
+    ) -> Score | Awaitable[Score]:
+        """The score of an answer; arguments are passed by name, and so is the scope if the function takes one."""
         if self._takes_scope:
             arguments = {**arguments, _SCOPE: scope}
         result = self.function(answer, sample, **arguments)

@@ -1,11 +1,13 @@
-"""Scorers by name, as an eval file gives them: `exact`, or `{regex: {pattern: "..."}}`."""
+"""Scorers by name, as an eval file gives them: `exact`, `{regex: {pattern: "..."}}`, or `my.py:strict`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ConfigurationError
+from holdfast.spec.code_reference import is_code_reference
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
 from holdfast.tasks.scorers.choice import Choice, choice
@@ -13,19 +15,24 @@ from holdfast.tasks.scorers.exact import Exact, exact
 from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.scorers.includes import Includes, includes
 from holdfast.tasks.scorers.numeric import Numeric, numeric
+from holdfast.tasks.scorers.reference import load_scorer
 from holdfast.tasks.scorers.regex import Regex, regex
+from holdfast.tasks.source.code_files import CodeBase
 
 BUILT_IN: Mapping[str, type[BuiltIn]] = {scorer.kind: scorer for scorer in (Exact, Includes, Regex, Numeric, Choice)}
 
 FACTORIES = (exact, includes, regex, numeric, choice)
 
 
-def build_scorer(given: str | Mapping[str, Any], where: str = "scorers") -> Scorer:
-    """The built-in scorer of that name, with the arguments that stand under it."""
+def build_scorer(given: str | Mapping[str, Any], where: str = "scorers", base: CodeBase = Path()) -> Scorer:
+    """The scorer of that name, with the arguments that stand under it; file paths start at `base`."""
     name, arguments = _name_and_arguments(given, where)
+    if is_code_reference(name):
+        return load_scorer(name, arguments, where, base)
     if name not in BUILT_IN:
         raise ConfigurationError(
-            f"{where}: there is no scorer {name!r}; there are {listing(BUILT_IN)}.", hint=did_you_mean(name, BUILT_IN)
+            f"{where}: there is no scorer {name!r}; there are {listing(BUILT_IN)}.",
+            hint=did_you_mean(name, BUILT_IN) or "A scorer of your own is named as file.py:name.",
         )
     return BUILT_IN[name].build(arguments, where)
 
@@ -38,7 +45,7 @@ def as_scorer(given: object) -> Scorer:
         return given
     if given in FACTORIES:
         name = getattr(given, "__name__", "")
-        raise ConfigurationError(f"{name} makes a scorer and is none itself.", hint=f"Call it: {name}().")
+        raise ConfigurationError(f"`{name}` is a factory; call it: `{name}()`.")
     if callable(given) and not isinstance(given, type):
         return FunctionScorer(given, str(getattr(given, "name", "")))
     raise ConfigurationError(
@@ -68,6 +75,6 @@ def _name_and_arguments(given: str | Mapping[str, Any], where: str) -> tuple[str
     ((name, arguments),) = given.items()
     if arguments is not None and not isinstance(arguments, Mapping):
         raise ConfigurationError(
-            f"{where}: the arguments of the scorer {name!r} are no map.", hint="Write {regex: {pattern: ...}}."
+            f"{where}: the arguments of the scorer {name!r} are not a map.", hint="Write {regex: {pattern: ...}}."
         )
     return str(name), arguments or {}

@@ -1,0 +1,76 @@
+"""The table of scores that `run`, `resume` and `report` print: a row for each task, model and scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.analysis.metrics import Metric
+from holdfast.analysis.money import money_text
+from holdfast.analysis.report import GroupReport, TaskReports
+from holdfast.analysis.text_table import plain_name, text_table
+
+WIDTH = 80
+_NONE = "-"
+_NAMES = ["task", "model", "scorer"]
+_FIGURES = ["score", "95% CI", "n"]
+
+
+def score_table(tasks: TaskReports, currency: str, width: int = WIDTH) -> list[str]:
+    """The lines of the table; `cost` is left out where none is known, `left` where no trial is left to run."""
+    groups = [(task, model, group) for task, models in tasks.items() for model, group in models.items()]
+    has_costs = any(group.cost is not None for _, _, group in groups)
+    has_left = any(_left(group) for _, _, group in groups)
+    header = [*_NAMES, *_FIGURES, *["cost"] * has_costs, "failed", *["left"] * has_left]
+    rows = []
+    for task, model, group in groups:
+        counts = [str(group.coverage.failed), *[str(_left(group))] * has_left]
+        ends = [*[_cost(group, currency)] * has_costs, *counts]
+        for scorer in _scorer_rows(group.metrics):
+            rows.append([plain_name(task), plain_name(model), *scorer, *ends])
+            # They are of the task and model, and not of the scorer: printed once.
+            ends = [""] * len(ends)
+    return text_table(header, rows, len(_NAMES), width) if rows else []
+
+
+def axis_table(tasks: TaskReports, width: int = WIDTH) -> list[str]:
+    """The lines of a table with a row for each value on an axis; none where there are no axes."""
+    rows = [
+        [plain_name(task), plain_name(model), plain_name(f"{axis}={value}"), *scorer]
+        for task, models in tasks.items()
+        for model, group in models.items()
+        for axis, values in group.axes.items()
+        for value, metrics in values.items()
+        for scorer in _scorer_rows(metrics)
+    ]
+    header = ["task", "model", "axis", "scorer", *_FIGURES]
+    return text_table(header, rows, 4, width) if rows else []
+
+
+def _scorer_rows(metrics: Mapping[str, Mapping[str, Metric]]) -> Iterator[list[str]]:
+    """The scorer with the name of its metric, and its figures."""
+    for scorer, named in metrics.items():
+        for name, metric in named.items():
+            yield [f"{plain_name(scorer)} {name}", *_figures(metric)]
+    if not metrics:
+        yield [_NONE] * 4
+
+
+def _figures(metric: Metric) -> list[str]:
+    interval = _NONE if metric.interval is None else f"[{', '.join(map(value_text, metric.interval))}]"
+    return [value_text(metric.value), interval, str(metric.n_samples)]
+
+
+def value_text(value: float) -> str:
+    """A score in a few characters."""
+    if abs(value) >= 1000 or 0 < abs(value) < 0.001:
+        return f"{value:.3g}"
+    return f"{value:.3f}"
+
+
+def _cost(group: GroupReport, currency: str) -> str:
+    return _NONE if group.cost is None else money_text(group.cost, plain_name(currency))
+
+
+def _left(group: GroupReport) -> int:
+    """Trials that are neither finished nor failed."""
+    return group.coverage.unfinished + group.coverage.not_started

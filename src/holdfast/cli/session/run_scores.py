@@ -1,0 +1,81 @@
+"""The scores at the end of `run` and `resume`: read from the journal, as `report` reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from holdfast.analysis.fail_under import ScoreBound, compare_bounds
+from holdfast.analysis.report import GroupReport, Report, make_report
+from holdfast.analysis.score_table import score_table
+from holdfast.api.failure_groups import FailureGroup, failure_groups
+from holdfast.cli.ui.fail_under_option import bound_failures
+from holdfast.cli.ui.standard_streams import say
+from holdfast.cli.ui.terminal_text import terminal_columns
+from holdfast.errors import HoldfastError
+from holdfast.journal.index.database import INDEX_ERRORS
+from holdfast.run.core.records import PlanEntry, SessionRecord
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.locate import find_run
+
+
+class RunScores(NamedTuple):
+    """What a run has measured so far, and why trials of it remain."""
+
+    report: Report
+    plan: list[PlanEntry]
+    failures: list[FailureGroup]
+    first_session: SessionRecord | None
+
+    def print_table(self) -> None:
+        """Prints the scores, and above them how many trials they are over if that is not all; nothing without any."""
+        tasks, coverage = self.report.tasks, self.report.coverage
+        scored = sum(_scored_trials(group) for models in tasks.values() for group in models.values())
+        if not scored:
+            return
+        if scored < coverage.planned:
+            incomplete = "INCOMPLETE: " if coverage.remaining else ""
+            click.echo(f"{incomplete}scores over {scored} of {coverage.planned} trials")
+        table = score_table(tasks, self.report.currency, terminal_columns(sys.stdout))
+        click.echo("\n".join([*table, ""]))
+
+
+def _scored_trials(group: GroupReport) -> int:
+    return max((metric.n_trials for named in group.metrics.values() for metric in named.values()), default=0)
+
+
+def read_scores(place: str) -> RunScores | None:
+    """The scores of a run whose session is over; None, with a note, if they cannot be read."""
+    try:
+        with contextlib.closing(RunReader(find_run(place))) as reader:
+            first = reader.sessions[0] if reader.sessions else None
+            return RunScores(make_report(reader), reader.fold.plan, failure_groups(reader), first)
+    except KeyboardInterrupt:
+        # The session is over, and all that it did is durable: only the table is left out.
+        return None
+    except (HoldfastError, OSError, *INDEX_ERRORS) as error:
+        say(f"note: the scores could not be read: {error}")
+        return None
+
+
+def scores_object(scores: RunScores | None, bounds: Sequence[ScoreBound]) -> dict[str, Any]:
+    """The keys of the scores in the JSON of a session, as in the report; null if they could not be read."""
+    if scores is None:
+        return {"tasks": None, "cost": None, "currency": None, "fail_under": None}
+    report = scores.report
+    found = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency}
+    return {**found, "fail_under": compare_bounds(bounds, scores.plan, report.tasks)}
+
+
+def failures_under(bounds: Sequence[ScoreBound], scores: RunScores | None, code: int) -> list[str]:
+    """Why a session that would exit with `code` 0 exits with 1; another code stays as it is."""
+    if code or not bounds:
+        return []
+    if scores is None:
+        return ["the scores could not be read"]
+    results = compare_bounds(bounds, scores.plan, scores.report.tasks)
+    return bound_failures(results, is_complete=scores.report.complete)

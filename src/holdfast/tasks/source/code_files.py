@@ -1,0 +1,71 @@
+"""Where the code of a task is: beside the eval file or, once that is gone, as copies in the run."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from holdfast.tasks.source.importing import import_file, import_module, reachable
+
+FindCopy = Callable[[str], Path | None]
+"""From a file's name, as `relative_name` gives it, to the run's copy of that file; None where there is none."""
+
+
+class CodeFiles(NamedTuple):
+    """The files that references in an eval lead to."""
+
+    directory: Path
+    """Where relative paths start."""
+    find_copy: FindCopy | None = None
+    """Asked only for a file that no longer exists."""
+
+    def module(self, home: str) -> ModuleType:
+        """The module of a file (`checks/my.py`), or a module by its dotted name.
+
+        Raises:
+            ConfigurationError: it does not exist, or raises when it is imported.
+        """
+        if not home.endswith(".py"):
+            return self._module_by_name(home)
+        path = (self.directory / home).absolute()
+        copy = None if path.exists() else self._copy_of(path)
+        return import_file(copy or path, home)
+
+    def _module_by_name(self, name: str) -> ModuleType:
+        if not _is_importable(name, self.directory):
+            parts = name.split(".")
+            package = self.directory.joinpath(*parts)
+            if copy := self._copy_of(package.with_name(f"{parts[-1]}.py")):
+                return import_module(name, copy.parents[len(parts) - 1])
+            if copy := self._copy_of(package / "__init__.py"):
+                return import_module(name, copy.parents[len(parts)])
+        return import_module(name, self.directory)
+
+    def _copy_of(self, path: Path) -> Path | None:
+        return None if self.find_copy is None else self.find_copy(relative_name(path, self.directory))
+
+
+CodeBase = Path | CodeFiles
+"""Where code is looked for: a directory alone, or one with copies behind it."""
+
+
+def as_code_files(base: CodeBase) -> CodeFiles:
+    return CodeFiles(base) if isinstance(base, Path) else base
+
+
+def relative_name(path: Path, directory: Path) -> str:
+    """A name for the copy of a file, which keeps files of one directory together, also of one outside the eval's."""
+    relative = Path(os.path.relpath(path, directory))
+    return "/".join(part for part in relative.parts if part != os.pardir)
+
+
+def _is_importable(name: str, base: Path) -> bool:
+    with reachable(base):
+        try:
+            return importlib.util.find_spec(name) is not None
+        except (ModuleNotFoundError, ValueError):
+            return False
