@@ -31,7 +31,6 @@ PHRASES = {
     r"\basked again after\b": "asked again after: 429",
     r"\bnot asked again in\b": "it is not asked again in this session",
     r"\bperhaps paid\b": "0 perhaps paid twice",
-    r"\bpaid twice\b": "may have been paid twice",
     r"\bwhen a session died\b": "in flight when a session died",
     r"\bonce more stops\b": "once more stops at once",
     r"\bletting calls\b": "letting calls in flight finish",
@@ -65,8 +64,8 @@ PHRASES = {
     ),
     r"\b(is|are|was|were) no (difference|change|noise|longer there)s?\b": "comments are no differences",
     r"\bis proven\b": "Complete is proven",
-    r"\bof (less|fewer),? the run keeps\b": "of less the run keeps what it has",
-    r"\brun keeps what it has\b": "of less the run keeps what it has",
+    r"\bof (less|fewer),? the run keeps\b": "of less existing results are kept",
+    r"\brun keeps what it has\b": "of less existing results are kept",
     r"\bnothing is lost with\b": "frames left by a crash: nothing is lost with them",
     r"\b(taken|takes?|took|taking) over\b[^.\n]{0,30}\b(trials?|answers?|repl(y|ies)|results?)\b": (
         "taken over from run 7: 3 trials"
@@ -87,7 +86,7 @@ PHRASES = {
 """A pattern, and a sentence of old that it must find."""
 
 ALLOWED = {
-    ("README.md", ""): "",
+    ("src/holdfast/tasks/datasets/formats.py", "correct or remove that row"): "right for a row with a mistake in it",
 }
 """Where a phrase is right as it stands, and why."""
 
@@ -97,7 +96,7 @@ def in_one_line(text: str) -> str:
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))):
+    for page in (ROOT / "CONTRIBUTING.md", ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))):
         yield str(page.relative_to(ROOT)), in_one_line(page.read_text(encoding="utf-8"))
 
 

@@ -218,9 +218,9 @@ def test_resume_17_a_python_task_asks_for_less(world):
     edited(world, "epochs=2, axes={'tier': ['a', 'b']}", "axes={'tier': ['b']}")
     edited(world, 'Sample("a", id="s1"), ', "")
     told = world("resume", "r", code=0)
-    assert "tasks.t.epochs: 2 → 1; the run keeps what it has" in told.err
-    assert "tasks.t.tier: a → left out; the run keeps what it has" in told.err
-    assert "tasks.t.dataset: 2 samples → without s1; the run keeps what it has" in told.err
+    assert "tasks.t.epochs: 2 → 1; existing results are kept" in told.err
+    assert "tasks.t.tier: a → left out; existing results are kept" in told.err
+    assert "tasks.t.dataset: 2 samples → without s1; existing results are kept" in told.err
     assert world.entries == []
     world.check_complete(8)
     assert "complete, 8 of 8" in world("resume", "r", code=0).out
@@ -245,7 +245,7 @@ def test_resume_16_and_17_an_eval_over_what_a_python_task_brings(world, saved, o
     world.data["tasks"]["t"] = {"use": "task.py:t", **offered}
     told = world.resume(code=0)
     assert world.entries == entries
-    assert ("the run keeps what it has" in told.err) == (not entries)
+    assert ("existing results are kept" in told.err) == (not entries)
     world.check_complete(trials)
     assert f"complete, {trials} of {trials}" in world("resume", "r", code=0).out
 
@@ -295,7 +295,7 @@ def test_a_task_file_that_is_gone_is_taken_from_the_run(holdfast, world):
     for name in ("task.py", "helpers.py", "eval.yaml"):
         (world.directory / name).unlink()
     told = holdfast("resume", "r", code=0)
-    assert "tasks.t.use: task.py → no longer exists; the run keeps what it has" in told.err
+    assert "tasks.t.use: task.py → no longer exists; existing results are kept" in told.err
     world.check_complete(4)
 
 

@@ -1,4 +1,4 @@
-"""`diff` tells what a resume would make of an eval; `fork` begins a run with it and keeps what it does not touch."""
+"""`diff` tells what a resume would make of an eval; `fork` starts a run with it and keeps what it does not affect."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_diff_tells_every_difference_and_changes_nothing(world):
     told = world("diff", "r", world.write(), code=3).out.splitlines()
     assert told == [
         "refused  seed (identity): 0 → 4",
-        "         `holdfast fork` begins a run with it and keeps the trials it does not touch",
+        "         `holdfast fork` starts a run with it and keeps the trials it does not affect",
         "grown    models.n (additive): unset → added",
         "kept     tasks.t.limit (additive): unset → 2",
         "grown    tasks.t.models (additive): unset → n",
@@ -62,7 +62,7 @@ def test_diff_tells_every_difference_and_changes_nothing(world):
         "old": 0,
         "new": 4,
         "verdict": "refused",
-        "way_out": "`holdfast fork` begins a run with it and keeps the trials it does not touch",
+        "way_out": "`holdfast fork` starts a run with it and keeps the trials it does not affect",
     }
     assert world.everything() == before
 

@@ -107,7 +107,7 @@ def test_resume_16_prompts_in_a_list(world):
     world.check_complete(12)
     world.task["prompt"] = {"polite": "Please: {question}"}
     told = world.resume(code=0)
-    assert "tasks.t.prompt.1: given → left out; the run keeps what it has" in told.err
+    assert "tasks.t.prompt.1: given → left out; existing results are kept" in told.err
     world.check_complete(16)
     prompts = {trial["axes"]["prompt"] for trial in world.trials()}
     assert prompts == {"1", "2", "3", "polite"}
@@ -276,7 +276,7 @@ def test_resume_17_fewer_offered(world, name, complete):
     world.data["tasks"]["t"] = {**original, **offered}
     before = world.config
     said = world.resume(code=0)
-    assert told in said.err and "the run keeps what it has" in said.err
+    assert told in said.err and "existing results are kept" in said.err
     assert world.config == before and len(world.status()["sessions"]) == (1 if complete else 2)
     world.check_complete(planned)
 
@@ -290,7 +290,7 @@ def test_resume_17_tasks_models_and_datasets_left_out(world):
     del world.data["models"]["n_trials"], world.data["datasets"]["others"], world.data["tasks"]["u"]
     told = world.resume(code=0)
     for path in ("models.n", "datasets.others", "tasks.u"):
-        assert f"  {path}: given → left out; the run keeps what it has" in told.err
+        assert f"  {path}: given → left out; existing results are kept" in told.err
     assert "tasks.t.models: n → left out" in told.err and world.entries == []
     world.check_complete(12)
 
@@ -303,7 +303,7 @@ def test_resume_17_less_of_one_and_more_of_another(world):
     world.task["epochs"] = 1
     world.data["tasks"]["u"]["limit"] = 3
     told = world.resume(code=0)
-    assert "tasks.t.epochs: 2 → 1; the run keeps what it has" in told.err
+    assert "tasks.t.epochs: 2 → 1; existing results are kept" in told.err
     assert world.entries == ["tasks.u.limit: 1 → 3"]
     assert world.body["tasks"]["t"]["epochs"] == 2
     world.check_complete(11)

@@ -44,7 +44,7 @@ def test_resume_12_a_changed_field_of_a_sampling_is_refused_by_its_name(sampled,
     said = sampled.refused()
     assert f"tasks.t.sampling.{name} (identity): " in said
     assert said.count("(identity)") == 1
-    assert "`holdfast fork` begins a run with it" in said
+    assert "`holdfast fork` starts a run with it" in said
 
 
 @pytest.mark.parametrize(

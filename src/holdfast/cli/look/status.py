@@ -26,7 +26,7 @@ from holdfast.run.locate import find_run
 @click.argument("run", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str | None, *, as_json: bool) -> int:
-    """Show how far RUN is, what it cost and what its sessions did; without RUN, a line for every run."""
+    """Show the progress of RUN, what it cost and what its sessions did; without RUN, a line for every run."""
     if run is None:
         return _print_all_runs(as_json=as_json)
     status = _status_of(run)

@@ -21,7 +21,7 @@ models:
   small:
     # A model inside this process that answers from a table: no key, no cost.
     # For a real one:   provider: openai, model: gpt-4o-mini, api_key_env: OPENAI_API_KEY
-    # `holdfast models` says which providers are ready here.
+    # `holdfast models` lists the providers that are ready on this machine.
     provider: scripted
     model: table
     args:

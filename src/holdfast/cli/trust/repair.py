@@ -1,4 +1,4 @@
-"""`holdfast repair`: rebuild what lies outside the journal, and what the journal lost from per-trial result files."""
+"""`holdfast repair`: rebuild derived files, and what the journal lost from per-trial result files."""
 
 from __future__ import annotations
 

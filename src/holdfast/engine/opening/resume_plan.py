@@ -250,7 +250,7 @@ def _displaced(task: str, selection: SampleSelection, before: Samples, offered: 
     others = [key for key in before.asked if key not in chosen]
     if not chosen or not others or len(chosen) < len(before.asked):
         return []
-    return [_dataset_kept(task, f"{len(before.asked)} samples", "others that are chosen now")]
+    return [_dataset_kept(task, f"{len(before.asked)} samples", "other samples would be chosen")]
 
 
 def same_values(data: Any, config: dict[str, Any]) -> bool:
