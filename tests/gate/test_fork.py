@@ -42,7 +42,7 @@ def test_diff_tells_every_difference_and_changes_nothing(world):
     before = world.everything()
     world.data |= {"concurrency_limit": 2, "seed": 4}
     world.task.update(epochs=1, limit=2, scorers=["exact", "includes"])
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     told = world("diff", "r", world.write(), code=3).out.splitlines()
     assert told == [
         "refused  seed (identity): 0 → 4",
@@ -155,7 +155,7 @@ def test_fork_tells_why_and_what_it_will_cost(world):
     world.rows[0]["question"] = "two words"
     told = world("fork", "r", "--config", world.write(), "--run-dir", "f", code=0).out
     assert "f: 7 trials planned, 3 kept." in told
-    assert "  1 remaining: its answer would be another" in told
+    assert "  1 remaining: its answer could differ" in told
     assert "  1 remaining: new sample" in told and "  2 remaining: new task or model" in told
     # A trial took a word and gave a word; four remain.
     assert "  the remaining trials will cost about 8.0000" in told
@@ -424,7 +424,7 @@ def test_fork_of_a_fork_says_where_everything_is_from(world):
     forked(world)
     notes = world("cat", "f", code=0).out
     assert notes.count('"source":') >= 8
-    assert "taken over from run " in notes
+    assert "kept from run " in notes
     assert "4 kept." in world("fork", "f", "--config", world.write(), "--run-dir", "g", code=0).out
     assert "complete, 4 of 4" in world("resume", "g", code=0).out
     header = (world.directory / "g/config.yaml").read_text()

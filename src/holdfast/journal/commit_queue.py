@@ -120,6 +120,7 @@ class CommitQueue:
 
     def _wait_for_room(self, size: int) -> None:
         """Returns once a record of this size fits, or the queue takes none any more."""
+        # An empty queue takes a record of any size: one above the bound would otherwise wait without end.
         while self._pending_bytes and self._pending_bytes + size > self._queue_bytes and not self._is_over:
             self._room.wait()
 
@@ -133,6 +134,7 @@ class CommitQueue:
             raise self._refusal(size)
         self._pending.append(record)
         self._pending_bytes += size
+        # A writer that is busy needs no wake-up: it takes everything that has gathered when its sync is done.
         if self._sleeping:
             self._sleeping = False
             self._wake.notify()
@@ -178,6 +180,7 @@ class CommitQueue:
                 record.waiter.set_result(ident)
             else:
                 by_loop.setdefault(record.waiter.get_loop(), []).append((record.waiter, ident))
+        # One wake-up of a loop for each frame, not for each record: waking a loop costs more than resolving a future.
         for loop, results in by_loop.items():
             _call_in(loop, _resolve, results)
 

@@ -83,6 +83,7 @@ class JournalWriter:
 
     def _run_thread(self) -> None:
         batch: list[QueuedRecord] | None = []
+        # Assumed until the loop below ends in order, so that an unexpected error leaves nobody waiting either.
         failure: StorageFailure | None = StorageFailure("The journal's writer stopped; all synced records are intact.")
         try:
             while (batch := self.queue.take()) is not None:
@@ -117,6 +118,7 @@ class JournalWriter:
         """Begins the next segment, then seals the present one, whose footer may then vouch for its successor."""
         old = self._segment
         following = self._directory, self._run, old.ident.next, old.next_seq, self._format
+        # The successor exists before a footer announces it: an announced segment that is missing counts as a loss.
         self._segment = SegmentWriter(self._fs, *following)
         crashpoints.reach("segment.successor-created")
         try:
@@ -167,6 +169,7 @@ class JournalWriter:
             StorageFailure: something could not be made durable; acknowledged records are intact.
         """
         was_open = self.queue.close()
+        # Everything that waits is durable before `last` is made: it counts those records and pins their segments.
         self._thread.join()
         try:
             if was_open and self.queue.failure is None:

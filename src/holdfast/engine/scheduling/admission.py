@@ -90,6 +90,7 @@ class Admission:
     def close(self) -> None:
         """Nothing new starts any more: the session is about to end. May be called by the handler of a signal."""
         self.is_closed = True
+        # Without an event: this may run inside a signal handler, between two bytecodes of any code.
         self._holds.place(DRAIN)
 
     def is_open(self, model: str = ALL_MODELS) -> bool:
@@ -177,6 +178,7 @@ class Admission:
             flight.begin()
         is_admitted = False
         try:
+            # Checked again: a hold or a lower limit may have come while this call waited for the mark.
             is_admitted = self.is_open(model) and not limit.is_exceeded
         finally:
             if is_new and not is_admitted:

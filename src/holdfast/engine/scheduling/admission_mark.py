@@ -63,6 +63,7 @@ class AdmissionMark:
     async def _until_raised(self) -> None:
         """The first who waits has the mark raised, the others wait for that."""
         if self._raised is not None:
+            # Shielded: a call that is cancelled while it waits must not cancel the wait of the others.
             await asyncio.shield(self._raised)
             return
         self._raised = raised = asyncio.get_running_loop().create_future()

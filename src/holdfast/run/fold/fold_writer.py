@@ -141,6 +141,7 @@ class FoldWriter:
         found, self._found, self._waiting = self._found, defaultdict(list), 0
         # In the order of the table, each of its pages is written once per batch, not once per row.
         keys = {key: pack_key(key) for key in sorted(found)}
+        # A first fold has no rows yet, so there is nothing to look up.
         known = {} if self._is_empty else self._load_trials(list(keys.values()))
         self._is_empty = self._is_empty and not found
         for key, packed in keys.items():

@@ -73,11 +73,13 @@ def _sync_run_name(fs: FileSystem, root: Path) -> None:
 def _open_under_lease(
     reader: RunReader, lease: Lease, number: int, make: MakeSessionRecord, writer: WriterOptions
 ) -> RunSession:
+    # The record pins every earlier segment: if one vanishes or shrinks later, that is noticed.
     pins = [state.pin() for state in reader.index.states()]
     session = make(reader, number, pins)
     journal = writer.open(reader.fs, reader.layout.journal, reader.run, number, format_=reader.format)
     with contextlib.ExitStack() as undo:
         undo.callback(journal.abandon)
+        # After a failed sync these bytes may be in memory only, and a second sync would not write them: a copy is sure.
         for doubtful in reader.index.doubtful():
             journal.copy(doubtful.copy)
         crashpoints.reach("session.settled")

@@ -203,6 +203,7 @@ class RunSession:
         end = SessionEndRecord(number=self.number, how=how, exit_code=exit_code, ledger=dict(ledger or {}))
         counts: StateCounts | None = None
         try:
+            # The other writers stop first: the end vouches for their segments too.
             left = self._end_writers_or_seal()
             copies = [doubtful.copy for doubtful in left.doubtful]
             self.sink.journal.close(lambda pins: self._last_line(end, [*pins, *left.pins]), copies)
@@ -239,6 +240,7 @@ class RunSession:
     def abandon(self) -> None:
         """Gives the run up without writing anything more, as a crash would."""
         with contextlib.ExitStack() as undo:
+            # Released last: until then no other session can start.
             undo.callback(self.lease.release)
             undo.callback(self.reader.close)
             self.sink.journal.abandon()

@@ -106,6 +106,7 @@ class RemoteLease:
         self._stop = threading.Event()
         self.lost = False
         self.failures = ToleratedFailures()
+        # Counted from before the request: a taker that has seen the object waits a lifetime, and must not be first.
         begun = time.monotonic()
         self._tag = self._acquire()
         self._deadline = begun + self._lifetime
@@ -140,6 +141,7 @@ class RemoteLease:
                 raise _remote_run_held(self._store, published)
 
     def _encoded(self, *, released: bool = False) -> bytes:
+        # Another content each time: a store's tag may be a digest, and the tag must change with every renewal.
         self._beat += 1
         at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         finished, planned, behind = self._progress()
@@ -163,6 +165,7 @@ class RemoteLease:
         return self.lost
 
     def _keep_renewing(self) -> None:
+        # A third of the lifetime: one failed renewal does not stop the work.
         while not self._stop.wait(self._lifetime / 3):
             self.renew()
 
@@ -187,6 +190,7 @@ class RemoteLease:
         try:
             found = self._store.get(LEASE_KEY)
         except StorageFailure:
+            # Unknown, so not lost yet: without a renewal the lease runs out by itself.
             return True
         published = decode_published_lease(found[0]) if found else None
         if found is None or published is None or published.holder != self._holder:
