@@ -47,12 +47,12 @@ def test_diff_tells_every_difference_and_changes_nothing(world):
     assert told == [
         "refused  seed (identity): 0 → 4",
         "         `holdfast fork` starts a run with it and keeps the trials it does not affect",
-        "grown    models.n (additive): unset → added",
+        "added    models.n (additive): unset → added",
         "kept     tasks.t.limit (additive): unset → 2",
-        "grown    tasks.t.models (additive): unset → n",
+        "added    tasks.t.models (additive): unset → n",
         "kept     tasks.t.epochs (additive): 2 → 1",
-        "grown    tasks.t.scorers.includes (additive): unset → added",
-        "applied  runner.concurrency_limit (throughput): 256 → 2",
+        "added    tasks.t.scorers.includes (additive): unset → added",
+        "changed  runner.concurrency_limit (throughput): 256 → 2",
     ]
     told = world.json("diff", "r", world.write(), code=3)
     assert told["refused"] is True and told["run"] == "r"
@@ -74,7 +74,7 @@ def test_diff_exits_0_where_a_resume_would_go_on(world):
     world.data["concurrency_limit"] = 2
     assert world.json("diff", "r", world.write(), code=0)["refused"] is False
     world.write_rows(make_rows(6))
-    assert "grown    tasks.t.dataset (additive): 4 samples → 6 samples" in world("diff", "r", "eval.yaml", code=0).out
+    assert "added    tasks.t.dataset (additive): 4 samples → 6 samples" in world("diff", "r", "eval.yaml", code=0).out
 
 
 def test_diff_of_data_and_code(world):

@@ -61,7 +61,7 @@ def test_recovery_13_all_results_are_found_after_the_journal_is_lost(tmp_path, t
     assert groups == {name: (0, count, count) for name, count in GROUPS.items()}
     code, said = text("repair", root)
     assert code == 0
-    assert "590 of 590 result files are sound" in said
+    assert "590 of 590 result files are intact" in said
     assert "590 before, 590 after, 0 more" in said
     assert "task third: 102 files, 102 before, 102 after, 0 more" in said
 

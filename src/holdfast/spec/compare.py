@@ -27,9 +27,9 @@ B = TypeVar("B", bound=Block)
 class DriftVerdict(enum.StrEnum):
     """What becomes of a difference."""
 
-    APPLIED = "applied"
+    APPLIED = "changed"
     """It only changes how fast, how shown, where things are reached, or how the records are read."""
-    GROWN = "grown"
+    GROWN = "added"
     """More is asked for; what is missing will be run."""
     KEPT = "kept"
     """Fewer are offered; the saved ones stand."""
