@@ -64,8 +64,8 @@ PHRASES = {
     ),
     r"\b(is|are|was|were) no (difference|change|noise|longer there)s?\b": "comments are no differences",
     r"\bis proven\b": "Complete is proven",
-    r"\bof (less|fewer),? the run keeps\b": "of less existing results are kept",
-    r"\brun keeps what it has\b": "of less existing results are kept",
+    r"\bof (less|fewer),? the run keeps\b": "of less the run keeps what it has",
+    r"\brun keeps what it has\b": "of less the run keeps what it has",
     r"\bnothing is lost with\b": "frames left by a crash: nothing is lost with them",
     r"\b(taken|takes?|took|taking) over\b[^.\n]{0,30}\b(trials?|answers?|repl(y|ies)|results?)\b": (
         "taken over from run 7: 3 trials"
@@ -121,14 +121,14 @@ def strings(tree: ast.AST) -> Iterator[str]:
 def comments(source: str) -> Iterator[str]:
     """Every comment; lines that follow one another are one comment."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    found = [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
-    joined = ""
-    for number, (line, text) in enumerate(found):
-        follows = number > 0 and found[number - 1][0] == line - 1
-        if joined and not follows:
-            yield joined
-            joined = ""
-        joined = f"{joined} {text.lstrip('# ')}"
+    joined, last = "", 0
+    for token in tokens:
+        if token.type == tokenize.COMMENT:
+            is_whole_line = token.line.lstrip().startswith("#")
+            if not is_whole_line or token.start[0] != last + 1:
+                yield joined
+                joined = ""
+            joined, last = f"{joined} {token.string.lstrip('# ')}", token.start[0]
     yield joined
 
 
@@ -161,7 +161,7 @@ def test_strings_and_comments_are_found():
     """The search sees docstrings, parts of f-strings, implicit concatenation and comments over several lines."""
     source = 'def f(x):\n    """A doc."""\n    # one is\n    # told\n    return f"go on {x} with" "out"  # last\n'
     assert {"A doc.", "go on {} without"} <= set(strings(ast.parse(source)))
-    assert [text.strip() for text in comments(source)] == ["one is told", "last"]
+    assert [text.strip() for text in comments(source) if text] == ["one is told", "last"]
 
 
 def test_the_pages_are_in_plain_words():

@@ -86,7 +86,7 @@ def test_resume_24_unreadable(world):
     world.begin()
     (world.run_dir / "config.yaml").unlink()
     (world.run_dir / "config.yaml").mkdir()
-    assert "cannot be read: it is no file" in world.refused(given=False)
+    assert "cannot be read: it is not a file" in world.refused(given=False)
 
 
 def test_resume_24_of_a_complete_run(world):
@@ -104,7 +104,7 @@ def test_resume_24_in_python(world):
     """In Python it is ResumeAborted, which is also a RuntimeError."""
     evaluate(capitals(), ["scripted/echo"], run="r").close()
     rewrite(world, "- 1\n")
-    with pytest.raises(ResumeAborted, match=r"Resume aborted: r/config\.yaml is no mapping"):
+    with pytest.raises(ResumeAborted, match=r"Resume aborted: r/config\.yaml is not a mapping"):
         evaluate(capitals(), ["scripted/echo"], run="r")
     with pytest.raises(RuntimeError, match="Resume aborted"):
         evaluate(capitals(), ["scripted/echo"], run="r")
@@ -259,8 +259,8 @@ def test_resume_26_serving_on_one_side_only(world):
     """A file that is gone, or that was not there before, is a change too."""
     served(world, SERVING)
     (world.run_dir / "serving.yaml").unlink()
-    assert "serving.yaml is gone" in world.refused(given=False)
-    assert "serving.yaml is gone" in world.refused()
+    assert "serving.yaml is missing" in world.refused(given=False)
+    assert "serving.yaml is missing" in world.refused()
 
 
 def test_resume_26_serving_that_was_not_there(world):
@@ -268,7 +268,7 @@ def test_resume_26_serving_that_was_not_there(world):
     served(world, None)
     for content in (SERVING, b""):
         (world.run_dir / "serving.yaml").write_bytes(content)
-        assert "serving.yaml was not there before" in world.refused(given=False)
+        assert "serving.yaml did not exist before" in world.refused(given=False)
 
 
 def test_resume_26_serving_unchanged(world):

@@ -21,6 +21,7 @@ from holdfast.run.core.codec import decode
 from holdfast.run.core.records import SessionEndRecord, SessionRecord
 from holdfast.run.fold.states import FINISHED
 from holdfast.run.remote.run_objects import run_id_in_store
+from holdfast.run.remote.upload_lag import segments_text
 from holdfast.storage.leases.remote import PublishedLease, find_published_lease
 from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
@@ -70,7 +71,7 @@ def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatu
 def _status_after_end(end: SessionEndRecord, present: set[SegmentId], age: float) -> QuickStatus:
     missing = [pin for pin in end.pins if SegmentId(*pin[:3]) not in present]
     if missing:
-        note = f"{len(missing)} segments of its last session are missing."
+        note = f"Missing: {segments_text(len(missing))} of its last session."
         return QuickStatus("incomplete", _finished_at(end), end.planned, age, note)
     finished = _finished_at(end)
     is_complete = 0 < end.planned <= (finished or 0) and end.exit_code in _FINISHED_CODES
