@@ -2,7 +2,8 @@
 # make demo   a real model, killed half-way and resumed
 # make bench  our figures compared with the floor, as ratios
 # make soak   the long campaigns
-# make interop  our strategies compared with Mellea's own, in .venv-mellea
+# make interop  our strategies compared with Mellea's own, in .venv-mellea; our statistics compared with those of
+#               Inspect, statsmodels and scipy, in .venv-inspect
 # Each target installs what it needs into .venv; it needs Python 3.11+, pip and make.
 
 PYTHON ?= python3
@@ -11,6 +12,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 MODEL  := $(VENV)/.model
 MELLEA := .venv-mellea
+INSPECT := .venv-inspect
 CORE   := $(wildcard $(addprefix tests/,journal storage run crash gate repair remote))
 
 .PHONY: test lint types imports core rest demo bench soak interop fix tools clean
@@ -70,12 +72,19 @@ $(MELLEA)/.installed: pyproject.toml
 	$(MELLEA)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[mellea]' 'mellea[hooks]'
 	touch $@
 
-interop: $(MELLEA)/.installed
+# Inspect, statsmodels and scipy are compared with, and never needed: they have an environment of their own too.
+$(INSPECT)/.installed: pyproject.toml
+	test -x $(INSPECT)/bin/python || $(PYTHON) -m venv $(INSPECT)
+	$(INSPECT)/bin/python -m pip install --quiet --disable-pip-version-check -e . inspect-ai==0.3.285 scipy statsmodels
+	touch $@
+
+interop: $(MELLEA)/.installed $(INSPECT)/.installed
 	$(MELLEA)/bin/python interop_tests/mellea
+	$(INSPECT)/bin/python interop_tests/statistics
 
 fix: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(MELLEA) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(MELLEA) $(INSPECT) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

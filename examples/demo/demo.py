@@ -60,7 +60,7 @@ def run_and_kill(eval_file: Path, run: str) -> None:
 
 def choose_eval() -> Path:
     """The eval with the real model where it is ready, else the scripted one."""
-    providers = json.loads(holdfast("models", "--json", quiet=True))["providers"]
+    providers = json.loads(holdfast("list", "models", "--json", quiet=True))["providers"]
     local = next(provider for provider in providers if provider["name"] == "local")
     if local["ready"]:
         return HERE / "eval.yaml"

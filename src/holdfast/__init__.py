@@ -9,6 +9,7 @@ from holdfast.version import __version__
 if TYPE_CHECKING:
     from holdfast.analysis.report import Report
     from holdfast.api.evaluate import evaluate, evaluate_async
+    from holdfast.api.fork import fork
     from holdfast.api.model_set import ModelSet
     from holdfast.api.run import Run
     from holdfast.api.sample import sample
@@ -80,6 +81,7 @@ _HOMES = {
     "evaluate": "holdfast.api.evaluate",
     "evaluate_async": "holdfast.api.evaluate",
     "exact": "holdfast.tasks",
+    "fork": "holdfast.api.fork",
     "generate": "holdfast.tasks",
     "includes": "holdfast.tasks",
     "list_recoverable": "holdfast.run.remote.list_runs",
@@ -129,6 +131,7 @@ __all__ = [
     "evaluate",
     "evaluate_async",
     "exact",
+    "fork",
     "generate",
     "includes",
     "list_recoverable",

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 LISTED = 20
 
 
-def nearest_name(name: str, valid: Iterable[str]) -> str | None:
+def nearest_name(name: str, valid: Iterable[str], *, cutoff: float = 0.5) -> str | None:
     """The valid name nearest to a mistyped one, whatever its case; None where none is near."""
     candidates = {candidate.casefold(): candidate for candidate in valid}
-    found = _nearest(name.casefold()[:100], candidates, cutoff=0.5)
+    found = _nearest(name.casefold()[:100], candidates, cutoff=cutoff)
     return None if found is None else candidates[found]
 
 
@@ -38,7 +38,7 @@ def nearest_or_known(name: str, known: Iterable[str]) -> str:
     found = _nearest(name, names)
     if found is not None:
         return f"did you mean {found}?"
-    return f"known here: {', '.join(names)}" if names else "there is none to choose from"
+    return f"known here: {', '.join(names)}" if names else "nothing is defined here yet"
 
 
 def listing(names: Iterable[str]) -> str:

@@ -51,7 +51,7 @@ def test_sampling_31_the_report_has_every_figure(tmp_path):
     assert "sampling (repair, vote): 4 of 5 succeeded" in text
     assert "success by turn: 0: 60%, 1: 60%, 2: 80%" in text
     assert "turns used: 1.80 (mean); calls: 18; candidates: 14 invalid, 4 valid" in text
-    assert "losers: 90 tokens in, 45 out (45% of all tokens); cost 135.0000" in text
+    assert "losers: 90 tokens in, 45 out (45% of all tokens); cost $135.00" in text
     assert "capped: 1 by calls, 1 by tokens" in text
 
 

@@ -147,7 +147,7 @@ def test_an_error_inside_a_running_loop_arrives(tmp_path):
     async def cell():
         return evaluate([], ECHO, run=tmp_path / "r")
 
-    with pytest.raises(UsageError, match="no task"):
+    with pytest.raises(UsageError, match="at least one task"):
         asyncio.run(cell())
 
 
@@ -178,9 +178,9 @@ def test_one_run_is_executed_by_one_session_at_a_time(tmp_path):
 
 
 BAD = {
-    "nothing": ([], ECHO, {}, "no task"),
-    "no task": (5, ECHO, {}, "int is no task"),
-    "not tasks": ([object()], ECHO, {}, "object is no task"),
+    "nothing": ([], ECHO, {}, "at least one task"),
+    "no task": (5, ECHO, {}, "int is not a task"),
+    "not tasks": ([object()], ECHO, {}, "object is not a task"),
     "one name twice": ([capitals(), capitals(2)], ECHO, {}, "Two tasks are called 'capitals'"),
     "no model": (capitals(), [], {}, "models is missing"),
     "unknown provider": (capitals(), ["nonesuch/x"], {}, "nonesuch"),

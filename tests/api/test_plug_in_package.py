@@ -85,6 +85,28 @@ def test_an_installed_provider_is_listed(installed):
     assert re.search(r"^shout +ready +Repeats what it is asked, in capitals$", done.stdout, re.MULTILINE)
 
 
+OWN = """
+def strict(answer, sample):
+    return answer.text == sample.target
+
+
+async def solve(trial):
+    return await trial.generate(trial.sample.input)
+"""
+
+
+def test_an_eval_names_the_scorer_of_the_package_and_code_of_its_own(installed):
+    """The block about scorers in an eval file is a task that runs."""
+    work, site = installed
+    (tasks,) = re.findall(r"^```yaml\n(tasks:\n  greetings:.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (work / "my.py").write_text(OWN)
+    (work / "own.yaml").write_text("models: {m: scripted/echo}\ndatasets: {words: words.jsonl}\n" + tasks)
+    done = run(["-m", "holdfast", "run", "own.yaml", "--run-dir", "own"], work, site)
+    assert done.returncode == 0, done.stderr
+    told = run(["-m", "holdfast", "report", "own", "--json"], work, site)
+    assert set(json.loads(told.stdout)["tasks"]["greetings"]["m"]["metrics"]) == {"exact", "loud", "strict"}
+
+
 def test_an_eval_uses_the_provider_and_a_task_the_scorer(installed):
     """The provider answers with its options, the scorer judges, and the key is nowhere in the run."""
     done = run(["-m", "holdfast", "run", "eval.yaml", "--run-dir", "r"], *installed, SHOUT_KEY=KEY)

@@ -41,6 +41,7 @@ from holdfast import (
     evaluate,
     evaluate_async,
     exact,
+    fork,
     generate,
     includes,
     list_recoverable,
@@ -261,11 +262,16 @@ def in_every_way() -> None:
     run = evaluate(
         [configured(2, tone="x"), by_path], {"m": {"provider": "scripted", "model": "echo"}}, run=Path("there")
     )
+    changes = {"concurrency_limit": 8, "models.m.generation.temperature": 0}
+    run = evaluate(configured, "scripted/echo", epochs=3, limit=10, set=changes, progress=False, reuse=Path("there"))
+    run = fork(run, run="forked", set={"seed": 2}, config=Path("eval.yaml"), tasks=[configured()])
+    kept: int = run.forked.taken if run.forked is not None else 0
+    rows: int = len(run.to_pandas("status=valid")) + run.to_polars(rows="steps").height + kept
     report: Report = run.report()
     text: str = str(report)
     accuracy: float = report.tasks["t"]["m"].metrics["exact"]["accuracy"].value
     counted: tuple[int, int, int] = (report.coverage.planned, report.coverage.valid, report.usage.input_tokens)
-    print(text, accuracy, counted, run.path.name, run.planned - run.finished, run.is_complete)
+    print(text, accuracy, counted, rows, run.path.name, (run.planned or 0) - run.finished, run.is_complete)
     if run.ended is not None and run.ended.exit_code:
         print(run.ended.how, run.ended.counts.remaining, run.ended.warning)
 

@@ -40,6 +40,8 @@ def refused(holdfast, tmp_path, *arguments, kind="configuration"):
     assert set(error) == {"error", "kind", "hint", "schema_version"}
     assert error["kind"] == kind
     assert ended.err == f"holdfast: {error['error']} {error['hint']}".strip() + "\n"
+    if arguments[0] == "run":
+        assert holdfast(*arguments, "--dry-run", code=2) == ended
     assert {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")} == before
     return ended.err
 
@@ -78,11 +80,11 @@ EVALS = {
     "unknown provider": (changed(models__m="openia/x"), ["openia", "openai"]),
     "no replies": (changed(models__m="scripted/table"), ["scripted/table has no replies"]),
     "missing dataset": (changed(datasets__rows__path="gone.jsonl"), ["gone.jsonl"]),
-    "missing task file": (changed(tasks__t={"use": "gone.py:t"}), ["gone.py", "not there"]),
+    "missing task file": (changed(tasks__t={"use": "gone.py:t"}), ["gone.py", "does not exist"]),
     "unknown column": (changed(tasks__t__prompt="{quesiton}"), ["quesiton"]),
     "broken template": (changed(tasks__t__prompt="{question"), ["prompt"]),
     "bad pattern": (changed(tasks__t__scorers=[{"regex": {"pattern": "("}}]), ["'('", "not a valid regular"]),
-    "no sample left": (changed(datasets__rows__operations=[{"slice": {"start": 50}}]), ["leaves no sample"]),
+    "no sample left": (changed(datasets__rows__operations=[{"slice": {"start": 50}}]), ["leaves none of 3 samples"]),
 }  # fmt: skip
 
 
@@ -210,6 +212,8 @@ def test_bad_usage_is_told_in_one_sentence(holdfast, tmp_path, name):
     for words in expected:
         assert words in ended.err
     assert holdfast.json(*arguments, code=2)["kind"] in {"usage", "configuration"}
+    if arguments[0] == "run":
+        assert holdfast(*arguments, "--dry-run", code=2) == ended
     assert not (tmp_path / "runs").exists()
 
 
@@ -255,6 +259,8 @@ def test_a_place_that_cannot_be_written_is_named(holdfast, tmp_path, place):
     (tmp_path / "file").write_text("mine")
     ended = holdfast("run", "eval.yaml", "--run-dir", place)
     assert ended.code in {2, 5}
+    if place != "/proc/r":  # of which only the attempt to write shows that nothing can be written there
+        assert holdfast("run", "eval.yaml", "--run-dir", place, "--dry-run") == ended
     assert ended.err.count("\n") == 1 and place in ended.err
     assert set(holdfast.json("run", "eval.yaml", "--run-dir", place)) == {"error", "kind", "hint", "schema_version"}
 

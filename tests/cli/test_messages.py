@@ -144,4 +144,4 @@ def test_a_tab_in_an_eval_file_is_named(holdfast, tmp_path):
     """The usual mistake in YAML has a sentence of its own."""
     (tmp_path / "eval.yaml").write_text("models:\n\tm: scripted/echo\n")
     assert "eval.yaml, line 2" in (told := holdfast("run", "eval.yaml", code=2).err)
-    assert "indented with spaces in YAML, and not with tabs" in told
+    assert "indent lines with spaces, not with tabs" in told

@@ -62,9 +62,7 @@ def test_sampling_31_larger_models_are_listed_with_their_own_price(holdfast, ser
     assert told["model"] == "m" and told["trials"] == 2
     assert told["by_model"]["m"] == {"calls": 6, "cost": pytest.approx(6 * CALL)}
     assert told["by_model"]["large"] == {"calls": 6, "cost": pytest.approx(60 * CALL)}
-    assert (
-        "calls of each model at the most: m 6 (0.0060), large 6 (0.0604)" in holdfast("run", eval_file, "--dry-run").out
-    )
+    assert "maximum calls of each model: m 6 (0.0060), large 6 (0.0604)" in holdfast("run", eval_file, "--dry-run").out
 
 
 def test_a_plain_task_is_forecast_as_before(holdfast, server, tmp_path):

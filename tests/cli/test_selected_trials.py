@@ -54,7 +54,7 @@ def test_a_redo_that_ends_limited_has_no_score_of_the_attempt_before(redone, tmp
     row = rows(redone)["a"]
     assert (row["state"], row["answer"], row["scores"], row["attempt"]) == ("limited", None, {}, 2)
     report = redone.json("report", "r", code=0)
-    assert report["tasks"]["t"]["m"]["metrics"]["exact"]["accuracy"]["n"] == 2
+    assert report["tasks"]["t"]["m"]["metrics"]["exact"]["accuracy"]["n_trials"] == 2
     assert redone.json("verify", "r", "--deep", code=0)["ok"]
 
 

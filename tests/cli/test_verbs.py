@@ -26,10 +26,12 @@ COUNTS = {
 }  # fmt: skip
 STATUS = {
     *COUNTS, "run", "format", "state", "started_at", "last_updated_at", "sessions", "calls", "usage", "cost", "held_by",
-    "transcripts_lost", "damage", "notes",
+    "currency", "transcripts_lost", "damage", "notes",
 }  # fmt: skip
 ENDED = {*COUNTS, "run", "state", "exit_code"}
-OF_SESSION = {*ENDED, "ended_as", "warning", "not_uploaded", "selected", "failures"}
+OF_SESSION = {
+    *ENDED, "ended_as", "warning", "not_uploaded", "selected", "failures", "tasks", "cost", "currency", "fail_under",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -128,7 +130,7 @@ def test_what_init_writes_runs_as_it_is(holdfast, tmp_path):
     assert report["complete"] and report["coverage"]["valid"] == report["coverage"]["planned"] == 8
     again = holdfast.json("init", "other")
     assert set(again) == {"schema_version", "directory", "files"}
-    assert set(again["files"]) == {"eval.yaml", "capitals.jsonl", "task.py"}
+    assert set(again["files"]) == {"eval.yaml", "capitals.jsonl", "task.py", "eval.schema.json"}
 
 
 def finished_run(tmp_path, holdfast):
@@ -178,14 +180,16 @@ def test_json_of_report_has_its_contract(holdfast, tmp_path):
     finished_run(tmp_path, holdfast)
     report = holdfast.json("report", "r", code=0)
     group = report["tasks"]["t"]["a"]
-    assert group["metrics"]["exact"]["accuracy"]["value"] == 0.5 and group["metrics"]["exact"]["accuracy"]["n"] == 6
+    assert (
+        group["metrics"]["exact"]["accuracy"]["value"] == 0.5 and group["metrics"]["exact"]["accuracy"]["n_trials"] == 6
+    )
     assert group["metrics"]["includes"]["accuracy"]["value"] == 1.0
     assert group["axes"]["prompt"]["plain"]["exact"]["accuracy"]["value"] == 1.0
     coverage = {key: report["coverage"][key] for key in ("planned", "valid", "failed")}
     assert coverage == {"planned": 12, "valid": 12, "failed": 0}
     assert report.keys() >= {"timing", "lineage", "usage", "cost"}
     text = holdfast("report", "r", code=0).out
-    assert "exact accuracy: 0.500" in text and "(n=6)" in text and "12 of 12 trials valid" in text
+    assert "exact accuracy     0.500" in text and "12 of 12 trials valid" in text
 
 
 def test_json_of_show_lists_trials_and_tells_one(holdfast, tmp_path):
@@ -205,7 +209,7 @@ def test_json_of_show_lists_trials_and_tells_one(holdfast, tmp_path):
 def test_json_of_models_and_verify_and_cat(holdfast, tmp_path):
     """Providers with what they need; the proof of a run; its records as lines."""
     finished_run(tmp_path, holdfast)
-    providers = {offer["name"]: offer for offer in holdfast.json("models", code=0)["providers"]}
+    providers = {offer["name"]: offer for offer in holdfast.json("list", "models", code=0)["providers"]}
     assert providers["scripted"]["ready"] and {"openai", "local", "ollama"} <= set(providers)
     proof = holdfast.json("verify", "r", code=0)
     assert proof["ok"] and proof["damage"] == [] and proof["frames"] > 0 and proof["records"] > 12

@@ -418,4 +418,4 @@ def test_exact_is_asked_of_every_valid_trial_only(tmp_path):
     rig = Rig(tmp_path / "r", Task(name="t", samples=samples(4), solver=ask, scorers=exact()), {"m": Actor(behave)})
     rig.session()
     metric = rig.report().tasks["t"]["m"].metrics["exact"]["accuracy"]
-    assert (metric.value, metric.n) == (0.5, 4)
+    assert (metric.value, metric.n_trials) == (0.5, 4)

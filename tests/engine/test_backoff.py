@@ -257,7 +257,7 @@ def test_a_blocked_trial_is_kept_unscored_and_the_run_says_so(tmp_path):
     assert rig.statuses() == {"s0": "blocked", "s1": "valid"}
     report = rig.report()
     assert (report.coverage.blocked, report.coverage.valid, report.coverage.remaining) == (1, 1, 0)
-    assert report.tasks["t"]["m"].metrics["exact"]["accuracy"].n == 1
+    assert report.tasks["t"]["m"].metrics["exact"]["accuracy"].n_trials == 1
     assert report.usage.input_tokens == 8
     assert rig.session().ended.counts.finished == 2
     assert actor.calls == 2

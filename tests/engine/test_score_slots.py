@@ -299,7 +299,11 @@ def test_an_unscored_slot_is_filled_and_metrics_leave_it_out(tmp_path):
     assert rig.session().ended.exit_code == 0
     report = rig.report()
     metrics = report.tasks["t"]["m"].metrics
-    assert (metrics["panel"]["mean"].n, metrics["exact"]["accuracy"].n, report.coverage.valid) == (2, 3, 3)
+    assert (metrics["panel"]["mean"].n_trials, metrics["exact"]["accuracy"].n_trials, report.coverage.valid) == (
+        2,
+        3,
+        3,
+    )
     (unscored,) = [one for one in rig.records(ScoreRecord) if one.unscored]
     assert (unscored.value, unscored.explanation, unscored.error) == (None, "no majority", None)
     assert sorted(str(end.scores["panel"]) for end in rig.ends()) == ["0.5", "0.5", "None"]

@@ -284,7 +284,8 @@ def test_progress_counts_each_trial_once_and_ends_with_nothing_under_way(tmp_pat
     assert (progress.finished, progress.failed, progress.unfinished, progress.retried) == (4, 1, 1, 2)
     assert (progress.active, progress.done, progress.planned) == (0, 4, 6)
     assert progress.usage.input_tokens == 3 * 7
-    assert progress.by_group == {("t", "m"): [4, 4.0]}
+    group = progress.groups["t", "m"]
+    assert group.scores() == {"exact": (1.0, 4)} and (group.finished, group.failed, group.unfinished) == (4, 1, 1)
     progress = rig.session().execution.progress
     assert (progress.finished_before, progress.finished, progress.failed, progress.unfinished) == (4, 0, 1, 1)
 

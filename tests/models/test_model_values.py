@@ -78,3 +78,14 @@ def test_importing_models_loads_nothing_heavy():
     code = "import sys, holdfast.models; print(sorted({'aiohttp', 'yaml', 'rich', 'xllamacpp'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("role", ["usr", "", "User", "human"])
+def test_a_message_with_an_unknown_role_is_refused(role):
+    """A mistyped role is found where it is written, and not by a server in the middle of a run."""
+    with pytest.raises(
+        ValueError, match=r"A message has the role .*\. Use one of: system, developer, user, assistant, tool\."
+    ):
+        Message(role, "x")
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"role": role, "content": "x"}, Message)

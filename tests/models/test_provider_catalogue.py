@@ -133,7 +133,7 @@ KEY = "sk-plug-in-0123456789"
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("return None", "returned NoneType. It has to return an object with `send` and `close`"),
+        ("return None", "returned NoneType. It must return an object with `send` and `close`"),
         ("raise RuntimeError('no ' + key)", "cannot be opened: RuntimeError: no [PLUG_KEY]"),
         ("raise SystemExit(3)", "cannot be opened: SystemExit: 3"),
         ("raise ConfigurationError('bad ' + key, hint='change ' + key)", "bad [PLUG_KEY] change [PLUG_KEY]"),

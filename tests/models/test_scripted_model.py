@@ -260,7 +260,7 @@ def test_latency_is_spent_in_the_event_loop():
         ({"errors": [{"blocked": {}, "rejected": {}}]}, r"errors\[0\] must state one error"),
         ({"errors": [{"blocked": {"times": 0}}]}, "not valid"),
         ({"errors": [{"blocked": {"time": 1}}]}, "unknown field `time`"),
-        ({"rules": [{"matches": "(", "reply": "x"}]}, "no regular expression"),
+        ({"rules": [{"matches": "(", "reply": "x"}]}, "not a valid regular expression"),
         ({"rules": [{"contains": "x"}]}, "missing required field `reply`"),
         ({"default": []}, "length >= 1"),
         ({"default": 5}, "not valid"),

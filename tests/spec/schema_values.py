@@ -24,6 +24,7 @@ OTHERWISE = {
     "few_shot_template": "{input} {output}",
     "grace_period": 7.5,
     "matches": "^a",
+    "segment_bytes": 1 << 20,
     "selection": "best",
     "solver": "solve.py:solve",
     "vote": "similarity",

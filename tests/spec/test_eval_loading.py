@@ -219,7 +219,7 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path):
     """Text in another encoding is refused with the place of the first bad byte."""
     file = tmp_path / "latin.yaml"
     file.write_bytes("name: Köln".encode("latin-1"))
-    assert file_refusal(file) == f"{file} is not UTF-8 text (at byte 7)."
+    assert file_refusal(file) == f"{file} is not UTF-8 text (at byte 7). Re-save the file as UTF-8."
 
 
 def test_a_byte_order_mark_is_passed_over(tmp_path):

@@ -52,7 +52,7 @@ def test_a_number_out_of_range_or_of_another_kind_is_named(place, value):
         ("runner.max_retries", 2.5, "a whole number from 0 up to 1000"),
         ("models.*.generation.temperature", -0.1, "a number from 0 up to 100"),
         ("models.*.rate_limit.requests_per_minute", 10**12, "a whole number from 1 up to 1000000000"),
-        ("tasks.*.limits.time", 0, "a number above 0 up to 10000000"),
+        ("tasks.*.limits.time", 0, 'a number above 0 up to 10000000 (seconds), or text such as "90s", "2m" or "1h30m"'),
         ("tasks.*.limits.cost", -1, "a number above 0 up to 1000000000"),
         ("tasks.*.epochs", 0, "a whole number from 1 up to 1000000"),
         ("tasks.*.epochs", 10**6 + 1, "a whole number from 1 up to 1000000"),

@@ -243,7 +243,7 @@ def test_a_long_chain_of_bases_is_no_trouble():
             {"models": {"small": "p/m", "x": {"base": "smal"}}},
             'models.x.base names the unknown model "smal"; did you mean small?',
         ),
-        ({"tasks": {"t": {"dataset": "row"}}}, 'tasks.t.dataset is "row", which is unknown; did you mean rows?'),
+        ({"tasks": {"t": {"dataset": "row"}}}, 'There is no dataset named "row" (tasks.t.dataset); did you mean rows?'),
         (
             {"tasks": {"t": {"dataset": "rows", "models": ["smal"]}}},
             'tasks.t.models[0] is "smal", which is unknown; did you mean small?',
@@ -294,12 +294,12 @@ def test_the_provider_may_stand_before_the_model():
 
 
 def test_paths_start_at_the_eval_file(tmp_path, monkeypatch):
-    """A dataset is found next to the eval file from wherever the command is given; URLs and `use` stay."""
+    """A dataset is found next to the eval file from wherever the command is given; `use` stays."""
     (tmp_path / "evals").mkdir()
     file = tmp_path / "evals" / "a.yaml"
     file.write_text(
         "models: {m: p/q}\n"
-        "datasets: {a: x.jsonl, b: {path: ../y.jsonl}, c: /data/z.jsonl, d: s3://bucket/w.jsonl}\n"
+        "datasets: {a: x.jsonl, b: {path: ../y.jsonl}, c: /data/z.jsonl}\n"
         "tasks: {t: {use: code.py:fix}}\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -308,7 +308,6 @@ def test_paths_start_at_the_eval_file(tmp_path, monkeypatch):
         str(tmp_path / "evals" / "x.jsonl"),
         str(tmp_path / "y.jsonl"),
         "/data/z.jsonl",
-        "s3://bucket/w.jsonl",
     ]
     assert spec.tasks["t"].use == "code.py:fix"
     assert spec.locate("code.py") == str(tmp_path / "evals" / "code.py")

@@ -191,7 +191,7 @@ def test_a_missing_file_names_the_nearest_one(tmp_path):
     """A mistyped path is refused with the file that was probably meant."""
     write_jsonl(tmp_path / "capitals.jsonl", ROWS)
     message = refusal(tmp_path / "capitols.jsonl")
-    assert "is not there" in message and "'capitals.jsonl'" in message
+    assert "does not exist" in message and "'capitals.jsonl'" in message
 
 
 def test_a_directory_is_no_dataset(tmp_path):

@@ -138,12 +138,12 @@ def test_operations_run_in_the_order_they_are_given_and_the_limit_comes_last(tmp
 def test_operations_that_leave_nothing_are_refused(tmp_path, operation):
     """An empty selection is named with the operation that emptied it."""
     path = write_jsonl(tmp_path / "a.jsonl", rows_of(3))
-    with pytest.raises(ConfigurationError, match=r"Operation 2 on the dataset a\.jsonl leaves no sample of 3"):
+    with pytest.raises(ConfigurationError, match=r"Operation 2 on the dataset a\.jsonl leaves none of 3 samples"):
         open_dataset(path, operations({"slice": {"num": 2}}, operation))
 
 
 def test_a_filter_pattern_that_is_none_is_refused(tmp_path):
     """A broken pattern is a sentence."""
     path = write_jsonl(tmp_path / "a.jsonl", rows_of(3))
-    with pytest.raises(ConfigurationError, match="no regular expression"):
+    with pytest.raises(ConfigurationError, match="not a valid regular expression"):
         open_dataset(path, operations({"filter": {"field": "input", "matches": "("}}))

@@ -10,8 +10,8 @@ from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec, TaskSpec, typed_eval
 from holdfast.spec.resolve import resolve
 from holdfast.tasks import Answer, Sample, build_scorer, build_task
-from holdfast.tasks.solver_reference import load_solver
 from holdfast.tasks.task_code import code_of
+from holdfast.tasks.task_reference import load_solver
 
 SCORERS = """
     from holdfast import Score, exact, scorer, generate, task, Task

@@ -70,6 +70,18 @@ class Report(msgspec.Struct, frozen=True):
 
         return report_text(self)
 
+    def __repr__(self) -> str:
+        from holdfast.analysis.report_text import brief_scores  # noqa: PLC0415 - as above
+
+        state = "complete" if self.complete else "incomplete"
+        return f"<Report {self.name!r}: {state}, {self.coverage.finished_text()}{brief_scores(self)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        from holdfast.analysis.report_html import report_html  # noqa: PLC0415 - as above
+
+        return report_html(self)
+
 
 class _GroupScores:
     """The scores of one task and model: all of them, and by the values on each axis."""

@@ -12,6 +12,7 @@ from holdfast.analysis.text_table import plain_name
 from holdfast.run.fold.states import StateCounts
 
 _SHOWN_TURNS = 8
+_BRIEF_SCORES = 4
 
 
 def report_text(report: Report, width: int = WIDTH) -> str:
@@ -42,6 +43,20 @@ def _group_lines(report: Report) -> Iterator[str]:
             if coverage or sampling:
                 yield f"{plain_name(task)} · {plain_name(model)}: {coverage}".rstrip(": ")
                 yield from (f"  {line}" for line in sampling)
+
+
+def brief_scores(report: Report) -> str:
+    """The first scores of a report, as the end of a line."""
+    found = [
+        f"{task}, {model}, {scorer}: {metric.value:.3f}"
+        for task, models in report.tasks.items()
+        for model, group in models.items()
+        for scorer, metrics in group.metrics.items()
+        for metric in metrics.values()
+    ]
+    more = "; …" if len(found) > _BRIEF_SCORES else ""
+    # A representation is one line, whatever the names hold.
+    return "".join(f"; {repr(text)[1:-1]}" for text in found[:_BRIEF_SCORES]) + more
 
 
 def _determinism_lines(report: Report) -> list[str]:

@@ -16,7 +16,13 @@ _FIGURES = ["score", "95% CI", "n"]
 
 
 def score_table(tasks: TaskReports, currency: str, width: int = WIDTH) -> list[str]:
-    """The lines of the table; `cost` is left out where none is known, `left` where no trial is left to run."""
+    """The lines of the table; none where there is no task."""
+    header, rows = score_rows(tasks, currency)
+    return text_table(header, rows, len(_NAMES), width) if rows else []
+
+
+def score_rows(tasks: TaskReports, currency: str) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows; `cost` is left out where none is known, `left` where no trial is left to run."""
     groups = [(task, model, group) for task, models in tasks.items() for model, group in models.items()]
     has_costs = any(group.cost is not None for _, _, group in groups)
     has_left = any(_left(group) for _, _, group in groups)
@@ -29,7 +35,7 @@ def score_table(tasks: TaskReports, currency: str, width: int = WIDTH) -> list[s
             rows.append([plain_name(task), plain_name(model), *scorer, *ends])
             # They are of the task and model, and not of the scorer: printed once.
             ends = [""] * len(ends)
-    return text_table(header, rows, len(_NAMES), width) if rows else []
+    return header, rows
 
 
 def axis_table(tasks: TaskReports, width: int = WIDTH) -> list[str]:

@@ -1,15 +1,17 @@
-"""Tables of plain text that fit a terminal: aligned columns, and names that are too long shortened with "…"."""
+"""Tables of figures that fit a terminal: aligned columns, and names that are too long shortened with "…".
+
+Figures are never cut: half a number would be another number.
+"""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
+
+from holdfast.terminal.width import columns_of, one_line, padded
 
 _GAP = "  "
 _SHORTEST = 4
 _LONGEST_NAME = 400
-_FLAT = {"Mn", "Me", "Cf"}
-"""The categories of characters that take no column."""
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int, width: int) -> list[str]:
@@ -17,7 +19,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int,
 
     Only names are shortened: where the figures alone are wider than `width`, so is the table.
     """
-    table = [list(header), *(list(row) for row in rows)]
+    table = [header, *rows]
     widths = [max(map(columns_of, column)) for column in zip(*table, strict=True)]
     _shrink(widths, names, width - len(_GAP) * (len(widths) - 1))
     return [_line(row, widths, names) for row in table]
@@ -33,33 +35,12 @@ def _shrink(widths: list[int], names: int, room: int) -> None:
 
 
 def _line(row: Sequence[str], widths: Sequence[int], names: int) -> str:
-    cells = []
-    for place, (text, width) in enumerate(zip(row, widths, strict=True)):
-        shown = shortened(text, width)
-        padding = " " * (width - columns_of(shown))
-        cells.append(shown + padding if place < names else padding + shown)
+    cells = [
+        padded(text, width, right=place >= names) for place, (text, width) in enumerate(zip(row, widths, strict=True))
+    ]
     return _GAP.join(cells).rstrip()
 
 
 def plain_name(name: str) -> str:
     """A name in one line, without characters that act on a terminal or hide something."""
-    line = " ".join(name[:_LONGEST_NAME].split())
-    return line if line.isprintable() else "".join(character for character in line if character.isprintable())
-
-
-def shortened(text: str, width: int) -> str:
-    """The text, or its beginning and "…", in so many columns."""
-    if columns_of(text) <= width:
-        return text
-    while text and columns_of(text) > width - 1:
-        text = text[:-1]
-    return f"{text}…"
-
-
-def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes: wide characters take two, marks on others none."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        1 + (unicodedata.east_asian_width(one) in "WF") for one in text if unicodedata.category(one) not in _FLAT
-    )
+    return one_line(name, _LONGEST_NAME)

@@ -20,11 +20,16 @@ from holdfast.engine.events import (
 from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.scheduling.admission import LEASE
 from holdfast.event_type import Event
+from holdfast.run.core.display_text import short_sample
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.states import is_failed_slot
 from holdfast.sampling.candidate import CandidateStatus
 
 _REPEAT_SECONDS = 60.0
+_LISTED = 3
+"""How many trials of a task with the same error are listed."""
+_MOST_ERRORS = 100
+"""How many different errors are listed."""
 _ERROR = CandidateStatus.ERROR.value
 _SIGNALS = {"SIGINT": "Ctrl-C"}
 """What people press."""
@@ -33,8 +38,11 @@ _SIGNALS = {"SIGINT": "Ctrl-C"}
 class EventText:
     """Makes a sentence of each event that people should know of."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
+    def __init__(self, now: Callable[[], float] = time.monotonic, *, verbose: bool = False) -> None:
+        """`verbose` has a sentence for every retry and every failed attempt; else equal errors are said once."""
+        self._now, self._verbose = now, verbose
+        self._errors: dict[tuple[str, str], int] = {}
+        """How many trials of a task have ended with an error, as far as errors are kept apart."""
         self._retried: dict[str, float] = {}
         """When it was last said of a model that its calls are retried."""
         self._with_failed_lanes: set[str] = set()
@@ -59,7 +67,31 @@ class EventText:
         return maker(event) if maker is not None else ""
 
     def _attempt_text(self, event: AttemptEnded) -> str:
-        return _failure_text(event) or (self._lane_text(event.record) if event.record.samplings else "")
+        return self._failure_text(event) or (self._lane_text(event.record) if event.record.samplings else "")
+
+    def _failure_text(self, event: AttemptEnded) -> str:
+        """Why a trial has failed or remains; that its model is disabled was said when it happened."""
+        end = event.record
+        if end.error is None or end.error.kind == ModelClosed.kind or (event.will_retry and not self._verbose):
+            return ""
+        line = failure_line(end.error)
+        if event.will_retry:
+            return f"{end.task}/{short_sample(end.sample)}: attempt {end.attempt} failed, retrying: {line}"
+        where = f" ({end.stage})" if is_failed_slot(end.stage) else ""
+        text = f"{end.task}/{short_sample(end.sample)}: {end.status.value}{where}: {line}"
+        return text if self._verbose else self._text_unless_repeated(end.task, line, text)
+
+    def _text_unless_repeated(self, task: str, error: str, text: str) -> str:
+        """The text for the first trials with an error; that there are more is said once."""
+        if len(self._errors) >= _MOST_ERRORS and (task, error) not in self._errors:
+            # Each has an error of its own, and nobody reads them all.
+            task, error, text = "", "", ""
+        count = self._errors[task, error] = self._errors.get((task, error), 0) + 1
+        if not error:
+            return "More trials failed, with other errors; they are counted, and not listed here." if count == 1 else ""
+        if count == _LISTED + 1:
+            return f"{task}: more trials failed with this error; they are counted, and not listed here: {error}"
+        return text if count <= _LISTED else ""
 
     def _lane_text(self, end: TrialRecord) -> str:
         """Once for each task, that samplings succeed although lanes of theirs fail: the errors are on record only."""
@@ -68,27 +100,21 @@ class EventText:
             return ""
         self._with_failed_lanes.add(end.task)
         lanes = "a lane" if failed == 1 else f"{failed} lanes"
+        where = f"{end.task}/{short_sample(end.sample)}"
         return (
-            f"warning: {end.task}/{end.sample}: a sampling succeeded although {lanes} of it failed with an error;"
+            f"warning: {where}: a sampling succeeded although {lanes} of it failed with an error;"
             f" `holdfast show RUN {end.trial}` has the error. This is said once for each task."
         )
 
     def _retry_text(self, event: CallRetried) -> str:
         """Now and then, why a model's calls are retried: whoever watches wants to know what the run waits for."""
+        if self._verbose:
+            return f"{event.model}: try {event.tries} failed, retrying in {event.pause:.1f}s: {event.reason}"
         now, last = self._now(), self._retried.get(event.model)
         if last is not None and now - last < _REPEAT_SECONDS:
             return ""
         self._retried[event.model] = now
         return f"{event.model}: retrying: {event.reason}"
-
-
-def _failure_text(event: AttemptEnded) -> str:
-    """Why a trial has failed or remains; that its model is disabled was said when it happened."""
-    end = event.record
-    if end.error is None or event.will_retry or end.error.kind == ModelClosed.kind:
-        return ""
-    where = f" ({end.stage})" if is_failed_slot(end.stage) else ""
-    return f"{end.task}/{end.sample}: {end.status.value}{where}: {failure_line(end.error)}"
 
 
 def _disabled_text(event: ModelDisabled) -> str:

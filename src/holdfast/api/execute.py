@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.api.event_text import note_text
+from holdfast.api.progress_file import ProgressFile, keeping_progress_file
 from holdfast.engine.events import Note
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
@@ -34,8 +35,15 @@ class ForegroundProgram:
     """Ends the process, from another thread: a task's code holds up the end that signals have asked for."""
 
 
-async def execute_session(started: StartedSession, program: ForegroundProgram | None = None) -> SessionOutcome:
-    """Runs the trials that remain, and ends the session; without a program nothing listens to signals."""
+async def execute_session(
+    started: StartedSession,
+    program: ForegroundProgram | None = None,
+    showing: Callable[[Execution], AbstractAsyncContextManager[None]] | None = None,
+) -> SessionOutcome:
+    """Runs the trials that remain, and ends the session; without a program nothing listens to signals.
+
+    `showing` shows the progress where there is no program, which would show it itself.
+    """
     execution = Execution(
         started.session,
         started.prepared,
@@ -43,14 +51,26 @@ async def execute_session(started: StartedSession, program: ForegroundProgram | 
         selection=started.selection,
         observers=started.observers,
     )
-    if program is None:
-        return await _run_quietly(execution)
-    async with program.showing(execution):
-        return await execution.run(on_stuck=program.on_stuck, missed_signal=program.missed_signal)
+    async with keeping_progress_file(started, execution) as file:
+        if program is None:
+            async with showing(execution) if showing is not None else contextlib.nullcontext():
+                return await _run_as_guest(execution)
+        async with program.showing(execution):
+            on_stuck = _on_stuck(program, file)
+            return await execution.run(on_stuck=on_stuck, missed_signal=program.missed_signal)
 
 
-async def _run_quietly(execution: Execution) -> SessionOutcome:
-    """Nothing is printed in somebody else's process; what a person should know is a warning of the outcome."""
+def _on_stuck(program: ForegroundProgram, file: ProgressFile | None) -> Callable[[SessionOutcome], None]:
+    def give_up(ended: SessionOutcome) -> None:
+        if file is not None:
+            file.write_end(ended.how, ended.exit_code, ended.counts)
+        program.on_stuck(ended)
+
+    return give_up
+
+
+async def _run_as_guest(execution: Execution) -> SessionOutcome:
+    """In somebody else's process; what a person should know is a warning of the outcome."""
     notes: list[Note] = []
     execution.observe(notes.append, Note)
     ended = await execution.run(signals=False)

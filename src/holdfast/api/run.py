@@ -5,45 +5,63 @@ Nothing in the run is changed. Records are read while they are iterated over, ne
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.analysis.report import Report, make_report
+from holdfast.analysis.report_html import report_html
+from holdfast.analysis.report_text import brief_scores
 from holdfast.analysis.status import SessionStatus, run_status
+from holdfast.api.run_counts import RunCounts
 from holdfast.api.trial_results import TrialResult, TrialResults
+from holdfast.errors import UsageError
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, SessionRecord, StepRecord, TrialRecord
 from holdfast.run.fold.candidate import names_of
 from holdfast.run.fold.reader import LargeRecord, RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
-from holdfast.run.fold.states import StateCounts
 from holdfast.run.locate import find_run
-from holdfast.run.where.expression import parse_where
+from holdfast.run.trial_reference import TrialReferences
+from holdfast.run.where.expression import Names, parse_where
+from holdfast.terminal.text import printable
 
 if TYPE_CHECKING:
-    from holdfast.engine.execution import SessionOutcome
+    import pandas as pd
+    import polars as pl
 
+    from holdfast.api.frames import Rows
+    from holdfast.engine.execution import SessionOutcome
+    from holdfast.engine.opening.fork import ForkSummary
+
+_QUICK_TRIALS = 10_000
 _TRANSCRIPT = ("step", "answer", "score", "trial")
 
 
 class Run:
     """A run in any state. Everything is read from its journal, and nothing in it is changed."""
 
-    def __init__(self, reader: RunReader, ended: SessionOutcome | None = None) -> None:
+    def __init__(
+        self, reader: RunReader, ended: SessionOutcome | None = None, forked: ForkSummary | None = None
+    ) -> None:
         self._reader = reader
         self._results = TrialResults(reader)
+        self._references: TrialReferences | None = None
+        self._is_closed = False
         self.ended = ended
         """How the session that this process executed ended, if it did."""
+        self.forked = forked
+        """What was kept of another run, if this process has forked it."""
 
     @classmethod
-    def open(cls, path: str | Path, *, ended: SessionOutcome | None = None) -> Self:
-        """Opens the run at a path or URL, or the one whose name it is part of.
+    def open(cls, path: str | Path, *, ended: SessionOutcome | None = None, forked: ForkSummary | None = None) -> Self:
+        """Opens the run at a path or URL, the one whose name it is part of, or the newest one: `@latest`.
 
         Raises:
             NotARun: there is no such run.
         """
-        return cls(RunReader(find_run(str(path))), ended)
+        return cls(RunReader(find_run(str(path))), ended, forked)
 
     @property
     def path(self) -> Path:
@@ -51,17 +69,23 @@ class Run:
         return self._reader.layout.root
 
     @property
+    def currency(self) -> str:
+        """The currency of every cost of the run."""
+        return self._reader.fold.prices.currency
+
+    @property
     def place(self) -> str:
         """How a person names the run: by its URL if it is in a store."""
         return self._reader.place
 
     @property
-    def counts(self) -> StateCounts:
+    def counts(self) -> RunCounts:
         """How many trials of the plan are in which state, and why the others remain."""
-        return self._reader.fold.counts
+        return RunCounts.of(self._reader.fold.counts)
 
     @property
-    def planned(self) -> int:
+    def planned(self) -> int | None:
+        """None where no session record can be read."""
         return self.counts.planned
 
     @property
@@ -97,14 +121,52 @@ class Run:
         """The same as plain data, for a table or a data frame."""
         return [trial.as_dict() for trial in self.trials(where)]
 
+    def to_pandas(self, where: str = "", *, rows: Rows = "trials") -> pd.DataFrame:
+        """A data frame with a complete row for each trial, or with `rows="steps"` for each step of these trials.
+
+        Raises:
+            UsageError: pandas is not installed, or the expression is not valid.
+        """
+        from holdfast.api.frames import to_pandas  # noqa: PLC0415 - needed for data frames only
+
+        return to_pandas(self._frame_rows(where, rows), rows, names_of(self._reader.fold))
+
+    def to_polars(self, where: str = "", *, rows: Rows = "trials") -> pl.DataFrame:
+        """The same as a data frame of polars.
+
+        Raises:
+            UsageError: polars is not installed, or the expression is not valid.
+        """
+        from holdfast.api.frames import to_polars  # noqa: PLC0415 - needed for data frames only
+
+        frame: pl.DataFrame = to_polars(self._frame_rows(where, rows), rows, names_of(self._reader.fold))
+        return frame
+
+    def _frame_rows(self, where: str, rows: Rows) -> Iterator[dict[str, Any]]:
+        from holdfast.api.frames import step_row, trial_row  # noqa: PLC0415 - needed for data frames only
+
+        if rows not in {"trials", "steps"}:
+            raise UsageError(f"rows is {rows!r}.", hint='Give rows="trials" or rows="steps".')
+        for trial in self.select(where or None, "where"):
+            if rows == "trials":
+                yield trial_row(self.result(trial))
+            else:
+                records = (self._reader.read(placed.line) for placed in self._reader.lines_of(trial, "step"))
+                yield from (step_row(trial, record) for record in records if isinstance(record, StepRecord))
+
     def select(self, where: str | None, option: str = "--where") -> Iterator[FoldedTrial]:
         """The trials that an expression selects, as the fold has them; `result` gives the whole row of one.
 
         Raises:
             UsageError: the expression is not valid.
         """
-        selected = parse_where(where, names_of(self._reader.fold), option) if where is not None else None
+        selected = parse_where(where, self.names, option) if where is not None else None
         return self._results.select(selected)
+
+    @property
+    def names(self) -> Names:
+        """The axes and scorers that an expression may name."""
+        return names_of(self._reader.fold)
 
     def result(self, trial: FoldedTrial, *, with_sample: bool = True) -> TrialResult:
         """The row of a trial that was selected; `with_sample` is what input, target and metadata come from."""
@@ -120,9 +182,28 @@ class Run:
         """Why rows that were given have no input and target."""
         return self._results.notes
 
-    def trials_of_sample(self, sample: str) -> set[str]:
-        """The keys of the trials that ask about a sample."""
-        return {trial.key for trial in self._reader.fold.trials() if trial.row.sample == sample}
+    @property
+    def references(self) -> TrialReferences:
+        """How people name its trials."""
+        if self._references is None:
+            self._references = TrialReferences(self._reader.fold, self.place)
+        return self._references
+
+    def key_of(self, trial: str) -> str:
+        """The key of the trial that a reference (`fr#1`, `capitals/fr#1`), a key or the beginning of a key names.
+
+        Raises:
+            UsageError: it names none, or several.
+        """
+        return self.references.find(trial).key
+
+    def scores_of(self, trial: str) -> list[ScoreRecord]:
+        """The scores of one trial that count, each with its explanation.
+
+        Raises:
+            UsageError: no trial, or several, have this name.
+        """
+        return self._results.score_records(self.references.find(trial))
 
     def attempts(self) -> Iterator[TrialRecord]:
         """The end of every attempt on record, in the order of the run; one at a time.
@@ -132,26 +213,39 @@ class Run:
         yield from self._stream_of(TrialRecord, "trial")
 
     def steps(self, trial: str | None = None) -> Iterator[StepRecord]:
-        """Every step on record, or those of one trial, one at a time."""
+        """Every step on record, or those of one trial, one at a time.
+
+        Raises:
+            UsageError: no trial, or several, have this name.
+        """
         if trial is None:
             yield from self._stream_of(StepRecord, "step")
             return
-        yield from (record for record in self._reader.records_of(trial, "step") if isinstance(record, StepRecord))
+        records = self._reader.records_of(self.key_of(trial), "step")
+        yield from (record for record in records if isinstance(record, StepRecord))
 
     def trial_keys(self) -> Iterator[str]:
         """The key of every trial that has a record of any kind, sorted; each once."""
         yield from self._reader.fold.keys()
 
     def records_of(self, trial: str) -> list[StepRecord | AnswerRecord | ScoreRecord | TrialRecord]:
-        """Everything on record of one trial, in the order it was written."""
-        records = self._reader.records_of(trial, *_TRANSCRIPT)
+        """Everything on record of one trial, in the order it was written.
+
+        Raises:
+            UsageError: no trial, or several, have this name.
+        """
+        records = self._reader.records_of(self.key_of(trial), *_TRANSCRIPT)
         return [
             record for record in records if isinstance(record, StepRecord | AnswerRecord | ScoreRecord | TrialRecord)
         ]
 
     def transcript(self, trial: str) -> Iterator[StepRecord | AnswerRecord | ScoreRecord | TrialRecord | LargeRecord]:
-        """As `records_of`, one at a time, and records of many megabytes in pieces."""
-        for placed in self._reader.lines_of(self._reader.fold.find(trial), *_TRANSCRIPT):
+        """As `records_of`, one at a time, and records of many megabytes in pieces.
+
+        Raises:
+            UsageError: no trial, or several, have this name.
+        """
+        for placed in self._reader.lines_of(self.references.find(trial), *_TRANSCRIPT):
             if isinstance(
                 record := self._reader.read_or_open(placed.line),
                 StepRecord | AnswerRecord | ScoreRecord | TrialRecord | LargeRecord,
@@ -167,7 +261,21 @@ class Run:
         """The report: scores, coverage, and at what cost."""
         return make_report(self._reader)
 
+    def __repr__(self) -> str:
+        if self._is_closed:
+            return f"<Run {self.place!r}: closed>"
+        state = "complete" if self.is_complete else "incomplete"
+        # Scores are added up when they are asked for: in a large run that takes too long for a debugger.
+        scores = brief_scores(self.report()) if self.on_record <= _QUICK_TRIALS else ""
+        return f"<Run {self.place!r}: {state}, {self.counts.finished_text()}{scores}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: the table of scores, and where the run is."""
+        place = html.escape(printable(self.place))
+        return f"{report_html(self.report())}<code>{place}</code>"
+
     def close(self) -> None:
+        self._is_closed = True
         self._reader.close()
 
     def __enter__(self) -> Self:

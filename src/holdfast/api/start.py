@@ -8,7 +8,7 @@ under the lease. Until the lease is taken nothing is written, so a refusal leave
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,11 +25,12 @@ from holdfast.engine.opening.remote_run import (
 )
 from holdfast.engine.opening.resume import ALL_TRIALS, SelectionFinished, resume_run
 from holdfast.engine.opening.resume_plan import ResumePlan
-from holdfast.engine.planning.saved_eval import last_session, saved_eval
+from holdfast.engine.planning.saved_eval import eval_directory, last_session, saved_eval
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import UsageError
-from holdfast.run.core.layout import Layout
+from holdfast.models.env_file import read_env_file
+from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import PlanEntry
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
@@ -40,6 +41,24 @@ from holdfast.tasks import Task
 
 OfferEval = Callable[[EvalSpec], EvalSpec]
 """Makes the eval that is offered to a run, from the eval that is saved in it."""
+
+
+class StartInterrupted(KeyboardInterrupt):
+    """Ctrl-C before the first call; `place` names the run if it exists by then, and is empty if nothing was started."""
+
+    def __init__(self, place: str = "") -> None:
+        super().__init__(place)
+        self.place = place
+
+
+@contextlib.contextmanager
+def naming_run_at(place: str) -> Iterator[None]:
+    """Lets Ctrl-C in the block say whether the run at a place exists: it is created whole or not at all."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        root = spool_root(place) if is_url(place) else Path(place)
+        raise StartInterrupted(place if Layout(root).journal.is_dir() else "") from None
 
 
 @dataclass(frozen=True)
@@ -62,6 +81,8 @@ class RunRequest:
     """Who gets the events, beside the observers of installed packages."""
     check_plan: CheckPlan = accept_plan
     """Called before anything is written."""
+    warnings: Sequence[str] = ()
+    """What was noticed before: lines of `.env` that were skipped."""
 
     def run_exists(self) -> bool:
         """Whether there is a run at the place, as far as can be seen without opening it."""
@@ -79,15 +100,29 @@ def start_session(request: RunRequest) -> StartedSession | CompleteRun:
         ResumeAborted: the run that is there cannot be resumed with this eval.
         RunHeld: another session executes it.
         StorageFailure: the disk or the store failed.
+        StartInterrupted: Ctrl-C.
     """
-    refuse_unknown_scheme(request.place)
-    replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
-    observers = find_observers(request.observers)
+    place = request.place if request.place is not None else str(default_root(request.spec))
+    with naming_run_at(place):
+        return _start(replace(request, place=place))
+
+
+def _start(request: RunRequest) -> StartedSession | CompleteRun:
+    replies, observers = check_surroundings(request)
     started = _create_or_resume(request)
     if isinstance(started, CompleteRun):
         return started
-    started = replace(started, observers=observers)
+    started = replace(
+        started, observers=observers, warnings=list(dict.fromkeys([*request.warnings, *started.warnings]))
+    )
     return started if replies is None else _attach_replies(started, replies)
+
+
+def check_surroundings(request: RunRequest) -> tuple[ReusableReplies | None, list[Observer]]:
+    """What a session needs beside its eval: a place, the replies of other runs, observers."""
+    _refuse_unknown_scheme(request.place)
+    replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
+    return replies, find_observers(request.observers)
 
 
 def resume_session(
@@ -107,14 +142,16 @@ def resume_session(
         ResumeAborted: it cannot be resumed with what is offered.
         RunHeld: another session executes it.
         StorageFailure: the disk or the store failed.
+        StartInterrupted: Ctrl-C.
     """
     place = run if is_url(run) else str(find_run(run))
-    observers = find_observers()
-    started = _resume(place, offer, selection=selection, check_plan=check_plan)
-    return started if isinstance(started, CompleteRun) else replace(started, observers=observers)
+    with naming_run_at(place):
+        observers = find_observers()
+        started = _resume(place, offer, selection=selection, check_plan=check_plan)
+        return started if isinstance(started, CompleteRun) else replace(started, observers=observers)
 
 
-def refuse_unknown_scheme(place: str | None) -> None:
+def _refuse_unknown_scheme(place: str | None) -> None:
     """Raises UsageError for what was meant as a URL, and would otherwise become the name of a directory."""
     if place is None or is_url(place):
         return
@@ -133,18 +170,24 @@ def _create_or_resume(request: RunRequest) -> StartedSession | CompleteRun:
     try:
         return _create(request)
     except UsageError:
+        # Another process may have created the run meanwhile.
         if not (request.or_resume and request.run_exists()):
             raise
-        # Another process has created the run meanwhile.
-        return _resume_requested(request)
+    return _resume_requested(request)
 
 
 def _create(request: RunRequest) -> StartedSession:
-    spec, place = request.spec, request.place
-    if place is not None and is_url(place):
+    spec, place = request.spec, str(request.place)
+    if is_url(place):
         return start_remote_run(spec, place, tasks=request.tasks, source=request.source, check_plan=request.check_plan)
-    root = Path(place) if place is not None else default_root(spec)
-    return start_run(spec, root, tasks=request.tasks, source=request.source, check_plan=request.check_plan)
+    return start_run(spec, Path(place), tasks=request.tasks, source=request.source, check_plan=request.check_plan)
+
+
+def local_root(spec: EvalSpec, place: str | None) -> Path:
+    """The directory on this machine: that of the run, or the spool of a run in an object store."""
+    if place is None:
+        return default_root(spec)
+    return spool_root(place) if is_url(place) else Path(place)
 
 
 def _resume_requested(request: RunRequest) -> StartedSession | CompleteRun:
@@ -161,15 +204,20 @@ def _resume(
     root = open_readable_copy(place) if is_url(place) else Path(place)
     with contextlib.closing(RunReader(root)) as reader:
         refuse_older(reader.format, place)
-        offered = None if offer is None else offer(saved_eval(last_session(reader)))
+        last = last_session(reader)
+        # Before the code of any task is loaded: it may look for a variable.
+        warnings = read_env_file(eval_directory(last))
+        offered = None if offer is None else offer(saved_eval(last))
         plan = plan_unless_complete(reader, offered, tasks, is_selected=bool(selection))
         check_plan(reader.fold.plan if isinstance(plan, CompleteRun) else _planned_scores(plan))
     if isinstance(plan, CompleteRun):
         return _finish_upload(plan._replace(place=place))
     try:
         if is_url(place):
-            return resume_remote_run(place, plan.decision.spec, offered=offered, tasks=tasks, selection=selection)
-        return resume_run(root, offered=offered, tasks=tasks, selection=selection)
+            started = resume_remote_run(place, plan.decision.spec, offered=offered, tasks=tasks, selection=selection)
+        else:
+            started = resume_run(root, offered=offered, tasks=tasks, selection=selection)
+        return replace(started, warnings=[*warnings, *started.warnings])
     except SelectionFinished as found:
         selected = found.selection
         return CompleteRun(found.counts, [], "", place, selected.matched, selected.blocked)

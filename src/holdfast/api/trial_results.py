@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from holdfast.engine.planning.saved_samples import SavedSample, SavedSamples
 
 
+_REPR_CHARACTERS = 60
+
+
 class TrialResult(msgspec.Struct, frozen=True):
     """One trial: the attempt that counts, or else how far it has come."""
 
@@ -55,6 +58,15 @@ class TrialResult(msgspec.Struct, frozen=True):
     samplings: tuple[SamplingSummary, ...] | None = None
     """How the samplings of the attempt that counts went; None if no trial of the run has any."""
 
+    def __repr__(self) -> str:
+        where = f"{self.task}/{self.sample} {self.model} epoch {self.epoch}"
+        axes = "".join(f" {name}={value}" for name, value in self.axes.items())
+        scores = "".join(f" {name}={value}" for name, value in self.scores.items())
+        why = f" ({self.reason})" if self.reason else ""
+        answer = "" if self.answer is None else f" answer={_shortened(self.answer)}"
+        error = "" if self.error is None else f" error={_shortened(self.error.message)}"
+        return f"<TrialResult {self.trial} {repr(f'{where}{axes} {self.state}{why}{scores}')[1:-1]}{answer}{error}>"
+
     def as_dict(self) -> dict[str, Any]:
         """The row as plain data, with the same keys in every row; `samplings` only in a run that has some."""
         error = msgspec.structs.asdict(self.error) if self.error is not None else None
@@ -63,6 +75,11 @@ class TrialResult(msgspec.Struct, frozen=True):
         if self.samplings is not None:
             row["samplings"] = [_sampling_dict(sampling) for sampling in self.samplings]
         return row
+
+
+def _shortened(text: str) -> str:
+    """A text as Python spells it, of moderate length."""
+    return repr(text if len(text) <= _REPR_CHARACTERS else f"{text[:_REPR_CHARACTERS]}…")
 
 
 def _sampling_dict(sampling: SamplingSummary) -> dict[str, Any]:
@@ -145,6 +162,12 @@ class TrialResults:
             error=self._error(trial, decisive),
             samplings=self._samplings(trial, decisive),
         )
+
+    def score_records(self, trial: FoldedTrial) -> list[ScoreRecord]:
+        """The records that fill the score slots of a trial and count."""
+        counting = set(self._reader.fold.slot_ids(trial.key))
+        lines = [item.line for item in self._reader.lines_of(trial, "score") if item.ident in counting]
+        return [record for record in map(self._reader.read, lines) if isinstance(record, ScoreRecord)]
 
     def _samplings(self, trial: FoldedTrial, decisive: TrialRecord | None) -> tuple[SamplingSummary, ...] | None:
         if not self._reader.fold.has_samplings:

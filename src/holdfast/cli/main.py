@@ -5,16 +5,20 @@ from __future__ import annotations
 import gc
 import importlib
 import io
+import os
 import sys
 from typing import Any
 
 import click
 
-from holdfast.cli.ui.standard_streams import is_output_error, mute_if_broken, reopen_closed_streams, say
+from holdfast.cli.ui.standard_streams import is_output_error, reopen_closed_streams, say
 from holdfast.cli.ui.startup_signals import startup_signals
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
+from holdfast.terminal.broken_stream import mute_if_broken
 from holdfast.version import __version__
 
+_COMPLETION = "_HOLDFAST_COMPLETE"
+"""The variable with which a shell asks for completions; see docs/cli.md."""
 _OUTPUT_HINT = "No run is affected; check where the output goes."
 _STORAGE_HINT = "Check that it can be read and written here, then try again."
 GROUPS = {
@@ -30,6 +34,7 @@ GROUPS = {
         "show": "List the trials of a run, or show one transcript.",
         "report": "Print scores and coverage.",
         "list": "List model providers, scorers or dataset formats.",
+        "schema": "Print the JSON Schema of eval files.",
     },
     "trust": {
         "verify": "Check every frame, digest and count of a run.",
@@ -58,11 +63,16 @@ class CommandGroup(click.Group):
             return None
         module = importlib.import_module(f"holdfast.cli.{COMMANDS[cmd_name][0]}.{cmd_name}")
         command: click.Command = module.command
+        if _COMPLETION in os.environ:
+            from holdfast.cli.ui.argument_completion import complete_references  # noqa: PLC0415 - only a shell needs it
+
+            complete_references(command)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with startup_signals:
+                return super().invoke(ctx)
         except BrokenPipeError:
             # The reader of our output has gone; there is nobody to tell, now or at exit.
             mute_if_broken(sys.stdout)
@@ -82,37 +92,52 @@ def program() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command line and ends the process with its exit code."""
+    """Runs a command and ends the process with its exit code; without `arguments`, those of the process."""
     words = sys.argv[1:] if arguments is None else arguments
     reopen_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that knows few characters shows the others as escapes; nothing fails because of it.
         sys.stdout.reconfigure(errors="backslashreplace")
-    code = _run_program(words, as_json="--json" in words)
+    with startup_signals.listening(is_program=arguments is None):
+        code = _run_program(words, as_json="--json" in words)
+    code = code if isinstance(code, int) else 0
     mute_if_broken(sys.stderr)
+    if arguments is None and startup_signals.number:
+        # Python may still take a KeyboardInterrupt for unhandled, and would end by the signal.
+        mute_if_broken(sys.stdout)
+        os._exit(code)
     if arguments is None:
         # The process ends here; without this the interpreter searches everything that was loaded for cycles first.
         gc.freeze()
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(code)
 
 
 def _run_program(words: list[str], *, as_json: bool) -> Any:
     """The exit code of the command; every error is printed here."""
     try:
-        with startup_signals.listening():
-            return program.main(words, prog_name="holdfast", standalone_mode=False)
+        return program.main(words, prog_name="holdfast", standalone_mode=False)
     except HoldfastError as error:
         return _print_error(error, as_json=as_json)
     except click.ClickException as error:
         return _print_usage_error(error, as_json=as_json)
-    except click.Abort:
-        code = startup_signals.exit_code or 130
-        say("holdfast: stopped.")
-        return code
+    except click.Abort as error:
+        return _print_stopped(words, getattr(error.__cause__, "place", ""))
     except UnicodeEncodeError as error:
         return _print_error(_encoding_error(error), as_json=as_json)
     except OSError as error:
         return _print_storage_error(error, as_json=as_json)
+
+
+def _print_stopped(words: list[str], place: str) -> int:
+    """Says what Ctrl-C has left, and how to resume it; the exit code. `place` names the run, if there is one."""
+    group, _ = COMMANDS.get(words[0], ("", "")) if words else ("", "")
+    if place:
+        import shlex  # noqa: PLC0415 - as below
+
+        say(f"Stopped. Resume with: holdfast resume {shlex.quote(place)}")
+    else:
+        say("Nothing was started." if group == "run" else "Stopped.")
+    return startup_signals.exit_code or 130
 
 
 def _print_usage_error(error: click.ClickException, *, as_json: bool) -> int:
@@ -147,7 +172,7 @@ def _print_error(error: HoldfastError, *, as_json: bool) -> int:
 
         print_json({"error": error.message, "kind": error.kind, "hint": error.hint})
     else:
-        from holdfast.cli.ui.terminal_text import printable  # noqa: PLC0415
+        from holdfast.terminal.text import printable  # noqa: PLC0415
 
         say(printable(f"holdfast: {error}"))
     return error.exit_code

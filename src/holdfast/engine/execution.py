@@ -25,6 +25,7 @@ from holdfast.engine.events import (
     SessionStarted,
     UploadReported,
 )
+from holdfast.engine.group_progress import EarlierWork, GroupProgress, earlier_work
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.model_calls.open_model import OpenModel, open_models, open_or_disable
@@ -34,10 +35,11 @@ from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.planning.trial_keys import KeySet
-from holdfast.engine.progress import Progress
+from holdfast.engine.progress import Progress, SessionLabel
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.admission_mark import AdmissionMark
+from holdfast.engine.scheduling.call_tally import TrialGroup
 from holdfast.engine.scheduling.clock import Clock, RealClock
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits
 from holdfast.engine.scheduling.holds import Holds
@@ -152,13 +154,43 @@ class Execution:
         return Progress(
             self._clock,
             self._prepared.planned,
-            self._session.reader.fold.counts.finished,
+            self._session.reader.fold.counts,
             self._counts,
+            expected=self._expected_trials(),
             tally=self.admission.tally,
             holds=self.admission.holds,
-            prices=Prices(plain_data(self._prepared.spec)),
             lag=uploader.lag_text if uploader is not None else str,
+            concurrency=lambda: self.settings.spec.runner.concurrency_limit,
+            prices=Prices(plain_data(self._prepared.spec)),
+            groups=self._group_progress(),
+            label=self._label(),
         )
+
+    def _expected_trials(self) -> int:
+        """How many trials this session runs, unless it is stopped."""
+        counts, selection = self._session.reader.fold.counts, self._selection
+        remaining = counts.remaining - counts.failed_in_slots
+        return (remaining if selection.remaining is None else len(selection.remaining)) + selection.again
+
+    def _group_progress(self) -> dict[TrialGroup, GroupProgress]:
+        before, now = earlier_work(self._session.reader.fold), self._clock.monotonic()
+        return {
+            (task.name, model): GroupProgress(
+                task.name,
+                model,
+                task.planned_by_model,
+                before.get((task.name, model), EarlierWork()),
+                self.admission.tally.of_group((task.name, model)),
+                now,
+            )
+            for task in self._prepared.tasks
+            for model in task.models
+        }
+
+    def _label(self) -> SessionLabel:
+        record, uploader = self._session.record, self._session.uploader
+        place = uploader.url if uploader is not None else str(self._session.layout.root)
+        return SessionLabel(record.run, record.name, place, record.number)
 
     def _apply_settings(self, spec: EvalSpec) -> None:
         """Sets everything that acts by itself as the eval has it now; the rest reads it when it needs it."""
@@ -271,10 +303,9 @@ class Execution:
 
     def _report_start(self) -> None:
         """The first event; from now on those of other threads follow."""
-        session, uploader = self._session, self._session.uploader
-        place = uploader.url if uploader is not None else str(session.layout.root)
+        session, uploader, label = self._session, self._session.uploader, self.progress.label
         planned, finished = self._prepared.planned, self.progress.finished_before
-        self.events.emit(SessionStarted(session.record.run, place, session.number, planned, finished))
+        self.events.emit(SessionStarted(label.run, label.place, label.session, planned, finished))
         session.report_failures(self._report_failure)
         session.lease.report(lambda is_held: self.admission.note_lease(is_held=is_held))
         if uploader is not None:
@@ -302,8 +333,9 @@ class Execution:
             except (StorageFailure, RunHeld) as error:
                 failure = error
             except asyncio.CancelledError:
-                undo.pop_all()
+                # A second Ctrl-C may interrupt this too; the run is let go then without a recorded end.
                 await self._end_cancelled()
+                undo.pop_all()
                 raise
             undo.pop_all()
         return failure

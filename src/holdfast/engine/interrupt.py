@@ -16,6 +16,7 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 INTERRUPTED, TERMINATED = 130, 143
 _SIGNALS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
@@ -37,7 +38,8 @@ class Interrupt:
         self.exit_code = 0
         self._noted = 0
         self._is_draining = False
-        self._installed: list[signal.Signals] = []
+        self._replaced: dict[signal.Signals, Any] = {}
+        """The signals that are listened to, with the handlers they had before."""
 
     @property
     def has_arrived(self) -> bool:
@@ -53,10 +55,10 @@ class Interrupt:
             return
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
+            self._replaced[number] = signal.getsignal(number)
             # The loop's handler wakes the loop and acts there; ours, put in its place, takes note at once.
             loop.add_signal_handler(number, self.arrive, number)
             signal.signal(number, self._note)
-            self._installed.append(number)
         if early := missed():
             self._note(early, None)
             loop.call_soon(self.arrive, signal.Signals(early))
@@ -64,11 +66,10 @@ class Interrupt:
     def remove(self) -> None:
         """Stops acting on signals; a program that is ending because of one still takes note of more."""
         loop = asyncio.get_running_loop()
-        while self._installed:
-            number = self._installed.pop()
+        while self._replaced:
+            number, before = self._replaced.popitem()
             loop.remove_signal_handler(number)
-            if self.has_arrived:
-                signal.signal(number, self._note)
+            signal.signal(number, self._note if self.has_arrived else before)
 
     @staticmethod
     def ignore() -> None:

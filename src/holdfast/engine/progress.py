@@ -5,22 +5,42 @@ Nothing is counted as finished here before its record was synced.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.engine.events import AttemptEnded, Events
+from holdfast.engine.group_progress import GroupProgress, RateMeter
 from holdfast.engine.model_calls.caller import CallCounts
-from holdfast.engine.scheduling.call_tally import CallTally
+from holdfast.engine.scheduling.call_tally import CallTally, TrialGroup
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.holds import Hold
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
-from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.core.records import ShareKey, Status, TrialRecord
 from holdfast.run.fold.rows.trial_row import INTERRUPTED, NO_REPLY, POLICY, TASK_ERROR
 from holdfast.run.fold.states import State, StateCounts
 
-_RECENT_SECONDS = 60.0
+
+@dataclass(frozen=True)
+class SessionLabel:
+    """Which session of which run it is, for people."""
+
+    run: str = ""
+    """The identity of the run."""
+    name: str = ""
+    """Of the eval."""
+    place: str = ""
+    session: int = 0
+
+    @property
+    def short_id(self) -> str:
+        """As much of the identity as people compare."""
+        return short_id(self.run)
+
+
+def short_id(run: str) -> str:
+    """As much of a run's identity as people compare."""
+    return run[:8]
 
 
 @dataclass
@@ -29,11 +49,13 @@ class Progress:
 
     clock: Clock
     planned: int
-    finished_before: int
+    before: StateCounts
+    """How the trials stood when the session started."""
     counts: CallCounts = field(default_factory=CallCounts)
     finished: int = 0
     failed: int = 0
     unfinished: int = 0
+    limited: int = 0
     blocked: int = 0
     ended: int = 0
     """Trials that have ended in this session."""
@@ -42,35 +64,63 @@ class Progress:
     """Trials that were finished before and have been attempted once more with success."""
     redo_failed: int = 0
     """Those whose further attempt came to nothing; what they had before still counts."""
+    expected: int | None = None
+    """How many trials the session runs at the most; None for all that remain."""
     tally: CallTally = field(default_factory=CallTally)
     """The calls in flight, and the tokens that this session has spent."""
     holds: Callable[[], Sequence[Hold]] = tuple
     """Why nothing new starts now, and since when."""
     lag: Callable[[], str] = str
     """How far the run's store is behind, in words; nothing where it is not."""
+    concurrency: Callable[[], int | None] = lambda: None
+    """How many trials may run at once."""
     prices: Prices = field(default_factory=lambda: Prices({}))
-    by_group: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    """Finished trials and the sum of their first scores, by task and model."""
+    groups: Mapping[TrialGroup, GroupProgress] = field(default_factory=dict)
+    """Each task and model, in the order of the plan."""
+    label: SessionLabel = SessionLabel()
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
-        self._recent: deque[tuple[float, int]] = deque([(self._began, 0)])
+        self._meter = RateMeter(self._began)
+
+    @property
+    def finished_before(self) -> int:
+        return self.before.finished
 
     @property
     def done(self) -> int:
         """Trials of the run that are finished."""
-        return self.finished_before + self.finished
+        return self.before.finished + self.finished
 
     @property
     def usage(self) -> Usage:
         """What the calls of this session took, as far as it is durable."""
         return self.tally.spent
 
+    def shares(self) -> dict[ShareKey, Usage]:
+        """What the calls of all sessions took, by model."""
+        found: dict[ShareKey, Usage] = {}
+        earlier = (group.before.shares for group in self.groups.values())
+        spent = {(model, False): tally.spent for model, tally in self.tally.by_model.items()}
+        for shares in (*earlier, spent):
+            for key, usage in shares.items():
+                found[key] = found.get(key, Usage()) + usage
+        return found
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens of all sessions."""
+        return sum(usage.input_tokens + usage.output_tokens for usage in self.shares().values())
+
     @property
     def cost(self) -> float | None:
-        """What those calls cost; None where that is not known."""
-        spent = {(model, False): tally.spent for model, tally in self.tally.by_model.items()}
-        return self.prices.cost(spent, ()).amount
+        """What the calls of all sessions cost; None where that is not known."""
+        return self.prices.cost(self.shares(), {model for _, model in self.groups}).amount
+
+    @property
+    def retries(self) -> int:
+        """Requests that were sent again, and further attempts at trials, in this session."""
+        return self.counts.retries + self.retried
 
     @property
     def seconds(self) -> float:
@@ -88,53 +138,59 @@ class Progress:
     def attempt_ended(self, event: AttemptEnded) -> None:
         """Takes in the end of an attempt, after its record was synced."""
         end = event.record
+        group = self.groups.get((end.task, end.model))
         if event.will_retry:
             self.retried += 1
+            if group is not None:
+                group.retried += 1
             return
         self.ended += 1
-        if end.status.is_kept and event.was_finished:
+        if event.was_finished:
+            self._count_redo(end)
+            return
+        self._count_end(end)
+        if group is not None:
+            group.count_end(end)
+
+    def _count_redo(self, end: TrialRecord) -> None:
+        if end.status.is_kept:
             self.redone += 1
-        elif end.status.is_kept:
-            self._finish(end)
-        elif event.was_finished:
+        else:
             # What it had before still counts.
             self.redo_failed += 1
+
+    def _count_end(self, end: TrialRecord) -> None:
+        if end.status.is_kept:
+            self.finished += 1
+            self.limited += end.status is Status.LIMITED
+            self.blocked += end.status is Status.BLOCKED
         elif end.status is Status.FAILED:
             self.failed += 1
         else:
             self.unfinished += 1
 
-    def _finish(self, end: TrialRecord) -> None:
-        self.finished += 1
-        self.blocked += end.status is Status.BLOCKED
-        if (first := next(iter(end.scores.values()), None)) is not None:
-            group = self.by_group.setdefault((end.task, end.model), [0, 0.0])
-            group[0] += 1
-            group[1] += first
+    def state_counts(self, not_ended: str = INTERRUPTED) -> StateCounts:
+        """The counts as far as this session knows them by itself; `not_ended` is why trials remain that it has started.
 
-    def state_counts(self) -> StateCounts:
-        """The counts as far as this session knows them by itself."""
+        A trial that it has not come to is not started, whatever earlier sessions have left of it.
+        """
+        limited, blocked = self.before.limited + self.limited, self.before.blocked + self.blocked
         ended = {
-            (State.VALID, ""): self.done - self.blocked,
-            (State.BLOCKED, POLICY): self.blocked,
+            (State.VALID, ""): self.done - limited - blocked,
+            (State.LIMITED, ""): limited,
+            (State.BLOCKED, POLICY): blocked,
             (State.FAILED, TASK_ERROR): self.failed,
             (State.UNFINISHED, NO_REPLY): self.unfinished,
-            (State.UNFINISHED, INTERRUPTED): self.counts.trials - self.ended,
+            (State.UNFINISHED, not_ended): self.counts.trials - self.ended,
         }
         return StateCounts.of(self.planned, ended)
 
     def rate(self) -> float:
         """Finished trials a second, over the last minute."""
-        now = self.clock.monotonic()
-        if now - self._recent[-1][0] >= 1.0:
-            self._recent.append((now, self.finished))
-        while len(self._recent) > 2 and now - self._recent[0][0] > _RECENT_SECONDS:
-            self._recent.popleft()
-        then, before = self._recent[0]
-        return (self.finished - before) / (now - then) if now > then else 0.0
+        return self._meter.rate(self.clock.monotonic(), self.finished + self.redone)
 
     def eta_seconds(self) -> float | None:
         """How long it will take at this rate; None while that is not known."""
         rate = self.rate()
-        left = self.planned - self.done - self.failed - self.unfinished
-        return left / rate if rate > 0 else None
+        expected = self.planned - self.before.finished if self.expected is None else self.expected
+        return max(expected - self.ended, 0) / rate if rate > 0 else None

@@ -75,7 +75,7 @@ def _open_plug_in(point: EntryPoint, spec: ModelSpec) -> Provider:
     if not callable(getattr(opened, "send", None)) or not callable(getattr(opened, "close", None)):
         raise ConfigurationError(
             f"The plug-in provider {point.name!r} ({point.value}) returned {type(opened).__name__}.",
-            hint="It has to return an object with `send` and `close`.",
+            hint="It must return an object with `send` and `close`.",
         )
     return cast("Provider", opened)
 

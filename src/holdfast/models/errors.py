@@ -18,6 +18,8 @@ from holdfast.models.redaction import known_secrets
 if TYPE_CHECKING:
     from holdfast.models.message import Usage
 
+THIS_MODEL = "models.NAME"
+"""How a hint names the model's entry in the eval file; whoever knows its name puts it there."""
 DETAIL_LIMIT = 500
 _WINDOW = 65536
 

@@ -23,7 +23,10 @@ _RUN_THE_TOOLS = (
 _READ_THE_PARTS = "reply.content has the parts."
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """One message of a conversation; what has its default stands neither in a fingerprint nor in a record."""
 
     role: str
@@ -35,6 +38,10 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Of a message with the role `tool`: the call that this is the result of."""
     reasoning: str = ""
     refusal: str = ""
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"A message has the role {self.role[:40]!r}. Use one of: {', '.join(ROLES)}.")
 
     @property
     def text(self) -> str:
@@ -51,11 +58,18 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return spoken + sum(len(call.name) + len(call.arguments) for call in self.tool_calls)
 
 
+class EarlierMessage(Message, frozen=True, omit_defaults=True, gc=False):
+    """A message of an earlier run, which may have any role: what is on record is read as it is."""
+
+    def __post_init__(self) -> None:
+        """Anything passes."""
+
+
 LATER_FIELDS = frozenset({"tool_calls", "tool_call_id", "reasoning", "refusal"})
 """What messages have gained: whoever spells out every field leaves these out while they are empty."""
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """Tokens of one reply, or of several added up; cached and reasoning tokens are parts of the other two."""
 
     input_tokens: int = 0
@@ -72,14 +86,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         )
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """One question to a model, complete with its generation parameters."""
 
     messages: tuple[Message, ...]
     generation: Generation = Generation()
 
 
-class Reply(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """One whole answer of a model, as itself; `usage` is None where the server reported none."""
 
     content: Content

@@ -81,11 +81,15 @@ def read_key(name: str, variable: str, environment: Mapping[str, str] = os.envir
     if not key:
         raise ConfigurationError(
             f"{name} needs a key, and the environment variable {variable} is not set.",
-            hint=f"Set it (export {variable}=...) or name another variable in api_key_env.",
+            hint=f"Set it (export {variable}=...), or write it into a file .env beside the eval file ({variable}=...)."
+            " To use another variable, set api_key_env.",
         )
     known_secrets.remember(variable, key)
     if not (key.isascii() and key.isprintable()):
-        raise ConfigurationError(f"{name}: the key in {variable} holds characters that no HTTP header can carry.")
+        raise ConfigurationError(
+            f"{name}: the key in {variable} contains characters that an HTTP header cannot carry.",
+            hint="Copy the key again, without line breaks and quotation marks.",
+        )
     return key
 
 

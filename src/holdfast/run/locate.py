@@ -1,13 +1,23 @@
-"""Finding the run that a user names: a path, a URL, or an unambiguous part of a run's name below `runs`."""
+"""Finding the run that a user names: a path, a URL, `@latest`, or an unambiguous part of a run's name.
+
+Names and `@latest` look at the runs below `runs/` and at those directly in the current directory, which `--run-dir`
+may have put there. The newest run is the one that was started last; resuming an older one does not change that.
+"""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import NotARun, UsageError
+from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import RUNS, Layout, all_runs, spool_root
+from holdfast.run.core.start_time import start_time
 from holdfast.storage.object_store import is_url
+
+LATEST = "@latest"
+_NEW_RUN = "Start one with: holdfast run EVAL"
 
 
 def find_run(text: str, runs: Path = RUNS) -> Path:
@@ -15,18 +25,55 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
 
     Raises:
         UsageError: more than one run matches; they are listed.
-        NotARun: none does.
+        NotARun: no run matches.
     """
     if is_url(text):
         from holdfast.run.remote.merged_view import open_merged_view  # noqa: PLC0415 - for runs in a store only
 
         return open_merged_view(text)[0]
+    if text == LATEST:
+        return find_newest_run(runs)
     path = Path(text)
     # Too long a text is not a path either.
     with contextlib.suppress(OSError):
         if path.exists():
             return path
-    found = [item for item in all_runs(runs) if text in item.name]
+    return _find_by_name(text, runs)
+
+
+def find_newest_run(runs: Path = RUNS) -> Path:
+    """The run that was started last, whatever state it is in.
+
+    Raises:
+        NotARun: there is no run.
+    """
+    found = known_runs(runs)
+    if not found:
+        raise NotARun(f"There is no run, neither below {runs}/ nor in this directory.", hint=_NEW_RUN)
+    return max(found, key=start_time)
+
+
+def known_runs(runs: Path = RUNS) -> list[Path]:
+    """Every run below `runs` and every run directly in the current directory."""
+    return [*all_runs(runs), *sorted(item for item in _current_directory() if _holds_run(item))]
+
+
+def _current_directory() -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        yield from (item for item in Path().iterdir() if not item.name.startswith("."))
+
+
+def _holds_run(directory: Path) -> bool:
+    """Whether it has segments of a journal; other things may be in it, or it may not be ours to read."""
+    try:
+        return any(parse_name(path.name) for path in Layout(directory).journal.iterdir())
+    except OSError:
+        return False
+
+
+def _find_by_name(text: str, runs: Path) -> Path:
+    known = known_runs(runs)
+    found = [item for item in known if text in item.name]
     exact = [item for item in found if item.name == text]
     if len(exact or found) == 1:
         return (exact or found)[0]
@@ -35,7 +82,12 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
             f"{text!r} matches {len(found)} runs: {', '.join(str(item) for item in found)}.",
             hint="Give more of the name.",
         )
-    raise NotARun(f"There is no run {text!r}, neither as a path nor below {runs}/.", hint=_runs_hint(runs))
+    hint = f"The newest runs are {_newest_names(known)}." if known else _NEW_RUN
+    raise NotARun(f"There is no run {text!r}, neither as a path nor below {runs}/.", hint=hint)
+
+
+def _newest_names(known: list[Path]) -> str:
+    return ", ".join(str(item) for item in sorted(known, key=start_time)[-5:])
 
 
 def find_local_run(text: str, what: str) -> Path:
@@ -64,12 +116,7 @@ def find_spool(text: str) -> tuple[str, Path]:
     root = find_run(text)
     if not (url := Layout(root).read_url()):
         raise UsageError(
-            f"{root} is a local run: it has no spool, and there is no other copy of it.",
+            f"{root} is a local run: it has no spool, and no other copy exists.",
             hint="--spool is for runs in an object store.",
         )
     return url, root
-
-
-def _runs_hint(runs: Path) -> str:
-    names = [item.name for item in all_runs(runs)]
-    return f"Runs in this directory: {', '.join(names[-5:])}." if names else "Give the directory of a run."

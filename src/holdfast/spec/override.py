@@ -25,8 +25,8 @@ _STEP = re.compile(r'"(?:[^"\\]|\\.)*"|[^."]+')
 Steps = tuple[str, ...]
 
 
-def override(spec: EvalSpec, changes: Mapping[str | Steps, Any]) -> EvalSpec:
-    """The eval with each path, dotted or in its steps, set to its value.
+def override(spec: EvalSpec, changes: Mapping[str | Steps, Any], source: str = "the command line") -> EvalSpec:
+    """The eval with each path, dotted or in its steps, set to its value; `source` is what an error calls the changes.
 
     Raises:
         ConfigurationError: a path does not exist, or cannot have that value.
@@ -36,7 +36,7 @@ def override(spec: EvalSpec, changes: Mapping[str | Steps, Any]) -> EvalSpec:
     for path, value in changes.items():
         for steps in _meant_paths(spec, path) if isinstance(path, str) else [path]:
             _set_value(data, steps, value)
-    return typed_eval(data, "the command line")
+    return typed_eval(data, source)
 
 
 def _meant_paths(spec: EvalSpec, path: str) -> list[Steps]:

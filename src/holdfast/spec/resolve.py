@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 import msgspec
 
 from holdfast.spec.canonical import plain_data
 from holdfast.spec.code_reference import split_reference
 from holdfast.spec.derived_models import derive_models
-from holdfast.spec.loading.error_messages import describe_value, item_path, key_path, refuse
+from holdfast.spec.loading.error_messages import URL_DATASET, describe_value, item_path, key_path, refuse
 from holdfast.spec.loading.load import typed_eval
 from holdfast.spec.resolved_sampling import models_under_test, resolve_sampling, sampling_problems, short_form
 from holdfast.spec.schema.dataset import DatasetSpec
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.runner import RunnerSpec, TaskRunner
-from holdfast.spec.schema.task import TaskSpec
+from holdfast.spec.schema.task import DECLARATIVE_FIELDS, TaskSpec
 from holdfast.suggestions import nearest_or_known
 
-_DECLARATIVE = ("prompt", "target", "choices", "few_shot", "few_shot_template", "solver")
 _ASKED_BY_PROMPT = ("few_shot", "few_shot_template", "sampling")
 """Keys that only the built-in solver has a use for, which asks with the prompt."""
 
@@ -72,9 +72,9 @@ def _task_runner(own: TaskRunner, run: RunnerSpec) -> TaskRunner:
 
 def _problems(spec: EvalSpec) -> Iterator[str]:
     if not spec.tasks:
-        yield "tasks is missing; an eval asks for one task at least"
+        yield "tasks is missing; an eval needs at least one task"
     if not spec.models:
-        yield "models is missing; an eval asks one model at least"
+        yield "models is missing; an eval needs at least one model"
     for name, dataset in spec.datasets.items():
         yield from _dataset_problems(key_path("datasets", name), dataset)
     for name, task in spec.tasks.items():
@@ -88,6 +88,8 @@ def _problems(spec: EvalSpec) -> Iterator[str]:
 
 
 def _dataset_problems(place: str, dataset: DatasetSpec) -> Iterator[str]:
+    if "://" in dataset.path:
+        yield f"{place}.path is {describe_value(dataset.path)}; {URL_DATASET}"
     for index, operation in enumerate(dataset.operations):
         pattern = operation.filter.matches if operation.filter else None
         try:
@@ -99,21 +101,21 @@ def _dataset_problems(place: str, dataset: DatasetSpec) -> Iterator[str]:
 
 def _source_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
     if task.use is None and task.dataset is None:
-        yield f"{place} has neither dataset nor use; name the dataset it asks, or the Python task it uses"
+        yield f"{place} has neither dataset nor use; give it the name of a dataset, or the Python task that it uses"
     elif task.use is None:
         yield from _declarative_problems(place, task, spec)
     else:
-        given = [name for name in ("dataset", *_DECLARATIVE) if getattr(task, name)]
+        given = [name for name in ("dataset", *DECLARATIVE_FIELDS) if getattr(task, name)]
         if given:
             yield f"{place} has use and also {', '.join(given)}; a Python task brings its own"
 
 
 def _declarative_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
     if task.dataset not in spec.datasets:
-        suggestion = nearest_or_known(str(task.dataset), spec.datasets)
-        yield f"{place}.dataset is {describe_value(task.dataset)}, which is unknown; {suggestion}"
+        missing = f"There is no dataset named {describe_value(task.dataset)} ({place}.dataset)"
+        yield missing + _dataset_way_out(task, spec)
     if task.args:
-        yield f"{place}.args is for a Python task; without use nothing takes it"
+        yield f"{place}.args is for a Python task, and this task has no use; remove args"
     if task.solver is not None:
         yield from _solver_problems(place, task)
 
@@ -126,6 +128,16 @@ def _solver_problems(place: str, task: TaskSpec) -> Iterator[str]:
             yield f"{place} has solver and also {name}, which the solver would not see; keep one of them"
     if isinstance(task.prompt, list | dict):
         yield f"{place} has solver and also several prompts; give the solver one prompt, or none"
+
+
+def _dataset_way_out(task: TaskSpec, spec: EvalSpec) -> str:
+    """The end of a sentence about a dataset that does not exist: a file's name was perhaps meant as one."""
+    name = str(task.dataset)
+    if "." not in name and "/" not in name and spec.datasets:
+        return f"; {nearest_or_known(name, spec.datasets)}"
+    entry = PurePosixPath(name).stem or "data"
+    path = name if "." in name or "/" in name else f"{name}.jsonl"
+    return f". Add: datasets: {{{entry}: {{path: {path}}}}}" + (f" and dataset: {entry}" if entry != name else "")
 
 
 def _model_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:

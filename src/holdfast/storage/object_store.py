@@ -236,7 +236,7 @@ def _import_obstore() -> Any:
         import obstore.store  # noqa: PLC0415
     except ModuleNotFoundError:
         raise ConfigurationError(
-            "Runs in an object store need the package obstore.", hint="Install it: pip install 'holdfast[s3]'."
+            "Runs in an object store need the package obstore.", hint="Install it: pip install obstore"
         ) from None
     return obstore
 

@@ -21,7 +21,7 @@ class InvalidAnswer(HoldfastError, TypeError):  # noqa: N818 - reads as a senten
     kind = "task"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """The outcome of the solve stage."""
 
     text: str
@@ -53,7 +53,7 @@ def as_answer(result: object) -> Answer:
         return _checked_answer(result.as_answer())
     raise InvalidAnswer(
         f"The solver returned {type(result).__name__}.",
-        hint="It has to return an Answer, a Reply or a text.",
+        hint="It must return an Answer, a Reply or a text.",
     )
 
 

@@ -44,15 +44,13 @@ def checked_choices(value: Any, place: str) -> list[str]:
     options = decoded_json(value) if isinstance(value, str) else value
     if not isinstance(options, list) or not all(isinstance(item, str | int | float) for item in options):
         raise ConfigurationError(
-            f"The choices of {place} are no list of texts.", hint='Write them as a JSON array: ["yes", "no"].'
+            f"The choices of {place} are not a list of texts.", hint='Write them as a JSON array: ["yes", "no"].'
         )
     texts = [json_text(item) for item in options]
     if not 2 <= len(texts) <= len(LETTERS):
-        raise ConfigurationError(
-            f"{place} has {len(texts)} choices.", hint=f"There have to be between 2 and {len(LETTERS)}."
-        )
+        raise ConfigurationError(f"{place} has {len(texts)} choices.", hint=f"Give between 2 and {len(LETTERS)}.")
     if len(set(texts)) < len(texts):
-        raise ConfigurationError(f"{place} has the same choice twice.", hint="Each option has to be another text.")
+        raise ConfigurationError(f"{place} has the same choice twice.", hint="Make every choice a different text.")
     return texts
 
 
@@ -65,7 +63,7 @@ def target_index(sample: Sample, place: str = "the sample") -> int:
     if meant:
         both = " or ".join(LETTERS[index] for index in sorted(meant))
         raise ConfigurationError(
-            f"The target {sample.target!r} of {place} may mean choice {both}.",
+            f"The target {sample.target!r} of {place} could mean choice {both}.",
             hint="Give the letter or the whole text.",
         )
     raise ConfigurationError(

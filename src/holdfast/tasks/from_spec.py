@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,9 +12,9 @@ from holdfast.spec import DatasetSpec, TaskSpec, TrialLimits
 from holdfast.tasks.datasets.columns import Columns, PromptedColumns
 from holdfast.tasks.scorers import Scorer, as_scorers, build_scorer
 from holdfast.tasks.solver import Generate, generate
-from holdfast.tasks.solver_reference import load_solver
 from holdfast.tasks.source.code_files import CodeBase
 from holdfast.tasks.task import Task
+from holdfast.tasks.task_reference import load_solver
 from holdfast.tasks.template import Template
 
 
@@ -94,21 +93,9 @@ def _columns(name: str, spec: TaskSpec, dataset: DatasetSpec, solver: Generate) 
         named=named,
         target=None if spec.target is None else Template.parse(spec.target, f"target of the task {name!r}"),
         options=tuple(Template.parse(option, f"choices of the task {name!r}") for option in options),
-        asked=tuple(sorted({path for template in _templates(solver) for path in template.paths})),
-        stand_in=_stand_in(solver),
+        asked=tuple(sorted({path for template in solver.templates for path in template.paths})),
+        stand_in=solver.stand_in,
     )
     if spec.solver is None or spec.prompt is None:
         return columns
     return PromptedColumns(**msgspec.structs.asdict(columns), prompt=next(iter(solver.prompts.values())))
-
-
-def _stand_in(solver: Generate) -> Template | None:
-    """What the input is when no template asks for it: the first prompt."""
-    asked = any(template.names("input") for template in _templates(solver))
-    return None if asked else next(iter(solver.prompts.values()))
-
-
-def _templates(solver: Generate) -> Iterator[Template]:
-    yield from solver.prompts.values()
-    if solver.system is not None:
-        yield solver.system

@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 
+from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message
 
 RESERVED = frozenset({"input", "target", "id", "choices", "metadata", "scoring"})
 
 
-class Sample(msgspec.Struct, frozen=True):
+class Sample(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """What is asked, what is expected, and whatever else the dataset says about it."""
 
     input: str | list[Message]
@@ -23,6 +24,18 @@ class Sample(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     scoring: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     """Arguments for this sample alone, by the name of the scorer that takes them."""
+
+    def __post_init__(self) -> None:
+        """Bytes would be asked and compared as base64.
+
+        Raises:
+            ConfigurationError: the input or the target is bytes.
+        """
+        for part, value in (("input", self.input), ("target", self.target)):
+            if isinstance(value, bytes | bytearray):
+                raise ConfigurationError(
+                    f"The {part} of a sample is {type(value).__name__}.", hint='Give text, as in data.decode("utf-8").'
+                )
 
     def fields(self) -> dict[str, Any]:
         """What a template may name: the metadata by its keys, and the parts of the sample itself."""

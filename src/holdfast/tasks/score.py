@@ -20,7 +20,7 @@ class InvalidScore(HoldfastError, TypeError):  # noqa: N818 - reads as a sentenc
     kind = "task"
 
 
-class Score(msgspec.Struct, frozen=True):
+class Score(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """The value, the part of the answer it was read from, and why; False and 0.0 are judgements like any other.
 
     `Score(None, explanation=...)` leaves the answer unscored, for the reason given: the trial is valid, and metrics
@@ -38,7 +38,7 @@ class Score(msgspec.Struct, frozen=True):
             return
         fault = _describe_invalid(self.value)
         if fault:
-            raise InvalidScore(f"A score cannot be {fault}.", hint="It has to be a boolean or a finite number.")
+            raise InvalidScore(f"A score cannot be {fault}.", hint="It must be a boolean or a finite number.")
 
     def _check_reason(self) -> None:
         if not self.explanation:
@@ -58,14 +58,16 @@ def as_score(result: object, scorer: str) -> Score:
     if not isinstance(result, bool | int | float):
         raise InvalidScore(
             f"The scorer {scorer!r} returned {type(result).__name__}.",
-            hint="It has to return a boolean, a finite number or a Score.",
+            hint="It must return a boolean, a finite number or a Score.",
         )
     # A subclass, such as a number of NumPy's, becomes the plain number that every reader knows.
     plain = result if isinstance(result, bool) else float(result) if isinstance(result, float) else int(result)
     try:
         return Score(plain)
     except InvalidScore as error:
-        raise InvalidScore(f"The scorer {scorer!r} returned no score. {error.message}", hint=error.hint) from None
+        raise InvalidScore(
+            f"The scorer {scorer!r} returned an invalid score. {error.message}", hint=error.hint
+        ) from None
 
 
 def _checked_score(score: Score, scorer: str) -> Score:

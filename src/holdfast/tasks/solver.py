@@ -63,6 +63,16 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         """The values on the axis; none where there is only one prompt without a name."""
         return [] if list(self.prompts) == [""] else list(self.prompts)
 
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """Every text that is made from the fields of a sample."""
+        return (*self.prompts.values(), *([self.system] if self.system is not None else []))
+
+    @property
+    def stand_in(self) -> Template | None:
+        """What the input of a sample is when no text asks for it: the first prompt."""
+        return None if any(text.names("input") for text in self.templates) else next(iter(self.prompts.values()))
+
     def messages(self, sample: Sample, axes: Mapping[str, str], place: str = "the sample") -> tuple[Message, ...]:
         """Everything that is sent for a sample."""
         template = self._variant(axes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypedDict, Unpack, overload
@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec, TrialLimits
+from holdfast.spec.loading.error_messages import URL_DATASET
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
@@ -53,7 +54,7 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
     return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, init=False)
+@dataclasses.dataclass(frozen=True, kw_only=True, init=False, repr=False)
 class Task:
     """What is asked and how it is judged; either samples or a dataset is given."""
 
@@ -94,10 +95,17 @@ class Task:
         values["scorers"] = as_scorers(values["scorers"])
         values["dataset"] = dataset = _as_dataset_spec(values["dataset"])
         values["axes"] = _with_prompt_axis(values["axes"], values["solver"])
-        if dataset is not None and not values["columns"].named:
-            values["columns"] = msgspec.structs.replace(values["columns"], named=_named_columns(dataset))
+        if dataset is not None:
+            values["columns"] = _own_columns(values["columns"], dataset, values["solver"])
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        scorers = ", ".join(scorer.name for scorer in self.scorers)
+        solver = getattr(self.solver, "__name__", type(self.solver).__name__)
+        more = "".join(f", {name}={getattr(self, name)!r}" for name in ("epochs", "limit") if _is_set(self, name))
+        axes = f", axes={list(self.axes)}" if self.axes else ""
+        return f"<Task {self.name!r}: {_data_text(self)}, solver={solver}, scorers=[{scorers}]{more}{axes}>"
 
     @property
     def solve(self) -> Solver:
@@ -126,12 +134,18 @@ class Task:
         repeats = [operation for operation in operations if operation.repeat]
         return Dataset(rows, self.columns, repeats, None, self.shuffle_choices)
 
-    def check(self, dataset: Dataset) -> None:
-        """Raise at the first sample that cannot be asked or judged, before anything is asked."""
+    def check(self, dataset: Dataset, on_sample: Callable[[Sample, str], None] | None = None) -> None:
+        """Raise at the first sample that cannot be asked or judged, before anything is asked.
+
+        `on_sample` is called with each sample that is looked at, and its place.
+        """
         # What only depends on the types of a row's values is the same for all rows of the same types.
         by_type = all(getattr(scorer, "checks_types_only", False) for scorer in self.scorers)
         for position in dataset.positions_of_distinct_types() if by_type else range(len(dataset)):
-            self.check_sample(dataset[position], dataset.place(position))
+            sample, place = dataset[position], dataset.place(position)
+            self.check_sample(sample, place)
+            if on_sample is not None:
+                on_sample(sample, place)
 
     def check_sample(self, sample: Sample, place: str) -> None:
         if isinstance(self.solver, Generate):
@@ -143,6 +157,16 @@ class Task:
         """What a trial's answer depends on, apart from the model: the messages asked with, or the solver's source."""
         own = self.solver.identity(sample, axes) if isinstance(self.solver, Generate) else {"source": self.source}
         return {**own, "system": self.system, "args": self.args}
+
+
+def _data_text(task: Task) -> str:
+    if task.dataset is not None:
+        return f"dataset={task.dataset.path!r}"
+    return f"{len(task.samples)} samples" if isinstance(task.samples, Sized) else "samples"
+
+
+def _is_set(task: Task, name: str) -> bool:
+    return getattr(task, name) not in {None, 1}
 
 
 # For help() and notebooks: what is written by hand takes anything, and says nothing.
@@ -164,6 +188,11 @@ class TaskFactory:
         self.__name__ = function.__name__
         self.__module__ = function.__module__
 
+    def __repr__(self) -> str:
+        parameters = inspect.signature(self.function).parameters.values()
+        plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+        return f"<task {self.name}{inspect.Signature(plain)}>"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Task:
         made = self.function(*args, **kwargs)
         bound = inspect.signature(self.function).bind(*args, **kwargs)
@@ -183,7 +212,7 @@ class TaskFactory:
     def _finished(self, made: object, arguments: Mapping[str, Any]) -> Task:
         if not isinstance(made, Task):
             raise ConfigurationError(
-                f"The task {self.name!r} returned {type(made).__name__}.", hint="Its function has to return a Task."
+                f"The task {self.name!r} returned {type(made).__name__}.", hint="The function must return a Task."
             )
         return dataclasses.replace(
             made,
@@ -235,7 +264,9 @@ def _check_values(values: Mapping[str, Any]) -> None:
     solver, epochs = values["solver"], values["epochs"]
     if not _solves(solver):
         name = getattr(solver, "__name__", type(solver).__name__)
-        raise ConfigurationError(f"{title} cannot be solved by {name!r}.", hint="Give generate() or an async function.")
+        raise ConfigurationError(
+            f"{title} cannot use {name!r} as its solver.", hint="Give generate(...) or an async function."
+        )
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise ConfigurationError(f"{title} has {epochs!r} epochs.", hint="Give 1 or more.")
     _check_axes(title, values["axes"])
@@ -268,11 +299,22 @@ def _with_prompt_axis(axes: dict[str, list[str]], solver: object) -> dict[str, l
     return {**axes, AXIS: axes.get(AXIS, variants)} if variants else axes
 
 
+def _own_columns(columns: Columns, dataset: DatasetSpec, solver: object) -> Columns:
+    """The columns of a task with a dataset: those that it names, and a prompt that makes do without an input."""
+    if not columns.named:
+        columns = msgspec.structs.replace(columns, named=_named_columns(dataset))
+    if columns.stand_in is None and isinstance(solver, Generate):
+        columns = msgspec.structs.replace(columns, stand_in=solver.stand_in)
+    return columns
+
+
 def _named_columns(dataset: DatasetSpec) -> dict[str, str]:
     return {str(part): column for part, column in dataset.fields.items()}
 
 
 def _as_dataset_spec(dataset: object) -> DatasetSpec | None:
+    if isinstance(dataset, str) and "://" in dataset:
+        raise ConfigurationError(f"The dataset is {dataset!r}; {URL_DATASET}.")
     if dataset is None or isinstance(dataset, DatasetSpec):
         return dataset
     if isinstance(dataset, str | Path):

@@ -1,17 +1,22 @@
-"""A Python task by reference: `tasks/code.py:fix_bug`, `package.module:name`, `file.py`, or a built-in's name."""
+"""A Python task or a solver by reference: `tasks/code.py:fix_bug`, `package.module:name`; a task also by `file.py`."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.source.code_files import CodeBase, as_code_files
 from holdfast.tasks.source.importing import guarded, import_file
+from holdfast.tasks.source.object_reference import load_object
 from holdfast.tasks.task import REGISTERED, Task, TaskFactory
+from holdfast.tasks.trial_interface import Solver
+
+_SOLVER = "A solver is an async function of a trial: async def solve(trial)."
 
 
 def load_use(reference: str, base: CodeBase, args: Mapping[str, Any] | None = None) -> Task:
@@ -87,3 +92,28 @@ def _tasks_defined(module: ModuleType) -> dict[str, TaskFactory | Task]:
         for name, value in vars(module).items()
         if isinstance(value, Task) or (isinstance(value, TaskFactory) and value.__module__ == module.__name__)
     }
+
+
+def load_solver(reference: str, where: str, base: CodeBase) -> Solver:
+    """The solver that a reference names; file paths start at `base`.
+
+    Raises:
+        ConfigurationError: it does not exist, or is not a solver; the message begins with `where`.
+    """
+    try:
+        found = load_object(reference, base, "solver")
+        _check_solver(found, reference)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error.message}", hint=error.hint) from None
+    return found  # type: ignore[no-any-return]
+
+
+def _check_solver(found: object, reference: str) -> None:
+    if isinstance(found, Task | TaskFactory):
+        raise ConfigurationError(
+            f"{reference} is a task, not a solver.", hint=f"Name it with use, instead of dataset: use: {reference}."
+        )
+    if isinstance(found, FunctionType) and not inspect.iscoroutinefunction(inspect.unwrap(found)):
+        raise ConfigurationError(f"{reference} is not an async function.", hint=_SOLVER)
+    if not callable(found) or isinstance(found, type):
+        raise ConfigurationError(f"{reference} is {type(found).__name__}, not a solver.", hint=_SOLVER)

@@ -47,6 +47,11 @@ class Template(msgspec.Struct, frozen=True):
         """The fields that the text names, in order."""
         return tuple(part.path for part in self.parts if isinstance(part, Placeholder))
 
+    @property
+    def is_one_field(self) -> bool:
+        """Whether it is one field, and nothing else."""
+        return len(self.parts) == 1 and isinstance(self.parts[0], Placeholder)
+
     def names(self, field: str) -> bool:
         """Whether the field, or something inside it, is named."""
         return any(isinstance(part, Placeholder) and field in {part.path, part.root} for part in self.parts)
@@ -73,8 +78,8 @@ class Template(msgspec.Struct, frozen=True):
             return json_text(value)
         except (TypeError, ValueError, RecursionError):
             raise ConfigurationError(
-                f"The {self.where} names the field {path!r}, which is no text in {place}.",
-                hint="Only text and plain JSON values can stand in a prompt.",
+                f"The {self.where} names the field {path!r}, which is not text in {place}.",
+                hint="A prompt can contain only text and plain JSON values.",
             ) from None
 
     def _field_value(self, path: str, fields: Mapping[str, Any], place: str) -> Any:
@@ -82,12 +87,12 @@ class Template(msgspec.Struct, frozen=True):
         if value is MISSING:
             raise ConfigurationError(
                 f"The {self.where} names the field {path!r}, which {place} does not have; it has {listing(fields)}.",
-                hint=did_you_mean(path, fields) or "Write {{ and }} for braces that are meant as such.",
+                hint=did_you_mean(path, fields) or "For literal braces, write {{ and }}.",
             )
         if value is None:
             raise ConfigurationError(
                 f"The {self.where} names the field {path!r}, which is null in {place}.",
-                hint="Give it a value there, or leave the row out with a filter.",
+                hint="Give it a value, or leave the row out with a filter.",
             )
         return value
 
@@ -114,7 +119,7 @@ def _literal_brace(token: re.Match[str], text: str, where: str) -> str:
         line = text.count("\n", 0, token.start()) + 1
         raise ConfigurationError(
             f"The {where} has a single {token[0]!r} in its line {line}.",
-            hint="Write {field} for a field, and {{ or }} for a brace that is meant as such.",
+            hint="Write {field} for a field, and {{ or }} for a literal brace.",
         )
     return token[0][0]
 
@@ -123,7 +128,7 @@ def _placeholder(path: str, where: str) -> Placeholder:
     name = path.strip()
     if not name or "\n" in name:
         raise ConfigurationError(
-            f"The {where} has braces around {path[:40]!r}, which is no field's name.",
-            hint="Write {{ and }} for braces that are meant as such.",
+            f"The {where} has braces around {path[:40]!r}, which is not the name of a field.",
+            hint="For literal braces, write {{ and }}.",
         )
     return Placeholder(name)

@@ -12,9 +12,9 @@ import msgspec
 
 from holdfast.cli.ui.columns import column_lines
 from holdfast.cli.ui.json_output import as_json_value, print_json
-from holdfast.cli.ui.terminal_text import printable, quantity, terminal_columns
 from holdfast.errors import UsageError
 from holdfast.suggestions import did_you_mean
+from holdfast.terminal.text import printable, quantity, terminal_columns
 
 
 @click.command("list")
@@ -48,8 +48,11 @@ def _find(what: str, eval_file: Path | None) -> Callable[[], dict[str, list[Any]
 
 
 def _list_models() -> dict[str, list[Any]]:
+    from holdfast.cli.session.messages import print_warnings  # noqa: PLC0415
     from holdfast.models import list_providers  # noqa: PLC0415
+    from holdfast.models.env_file import read_env_file  # noqa: PLC0415
 
+    print_warnings(read_env_file(Path()))
     return {"providers": [provider._asdict() for provider in list_providers()]}
 
 
@@ -115,7 +118,7 @@ def _dataset_rows(dataset: Any) -> Iterator[Sequence[str]]:
 
 
 _OWN = {
-    "scorers": ["", "Your own, a function of an answer and a sample in a file: scorers: [my.py:strict]"],
+    "scorers": ["", "Your own, a function (answer, sample) in a file: scorers: [my.py:strict]"],
 }
 """How to name what is not built in."""
 

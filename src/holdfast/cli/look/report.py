@@ -13,20 +13,21 @@ from holdfast.analysis.report import make_report
 from holdfast.analysis.report_text import report_text
 from holdfast.cli.ui.fail_under_option import bound_failures, fail_under_option, print_bound_failures
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.named_run import find_named_run
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.terminal_text import printable, terminal_columns
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.locate import find_run
+from holdfast.run.locate import LATEST
+from holdfast.terminal.text import printable, terminal_columns
 
 
 @click.command("report")
-@click.argument("run")
+@click.argument("run", default=LATEST)
 @fail_under_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, bounds: list[ScoreBound], *, as_json: bool) -> int:
-    """Print the report of RUN, complete or not."""
-    with contextlib.closing(RunReader(find_run(run))) as reader:
+    """Print the report of RUN, complete or not. Without RUN, of the newest run."""
+    with contextlib.closing(RunReader(find_named_run(run))) as reader:
         check_bounds(bounds, reader.fold.plan)
         report, notes = make_report(reader), describe_inconsistencies(reader)
         failed = _failure_lines(reader) if report.coverage.remaining and not as_json else []

@@ -1,243 +1,133 @@
-"""`holdfast show`: the trials of a run, or the transcript of one."""
+"""`holdfast show`: the trials of a run as a table, or one of them in full."""
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
-from typing import Any
+from collections.abc import Iterator
+from itertools import islice
 
 import click
-import msgspec
 
 from holdfast.api.run import Run
-from holdfast.api.trial_results import TrialResult
-from holdfast.cli.ui.json_output import as_json_value, print_json
-from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
-from holdfast.cli.ui.message_text import first_characters, message_text
-from holdfast.cli.ui.sampling_grid import sampling_lines
-from holdfast.cli.ui.terminal_text import printable, quantity, terminal_columns
-from holdfast.errors import UsageError
-from holdfast.run.core.records import (
-    CANDIDATE,
-    CHOICE,
-    AnswerRecord,
-    Failure,
-    SamplingSummary,
-    ScoreRecord,
-    StepRecord,
-    TrialRecord,
-)
-from holdfast.run.fold.reader import LargeRecord
-from holdfast.sampling.on_record import RecordedSamplings, StepPlace, sampling_place
+from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.standard_streams import say
+from holdfast.cli.ui.trials.transcript import print_json_transcript, print_transcript
+from holdfast.cli.ui.trials.trial_summary import summary_lines
+from holdfast.cli.ui.trials.trial_table import ListedTrial, trial_table
+from holdfast.errors import NotARun, UsageError
+from holdfast.run.locate import LATEST
+from holdfast.run.where.shorthands import FAILED, joined_expression, wrong_expression
+from holdfast.terminal.text import output_columns, printable, quantity
 
-_CANDIDATES = 8
+_LABEL_CHARACTERS = 60
+"""A longer reference is not repeated: the key is easier to type."""
 
 
 @click.command("show")
-@click.argument("run")
+@click.argument("run", default=LATEST)
 @click.argument("trial", required=False)
+@click.option("--wrong", is_flag=True, help="Only valid trials with a score below 1.")
+@click.option("--failed", is_flag=True, help="Only failed trials.")
 @click.option("--where", metavar="EXPR", help="Only these trials, as in: status=failed and task=math")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most N trials.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(run: str, trial: str | None, *, where: str | None, limit: int, as_json: bool) -> int:
-    """List the trials of RUN, or show the transcript of TRIAL: its key, the beginning of it, or a sample's id."""
-    if trial is not None and where is not None:
-        raise UsageError("--where selects among trials; it cannot be used with one TRIAL.")
-    with Run.open(run) as opened:
+def command(
+    run: str, trial: str | None, *, wrong: bool, failed: bool, where: str | None, limit: int, as_json: bool
+) -> int:
+    """List the trials of RUN, or show TRIAL in full. Without RUN, the newest run.
+
+    TRIAL is a sample's id, with its epoch if it has several (fr#1), its task if there are several (capitals/fr#1), or
+    the key of a trial or the beginning of one.
+    """
+    if trial is not None and (wrong or failed or where is not None):
+        raise UsageError("--wrong, --failed and --where select among trials; they cannot be used with one TRIAL.")
+    with _open_run(run, trial) as opened:
         if trial is not None:
-            _print_transcript(opened, trial, as_json=as_json)
+            _print_trial(opened, trial, as_json=as_json)
         else:
-            _print_trials(opened, where, limit, as_json=as_json)
+            _TrialList(opened, run, where, wrong=wrong, failed=failed).print(limit, as_json=as_json)
     return 0
 
 
-def _print_trials(run: Run, where: str | None, limit: int, *, as_json: bool) -> None:
-    found = run.select(where)
-    shown = [run.result(trial, with_sample=as_json) for trial in islice(found, limit)]
-    # Without an expression nobody has to look at the others to know how many there are.
-    total = run.on_record if where is None else len(shown) + sum(1 for _ in found)
-    if where is not None and not total:
-        raise UsageError(_no_match(run, where))
-    if as_json:
-        rows = [row.as_dict() for row in shown]
-        print_json({"run": run.place, "counts": run.counts, "matching": total, "trials": rows, "notes": run.notes})
-        return
-    for row in shown:
-        click.echo(printable(_trial_line(row)))
-    if total > len(shown):
-        click.echo(f"… and {total - len(shown)} more; --limit shows more")
-    counts = run.counts
-    click.echo(f"{counts.finished_text()}, {counts.remaining_text()}.")
+def _open_run(run: str, trial: str | None) -> Run:
+    try:
+        return Run.open(run)
+    except NotARun as error:
+        if trial is not None or run == LATEST:
+            raise
+        newest = f"For a trial of the newest run: holdfast show {shlex.join([LATEST, run])}"
+        raise NotARun(error.message, hint=f"{error.hint} {newest}".strip()) from None
 
 
-def _no_match(run: Run, where: str) -> str:
-    hidden = run.counts.not_started
-    beside = (
-        f" {quantity(hidden, 'trial')} not started yet {'has' if hidden == 1 else 'have'} no record." if hidden else ""
-    )
-    return f"No trial on record in {run.place} matches {where!r}.{beside}"
+class _TrialList:
+    """The trials that were asked for."""
 
+    def __init__(self, run: Run, name: str, where: str | None, *, wrong: bool, failed: bool) -> None:
+        """`name` is what the run was called by whoever asked."""
+        self._run, self._name = run, name
+        if where is not None:
+            # By itself first: an error points at a column of what was typed.
+            run.select(where)
+        asked = {"--wrong": wrong_expression(run.names)} if wrong else {}
+        asked |= {"--failed": FAILED} if failed else {}
+        asked |= {repr(where): where} if where is not None else {}
+        self._asked, self._where = list(asked), joined_expression(asked.values())
+        # An expression may have been mistyped; that nothing is wrong is good to know.
+        self._may_match_none = where is None
 
-def _trial_line(row: TrialResult) -> str:
-    scores = " ".join(f"{name}={_score_text(value)}" for name, value in row.scores.items())
-    error = f" {_failure_text(row.error)}" if row.error else ""
-    attempt = f" (attempt {row.attempt})" if row.attempt > 1 else ""
-    reason = f" ({row.reason})" if row.reason else ""
-    return " ".join(f"{row.trial} {row.state.value}{reason}{attempt} {_coordinates(row)} {scores}{error}".split())[:300]
-
-
-def _failure_text(error: Failure) -> str:
-    from holdfast.api.failure_text import failure_line  # noqa: PLC0415 - needed for failed trials only
-
-    return failure_line(error)
-
-
-def _coordinates(row: TrialResult | TrialRecord) -> str:
-    axes = "".join(f" {name}={value}" for name, value in row.axes.items())
-    return f"{row.task} {row.model} {row.sample}#{row.epoch}{axes}"
-
-
-def _print_transcript(run: Run, text: str, *, as_json: bool) -> None:
-    key = _find_trial_key(run, text)
-    if as_json:
-        _print_json_transcript(key, run.transcript(key))
-    else:
-        _print_records(run.transcript(key))
-
-
-def _print_json_transcript(key: str, records: Iterator[Any]) -> None:
-    """One object, printed piece by piece from the first record on that is too large to be held."""
-    held: list[Any] = []
-    for record in records:
-        if isinstance(record, LargeRecord):
-            print_transcript_json(key, chain(held, [record], records))
+    def print(self, limit: int, *, as_json: bool) -> None:
+        run, found = self._run, self._run.select(self._where)
+        shown = list(islice(found, limit))
+        # Without an expression nobody has to look at the others to know how many there are.
+        total = run.on_record if self._where is None else len(shown) + sum(1 for _ in found)
+        if not total and not self._may_match_none:
+            raise UsageError(self._no_match())
+        if as_json:
+            rows = [run.result(trial).as_dict() for trial in shown]
+            print_json({"run": run.place, "counts": run.counts, "matching": total, "trials": rows, "notes": run.notes})
             return
-        held.append(record)
-    recorded = RecordedSamplings()
-    for record in held:
-        recorded.add(record)
-    samplings = [as_json_value(one) for one in recorded.samplings()]
-    print_json({"trial": key, "records": held, **({"samplings": samplings} if samplings else {})})
-
-
-def _print_records(records: Iterable[Any]) -> None:
-    """The transcript; each sampling at its choice, which comes after its candidates, and the others at the end."""
-    found: dict[tuple[int, str], RecordedSamplings] = {}
-    ended: set[tuple[int, str]] = set()
-    for record in records:
-        place = sampling_place(record) if isinstance(record, StepRecord) else None
-        if place is not None:
-            found.setdefault(place[:2], RecordedSamplings()).add(record)
-        if place is None or record.name not in {CANDIDATE, CHOICE}:
-            _print_record(record, place)
-            if isinstance(record, TrialRecord) and not found:
-                _print_summaries(record.samplings)
-        elif record.name == CHOICE and place[:2] not in ended:
-            ended.add(place[:2])
-            _print_samplings(found[place[:2]])
-    for of, recorded in found.items():
-        if of not in ended:
-            _print_samplings(recorded)
-
-
-def _print_summaries(summaries: Iterable[SamplingSummary]) -> None:
-    """What is known of samplings whose steps were deleted or lost."""
-    for one in summaries:
-        chosen = f"lane {one.lane}, turn {one.turn}" if one.lane >= 0 else "none"
-        outcome = "success" if one.success else "failure"
-        text = f"sampling ({one.strategy}): {outcome}, chosen: {chosen}; its candidates are no longer on record"
-        click.echo(printable(text))
-
-
-def _print_samplings(recorded: RecordedSamplings) -> None:
-    chosen = os.environ.get("COLUMNS", "")
-    columns = int(chosen) if chosen.isdecimal() and int(chosen) else terminal_columns(sys.stdout)
-    for sampling in recorded.samplings():
-        for line in sampling_lines(sampling, columns):
+        listed = [ListedTrial(run.references.label(trial), run.result(trial)) for trial in shown]
+        for line in [*(trial_table(listed, output_columns()) if listed else []), *self._footer(listed, total)]:
             click.echo(line)
+        _print_notes(run)
+
+    def _footer(self, listed: list[ListedTrial], total: int) -> Iterator[str]:
+        run = self._run
+        if total > len(listed):
+            yield f"… and {total - len(listed)} more; --limit shows more"
+        if listed:
+            yield ""
+        if self._asked:
+            trials = quantity(run.on_record, "trial")
+            verb = "matches" if total == 1 else "match"
+            yield printable(f"{total} of {trials} on record {verb} {' and '.join(self._asked)}.")
+        yield printable(f"{run.place}: {run.counts.finished_text()}, {run.counts.remaining_text()}.")
+        if listed:
+            label, first = listed[0]
+            name = label if len(label) <= _LABEL_CHARACTERS else first.trial
+            yield printable(f"Show one in full: holdfast show {shlex.join([self._name, name])}")
+
+    def _no_match(self) -> str:
+        hidden = self._run.counts.not_started
+        has = "has" if hidden == 1 else "have"
+        beside = f" {quantity(hidden, 'trial')} not started yet {has} no record." if hidden else ""
+        return f"No trial on record in {self._run.place} matches {' and '.join(self._asked)}.{beside}"
 
 
-def _print_record(record: Any, place: StepPlace | None) -> None:
-    if not isinstance(record, LargeRecord):
-        click.echo(printable(_record_text(record, place)))
+def _print_trial(run: Run, reference: str, *, as_json: bool) -> None:
+    trial = run.references.find(reference)
+    result, records = run.result(trial), run.transcript(trial.key)
+    if as_json:
+        print_json_transcript(trial.key, result.as_dict(), records)
         return
-    click.echo(f"── {record.type} of {record.size:,} bytes, as it is stored")
-    for part in with_line_breaks(record.pieces):
-        click.echo(printable(part), nl=False)
-    click.echo()
+    label, scores = run.references.label(trial), run.scores_of(trial.key)
+    for line in summary_lines(run, label, result, scores, output_columns()):
+        click.echo(printable(line))
+    print_transcript(records)
+    _print_notes(run)
 
 
-def _find_trial_key(run: Run, text: str) -> str:
-    keys = {key for key in run.trial_keys() if key.startswith(text)}
-    if text not in keys and len(keys) != 1:
-        keys |= run.trials_of_sample(text)
-    if text in keys:
-        return text
-    if len(keys) == 1:
-        return keys.pop()
-    if keys:
-        named = ", ".join(_key_with_coordinates(run, key) for key in sorted(keys)[:_CANDIDATES])
-        more = f" and {len(keys) - _CANDIDATES} more" if len(keys) > _CANDIDATES else ""
-        raise UsageError(f"{text!r} matches {len(keys)} trials: {named}{more}.", hint="Give more of the key.")
-    raise UsageError(
-        f"There is no trial {text!r} in {run.path}.", hint=f"`holdfast show {shlex.quote(str(run.path))}` lists them."
-    )
-
-
-def _key_with_coordinates(run: Run, key: str) -> str:
-    """A key, and which trial it is."""
-    ends = [record for record in run.records_of(key) if isinstance(record, TrialRecord)]
-    return f"{key} ({_coordinates(ends[-1])})" if ends else key
-
-
-def _record_text(record: Any, place: StepPlace | None) -> str:
-    if isinstance(record, StepRecord):
-        return _step_text(record, place)
-    if isinstance(record, AnswerRecord):
-        return f"── answer (attempt {record.attempt})\n{first_characters(record.text)}"
-    if isinstance(record, ScoreRecord):
-        return _slot_text(record)
-    error = f"\n{record.error.kind}: {record.error.message}\n{record.error.traceback}" if record.error else ""
-    calls = f"{quantity(record.calls, 'call')}, {record.replayed} replayed"
-    return f"── {record.status.value} after {record.seconds:.2f} s (attempt {record.attempt}), {calls}{error}"
-
-
-def _slot_text(record: ScoreRecord) -> str:
-    if record.error is not None:
-        error = f"{record.error.kind}: {record.error.message}\n{record.error.traceback}"
-        return f"── score {record.scorer} failed (attempt {record.slot_attempt})\n{error}"
-    why = f": {record.explanation}" if record.explanation else ""
-    return f"── score {record.scorer} = {_score_text(record.value)}{why}"
-
-
-def _score_text(value: float | None) -> str:
-    return "unscored" if value is None else f"{value:g}"
-
-
-def _step_text(step: StepRecord, place: StepPlace | None) -> str:
-    lines = [f"── step {step.name} (attempt {step.attempt}{_place_text(place)})"]
-    if step.error is not None:
-        return f"{lines[0]} came to nothing\n{step.error.message}"
-    if isinstance(step.request, dict) and isinstance(step.request.get("messages"), list):
-        lines += [message_text(_speaker(message), message) for message in step.request["messages"]]
-        lines.append(message_text(step.model, step.result))
-    else:
-        lines.append(first_characters(msgspec.json.encode(step.result).decode()))
-    return "\n".join(lines)
-
-
-def _place_text(place: StepPlace | None) -> str:
-    """Where in a sampling a step was done."""
-    if place is None or place.lane < 0:
-        return ""
-    return f", sampling {place.number}, lane {place.lane}, turn {place.turn}"
-
-
-def _speaker(message: Any) -> str:
-    if not isinstance(message, dict):
-        return "?"
-    call = message.get("tool_call_id")
-    return f"{message.get('role')} for {call}" if call else str(message.get("role"))
+def _print_notes(run: Run) -> None:
+    """Why inputs and targets are missing, if they are."""
+    for note in run.notes:
+        say(printable(f"note: {note}"))

@@ -3,63 +3,62 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import msgspec
 
-from holdfast.analysis.money import cost_text
+from holdfast.analysis.money import money_text
 from holdfast.analysis.sampling_report import SamplingCounts
-from holdfast.analysis.status import RunStatus, SessionStatus, run_status
+from holdfast.analysis.status import RunStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
-from holdfast.cli.ui.terminal_text import printable, quantity
+from holdfast.cli.ui.session_table import session_lines
 from holdfast.errors import HoldfastError
 from holdfast.journal import FORMAT
-from holdfast.run.core.display_text import change_text
-from holdfast.run.core.layout import all_runs
 from holdfast.run.core.run_id import continuing_command
+from holdfast.run.core.start_time import start_time
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.locate import find_run
+from holdfast.run.fold.states import StateCounts
+from holdfast.run.locate import find_run, known_runs
+from holdfast.terminal.table import Column, table_lines
+from holdfast.terminal.text import output_columns, printable, quantity, time_text
+from holdfast.terminal.width import hanging, one_line
+
+_COLOURS = {"complete": "green", "running": "cyan", "incomplete": "yellow", "unreadable": "red"}
+_NO_RUN = "There is no run, neither below runs/ nor in this directory. Start one with: holdfast run EVAL"
+_INDENT = 11
+_MINUTE = len("2026-11-17 11:32")
+_SHOWN_CHARACTERS = 2000
 
 
 @click.command("status")
 @click.argument("run", required=False)
+@click.option("--sessions", "all_sessions", is_flag=True, help="List every session, however many there are.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(run: str | None, *, as_json: bool) -> int:
-    """Show the progress of RUN, what it cost and what its sessions did; without RUN, a line for every run."""
+def command(run: str | None, *, all_sessions: bool, as_json: bool) -> int:
+    """Show the progress of RUN, what it cost and what its sessions did.
+
+    Without RUN, list all runs, the newest one last, and show the newest one.
+    """
     if run is None:
-        return _print_all_runs(as_json=as_json)
-    status = _status_of(run)
+        _print_all_runs(all_sessions=all_sessions, as_json=as_json)
+        return 0
+    status = _status_of(find_run(run))
     if as_json:
         print_json(status)
     else:
-        _print_status(status)
+        _print_status(status, all_sessions=all_sessions)
     return 0
 
 
-def _status_of(run: str) -> RunStatus:
-    reader = RunReader(find_run(run))
+def _status_of(root: Path) -> RunStatus:
+    reader = RunReader(root)
     try:
         return run_status(reader)
     finally:
         reader.close()
-
-
-def _print_all_runs(*, as_json: bool) -> int:
-    found: list[RunStatus | UnreadableRun] = []
-    for path in all_runs():
-        try:
-            found.append(_status_of(str(path)))
-        except HoldfastError as error:
-            found.append(UnreadableRun(str(path), "unreadable", str(error)))
-    if as_json:
-        print_json({"runs": [as_object(status) for status in found]})
-        return 0
-    for status in found:
-        click.echo(printable(_status_line(status)))
-    if not found:
-        click.echo("There are no runs below runs/. Start one with: holdfast run EVAL")
-    return 0
 
 
 class UnreadableRun(msgspec.Struct, frozen=True):
@@ -70,64 +69,125 @@ class UnreadableRun(msgspec.Struct, frozen=True):
     error: str
 
 
-def _status_line(status: RunStatus | UnreadableRun) -> str:
+def _print_all_runs(*, all_sessions: bool, as_json: bool) -> None:
+    found = [_status_if_readable(root) for root in sorted(known_runs(), key=start_time)]
+    if as_json:
+        print_json({"runs": [as_object(status) for status in found]})
+        return
+    if not found:
+        click.echo(_NO_RUN)
+        return
+    newest = found[-1]
+    if len(found) > 1 or isinstance(newest, UnreadableRun):
+        for line in _run_table(found, output_columns()):
+            click.echo(line)
+    if isinstance(newest, RunStatus):
+        click.echo("", nl=len(found) > 1)
+        _print_status(newest, all_sessions=all_sessions)
+
+
+def _status_if_readable(root: Path) -> RunStatus | UnreadableRun:
+    try:
+        return _status_of(root)
+    except HoldfastError as error:
+        return UnreadableRun(str(root), "unreadable", str(error))
+
+
+# All runs.
+
+
+def _run_table(found: list[RunStatus | UnreadableRun], width: int) -> Iterator[str]:
+    columns = [Column("run"), Column("state", colours=_COLOURS), Column("finished", is_number=True)]
+    columns += [Column("started (UTC)", is_flexible=True, least=_MINUTE)]
+    columns += [Column("cost", is_number=True)] if any(map(_cost_text, found)) else []
+    header, *lines = table_lines(columns, [_run_cells(status)[: len(columns)] for status in found], width)
+    yield header
+    for status, line in zip(found, lines, strict=True):
+        yield line
+        if note := status.error if isinstance(status, UnreadableRun) else _holder_text(status):
+            yield from hanging("  ", one_line(note, _SHOWN_CHARACTERS), width)
+
+
+def _run_cells(status: RunStatus | UnreadableRun) -> list[str]:
     if isinstance(status, UnreadableRun):
-        return f"{status.state:<10} {'?':>7}/{'?':<7} {status.run}: {status.error}"
-    counts = status.counts
-    return f"{status.state:<10} {counts.finished:>7}/{counts.planned or '?':<7} {status.run}"
+        return [status.run, status.state, "", "", ""]
+    finished = f"{status.counts.finished}/{status.counts.planned or '?'}"
+    started = time_text(status.started_at, zone=False)[:_MINUTE]
+    return [status.run, status.state, finished, started, _cost_text(status)]
 
 
-def _print_status(status: RunStatus) -> None:
-    cost = cost_text(status.cost, status.currency)
-    lines = [
-        f"{status.run}: {status.state}{', held by ' + status.held_by if status.held_by else ''}",
-        f"  {status.counts.finished_text()}, {status.counts.remaining_text()}",
-        f"  started {status.started_at or '(not known)'}, last written {status.last_updated_at}",
-        f"  calls: {_calls_text(status)}",
-        *_samplings_line(status.samplings),
-        f"  tokens: {status.usage.input_tokens:,} in, {status.usage.output_tokens:,} out{cost}",
-    ]
+def _cost_text(status: RunStatus | UnreadableRun) -> str:
+    if isinstance(status, UnreadableRun) or status.cost is None:
+        return ""
+    return money_text(status.cost, status.currency)
+
+
+def _holder_text(status: RunStatus) -> str:
+    return f"held by {status.held_by}" if status.held_by else ""
+
+
+# One run.
+
+
+def _print_status(status: RunStatus, *, all_sessions: bool) -> None:
+    columns = output_columns()
+    lines = [printable(f"{status.run}: {status.state}")]
+    for name, text in _facts(status):
+        lines += hanging(f"  {name:<{_INDENT - 2}}", one_line(text, _SHOWN_CHARACTERS), columns)
+    lines += session_lines(status.sessions, columns, all_sessions=all_sessions)
+    # A command is not wrapped: it is to be copied.
+    lines += [printable(f"  {line}") for line in _next_command_lines(status)]
+    click.echo("\n".join(lines))
+
+
+def _facts(status: RunStatus) -> Iterator[tuple[str, str]]:
+    counts, usage = status.counts, status.usage
+    yield "name", status.name
+    if status.held_by:
+        yield "held by", status.held_by
+    yield "trials", f"{counts.finished_text()}, {counts.remaining_text()}"
+    if states := _states_text(counts):
+        yield "states", states
+    yield "started", f"{time_text(status.started_at)}; last written {time_text(status.last_updated_at)}"
+    yield "calls", _calls_text(status)
+    yield "tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
+    if status.cost is not None:
+        yield "cost", money_text(status.cost, status.currency)
+    if status.samplings is not None:
+        yield "samplings", _samplings_text(status.samplings)
     if status.remote is not None and (lag := str(status.remote.lag)):
-        lines.append(f"  {lag}")
+        yield "upload", lag
     if status.transcripts_lost:
-        lines.append(f"  transcript lost: {quantity(status.transcripts_lost, 'trial')}; their scores stand")
-    for session in status.sessions:
-        lines += _session_lines(session)
-    lines += [f"  note: {note}" for note in status.notes]
-    if not status.sessions:
-        lines.append(f"  no session record can be read; rebuild it with: holdfast repair {shlex.quote(status.run)}")
-    elif status.state == "incomplete":
-        lines += _next_command_lines(status)
-    click.echo(printable("\n".join(lines)))
+        yield "damage", f"transcript lost: {quantity(status.transcripts_lost, 'trial')}; their scores stand"
+    yield from (("note", note) for note in status.notes)
 
 
-def _next_command_lines(status: RunStatus) -> list[str]:
-    counts, command = status.counts, continuing_command(status.format, status.run)
-    if status.format < FORMAT:
-        return [f"  written in an older format; continue in a new run with: {command}"]
-    resume = [f"  resume with: {command}"] if counts.remaining > counts.failed_in_slots else []
-    return resume + ([f"  {retry_scorers_text(counts, status.run)}"] if counts.failed_in_slots else [])
+def _states_text(counts: StateCounts) -> str:
+    """How many trials are in which state; empty where all are valid, or none is known."""
+    parts = [f"{count} {name.replace('_', ' ')}" for name, count in counts.states().items() if count]
+    return ", ".join(parts) if len(parts) > 1 or counts.remaining else ""
 
 
-def _session_lines(session: SessionStatus) -> list[str]:
-    ended = f", ended {session.ended_at}" if session.ended_at else ""
-    work = f"{quantity(session.finished, 'trial')}, {quantity(session.calls, 'call')}"
-    work += f", up to {quantity(session.in_flight_at_kill, 'call')} may have been billed twice"
-    return [
-        f"  session {session.number}: {session.ended_as}, started {session.started_at}{ended}: {work}",
-        *(f"    {change.path}: {change_text(change.old, change.new)}" for change in session.changes),
-        *(f"    {failure}" for failure in session.failures),
-    ]
-
-
-def _samplings_line(samplings: SamplingCounts | None) -> list[str]:
-    if samplings is None:
-        return []
+def _samplings_text(samplings: SamplingCounts) -> str:
     capped = f", {samplings.capped} stopped by a cap" if samplings.capped else ""
-    return [f"  samplings: {samplings.successes} of {samplings.count} succeeded{capped}"]
+    return f"{samplings.successes} of {samplings.count} succeeded{capped}"
 
 
 def _calls_text(status: RunStatus) -> str:
     calls = status.calls
-    in_flight = f"up to {calls.in_flight_at_kill} in flight when the process was killed"
-    return f"{calls.made} made, {calls.replayed} replayed, {in_flight}"
+    text = f"{calls.made} made, {calls.replayed} replayed"
+    if not calls.in_flight_at_kill:
+        return text
+    return f"{text}; up to {quantity(calls.in_flight_at_kill, 'call')} may have been billed twice"
+
+
+def _next_command_lines(status: RunStatus) -> list[str]:
+    if not status.sessions:
+        return [f"no session record can be read; rebuild it with: holdfast repair {shlex.quote(status.run)}"]
+    if status.state != "incomplete":
+        return []
+    counts, command = status.counts, continuing_command(status.format, status.run)
+    if status.format < FORMAT:
+        return [f"written in an older format; continue in a new run with: {command}"]
+    resume = [f"resume with: {command}"] if counts.remaining > counts.failed_in_slots else []
+    return resume + ([retry_scorers_text(counts, status.run)] if counts.failed_in_slots else [])

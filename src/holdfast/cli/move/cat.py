@@ -7,20 +7,22 @@ from collections.abc import Iterator
 import click
 import msgspec
 
+from holdfast.cli.ui.named_run import find_named_run
 from holdfast.cli.ui.standard_streams import say, write_output
 from holdfast.journal import Damage, RecordId
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.locate import find_run
+from holdfast.run.locate import LATEST
 
 
 @click.command("cat")
-@click.argument("run")
+@click.argument("run", default=LATEST)
 @click.option("--json", "as_json", is_flag=True, help="The same: the output is JSON lines in any case.")
 def command(run: str, *, as_json: bool) -> int:  # noqa: ARG001 - every verb takes --json
-    """Print the records of RUN as JSON lines, each with its id. What is lost is told on standard error, with exit
-    code 1.
+    """Print the records of RUN as JSON lines, each with its id. Without RUN, of the newest run.
+
+    Lost records are reported on standard error, with exit code 1.
     """
-    reader = RunReader(find_run(run))
+    reader = RunReader(find_named_run(run))
     damage: list[Damage] = []
     try:
         write_output(part for ident, pieces in reader.pieces(damage) for part in _json_line_with_id(ident, pieces))

@@ -8,13 +8,13 @@ import click
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.terminal_text import duration_text, printable
 from holdfast.errors import UsageError
 from holdfast.journal import FORMAT
 from holdfast.run.core.layout import RUNS
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.remote.list_runs import Recoverable, list_recoverable
 from holdfast.run.remote.recover import Recovered, recover
+from holdfast.terminal.text import duration_text, printable
 
 
 @click.command("recover")

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.session.offered_eval import edited_eval
+from holdfast.api.offered_eval import edited_eval
+from holdfast.cli.session.messages import print_env_warnings
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.named_run import find_named_run
 from holdfast.engine.opening.resume_plan import ResumeComparison
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import ResumeAborted
@@ -17,7 +19,7 @@ from holdfast.run.core.display_text import change_text
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.drift.gate import Decision
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.locate import find_run
+from holdfast.spec.loading.error_messages import naming_source
 
 
 @click.command("diff")
@@ -26,11 +28,12 @@ from holdfast.run.locate import find_run
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, eval_file: Path, *, as_json: bool) -> int:
     """Show what differs between RUN and EVAL, and what a resume would make of it. Exits 3 if it would be refused."""
+    print_env_warnings(eval_file)
     offered = edited_eval(eval_file)
-    reader = RunReader(find_run(run))
+    reader = RunReader(find_named_run(run))
     try:
         last_session(reader)
-        with contextlib.closing(ResumeComparison(reader, offered, None)) as comparison:
+        with naming_source(str(eval_file)), contextlib.closing(ResumeComparison(reader, offered, None)) as comparison:
             decision = comparison.compare()
     finally:
         reader.close()

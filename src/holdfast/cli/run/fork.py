@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 from pathlib import Path
 
 import click
 
-from holdfast.cli.session.offered_eval import offer_eval
+from holdfast.api.fork import make_fork
+from holdfast.api.offered_eval import naming_offer, offer_eval
+from holdfast.cli.session.messages import print_env_warnings, print_warnings
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.terminal_text import quantity
-from holdfast.engine.opening.fork import ForkSummary, fork_run
-from holdfast.engine.opening.new_run import default_root
-from holdfast.engine.planning.saved_eval import last_session, saved_eval
-from holdfast.run.fold.reader import RunReader
-from holdfast.run.locate import find_run
-from holdfast.spec import EvalSpec
+from holdfast.cli.ui.named_run import find_named_run
+from holdfast.engine.opening.fork import ForkSummary
+from holdfast.spec import parse_arguments
+from holdfast.terminal.text import quantity
 
 
 @click.command("fork")
@@ -31,22 +29,16 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
     Without --config it has the run's own eval, with the data and the code as they are now. Nothing is called; `holdfast
     resume` runs what remains.
     """
-    root = find_run(run)
-    spec = _forked_eval(root, settings, eval_file)
-    started, forked = fork_run(root, spec, run_dir or default_root(spec), origin=str(eval_file or root))
-    started.session.close("forked")
+    offer = offer_eval(dict(parse_arguments(settings)), eval_file)
+    print_env_warnings(eval_file)
+    with naming_offer(eval_file):
+        forked = make_fork(str(find_named_run(run)), offer, run_dir, origin=str(eval_file or ""))
+    print_warnings(forked.warnings)
     if as_json:
         print_json(forked)
     else:
         _print_fork(forked)
     return 0
-
-
-def _forked_eval(root: Path, settings: tuple[str, ...], eval_file: Path | None) -> EvalSpec:
-    with contextlib.closing(RunReader(root)) as reader:
-        saved = saved_eval(last_session(reader))
-    offer = offer_eval(settings, eval_file)
-    return saved if offer is None else offer(saved)
 
 
 def _print_fork(forked: ForkSummary) -> None:
@@ -57,4 +49,7 @@ def _print_fork(forked: ForkSummary) -> None:
         click.echo(f"  {count} remaining: {why}")
     if forked.cost:
         click.echo(f"  the remaining trials will cost about {forked.cost:.4f}, by what trials have cost so far")
-    click.echo(f"Resume with: holdfast resume {shlex.quote(forked.run)}")
+    place = shlex.quote(forked.run)
+    click.echo(
+        f"Complete. See: holdfast report {place}" if forked.is_complete else f"Resume with: holdfast resume {place}"
+    )

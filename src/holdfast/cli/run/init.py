@@ -1,4 +1,7 @@
-"""`holdfast init`: a commented eval file, a Python task and a dataset to start from, which run as they are."""
+"""`holdfast init`: a commented eval file, a Python task and a dataset to start from, which run as they are.
+
+With them comes the JSON Schema of eval files: editors check the file with it as it is typed, without a network.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,14 @@ import click
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.errors import UsageError
+from holdfast.reference.eval_schema import schema_text
 
+_SCHEMA_FILE = "eval.schema.json"
 _EVAL = """\
+# yaml-language-server: $schema=eval.schema.json
 # An eval: which models are asked what, and how their answers are judged.
 # Run it with:   holdfast run eval.yaml
+# Every key, scorer and provider is explained in docs/eval-file.md; editors show the same from eval.schema.json.
 name: capitals
 seed: 1
 concurrency_limit: 32                  # trials running at once; may be changed when a run is resumed
@@ -21,7 +28,8 @@ models:
   small:
     # A model inside this process that answers from a table: no key, no cost.
     # For a real one:   provider: openai, model: gpt-4o-mini, api_key_env: OPENAI_API_KEY
-    # `holdfast models` lists the providers that are ready on this machine.
+    # `holdfast list models` lists the providers, and which of them are ready on this machine.
+    # price: {input: 0.15, output: 0.60}                 # per million tokens; then the report has the cost
     provider: scripted
     model: table
     args:
@@ -39,9 +47,11 @@ tasks:
     prompt: "What is the capital of {country}? Answer with one word."
     target: "{capital}"
     epochs: 2                          # every sample is asked twice
-    scorers: [exact]
+    scorers: [exact]                   # `holdfast list scorers` lists them
+    # scorers: [exact, task.py:one_word]                 # one of your own: a function in a file
+    # choices: [Paris, Tokyo, Lima]                      # multiple choice, with scorers: [choice]
     # sampling: {strategy: rejection, loop_budget: 3, requirements: [{length: {max: 20}}]}   # asks again if need be
-  twice:                               # a task in Python
+  twice:                               # a task in Python, with samples, solver and scorer of its own
     use: task.py:twice
 """
 _DATASET = """\
@@ -53,6 +63,11 @@ _TASK = '''\
 """A task in Python: a solver is a plain async function, and every call it makes is durable."""
 
 from holdfast import Sample, Task, includes, task
+
+
+def one_word(answer, sample):
+    """A scorer: it gets the answer and the sample, and returns True, False, a number or a Score."""
+    return len(answer.text.split()) == 1
 
 
 async def ask_twice(trial):
@@ -77,24 +92,29 @@ FILES = {"eval.yaml": _EVAL, "capitals.jsonl": _DATASET, "task.py": _TASK}
 @click.argument("directory", default=".", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(directory: Path, *, as_json: bool) -> int:
-    """Write an eval file, a dataset and a Python task into DIRECTORY. Nothing that is there is touched."""
-    taken = [name for name in FILES if (directory / name).exists()]
+    """Write an eval file, a dataset, a Python task and the JSON Schema of eval files into DIRECTORY.
+
+    Existing files are left unchanged.
+    """
+    files = {**FILES, _SCHEMA_FILE: schema_text()}
+    taken = [name for name in files if (directory / name).exists()]
     if taken:
         raise UsageError(
             f"{directory / taken[0]} is there already; nothing was written.", hint="Choose another directory."
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for name, text in FILES.items():
+        for name, text in files.items():
             (directory / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"{directory} cannot be written: {error.strerror}.", hint="Choose another directory."
         ) from error
     if as_json:
-        print_json({"directory": str(directory), "files": list(FILES)})
+        print_json({"directory": str(directory), "files": list(files)})
     else:
         place = "" if directory == Path() else f" to {directory}"
-        click.echo(f"Wrote {', '.join(FILES)}{place}.")
-        click.echo(f"Run it with: holdfast run {shlex.quote(str(directory / 'eval.yaml'))}")
+        click.echo(f"Wrote {', '.join(files)}{place}.")
+        run = f"holdfast run {shlex.quote(str(directory / 'eval.yaml'))}"
+        click.echo(f"Look first:  {run} --dry-run\nRun it:      {run}")
     return 0

@@ -8,20 +8,25 @@ from pathlib import Path
 import click
 
 from holdfast.analysis.fail_under import ScoreBound, check_bounds
+from holdfast.api.offered_eval import naming_offer, offer_eval
 from holdfast.api.start import resume_session
 from holdfast.cli.session.execute import run_in_foreground
-from holdfast.cli.session.offered_eval import offer_eval
+from holdfast.cli.session.messages import print_env_warnings
+from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.cli.ui.fail_under_option import fail_under_option
 from holdfast.engine.planning.selection import SelectionRequest
+from holdfast.run.locate import LATEST
+from holdfast.spec import parse_arguments
 
 
 @click.command("resume")
-@click.argument("run")
+@click.argument("run", default=LATEST)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting, if the gate lets it.")
 @click.option("--config", "eval_file", type=click.Path(path_type=Path), help="Resume with this edited eval file.")
 @click.option("--where", metavar="EXPR", help="Run only these of the remaining trials, as in: tier=T0 and epoch=1")
 @click.option("--redo", metavar="EXPR", help="Run these trials once more, as in: status=failed")
 @fail_under_option
+@output_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     run: str,
@@ -32,11 +37,17 @@ def command(
     bounds: list[ScoreBound],
     *,
     as_json: bool,
+    output: SessionOutput,
 ) -> int:
-    """Resume RUN after an interrupt, a kill or a power loss. Everything comes from the run.
+    """Resume RUN after an interrupt, a kill or a power loss. Without RUN, the newest run.
+
+    Everything comes from the run.
 
     Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
     """
     selection = SelectionRequest(where, redo)
-    started = resume_session(run, offer_eval(settings, eval_file), selection, partial(check_bounds, bounds))
-    return run_in_foreground(started, as_json=as_json, bounds=bounds)
+    print_env_warnings(eval_file)
+    offer = offer_eval(dict(parse_arguments(settings)), eval_file)
+    with naming_offer(eval_file):
+        started = resume_session(run, offer, selection, partial(check_bounds, bounds))
+    return run_in_foreground(started, as_json=as_json, bounds=bounds, output=output)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from holdfast.api.failure_groups import FailureGroup, failure_lines
 from holdfast.cli.session.run_scores import RunScores
 from holdfast.cli.ui.next_command import rerun_command, retry_scorers_text
-from holdfast.cli.ui.terminal_text import printable
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED
+from holdfast.terminal.text import printable
 
 _NOT_FOUND = " answered 404 "
 

@@ -3,78 +3,112 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from holdfast.analysis.fail_under import ScoreBound
 from holdfast.api.event_text import EventText
 from holdfast.api.execute import ForegroundProgram, execute_session
+from holdfast.api.progress_display import ProgressDisplay
+from holdfast.api.start import StartInterrupted
 from holdfast.cli.session.messages import EndMessage, print_complete, print_start
+from holdfast.cli.session.output_options import SessionOutput
 from holdfast.cli.session.process_exit import exit_now, exit_soon
-from holdfast.cli.ui.progress_display import ProgressDisplay
-from holdfast.cli.ui.standard_streams import say
+from holdfast.cli.ui.standard_streams import silencing_messages
 from holdfast.cli.ui.startup_signals import startup_signals
-from holdfast.engine.events import UNAWAITED_ERROR, Events, Note
+from holdfast.engine.events import UNAWAITED_ERROR, Events, Interrupted, ModelDisabled, Note
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.interrupt import INTERRUPTED, TERMINATED
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import HoldfastError
 from holdfast.event_type import Event
+from holdfast.run.fold.states import StateCounts
+
+DEFAULT_OUTPUT = SessionOutput()
+_SAID_ALWAYS = (Interrupted, ModelDisabled)
+"""Also with -q: a signal needs an answer, and a disabled model is an error."""
 
 
 def run_in_foreground(
-    started: StartedSession | CompleteRun, *, as_json: bool, bounds: Sequence[ScoreBound] = ()
+    started: StartedSession | CompleteRun,
+    *,
+    as_json: bool,
+    bounds: Sequence[ScoreBound] = (),
+    output: SessionOutput = DEFAULT_OUTPUT,
 ) -> int:
     """Runs the trials that remain and prints the scores and how the session ended, or that no trial remains.
 
     Gives the exit code: 1 instead of 0 where a score is below its bound.
     """
     if isinstance(started, CompleteRun):
+        output.note(f"{started.place}: no trial remains.")
         return print_complete(started, bounds, as_json=as_json)
     try:
-        print_start(started)
-        return asyncio.run(_execute_and_print(started, EndMessage(started, bounds, as_json=as_json)))
+        with startup_signals:
+            with silencing_messages(is_quiet=output.quiet):
+                print_start(started)
+            return asyncio.run(_execute_and_print(started, EndMessage(started, bounds, as_json=as_json), output))
     except SystemExit as error:
         raise _sys_exit_error(started, error) from None
     except KeyboardInterrupt:
-        say(f"Stopped before the first call. Resume with: holdfast resume {shlex.quote(started.place)}")
-        raise
+        raise StartInterrupted(started.place) from None
 
 
-async def _execute_and_print(started: StartedSession, message: EndMessage) -> int:
+async def _execute_and_print(started: StartedSession, message: EndMessage, output: SessionOutput) -> int:
+    def print_end(ended: SessionOutcome, *, with_scores: bool = True) -> int:
+        output.note(f"Session ended: {ended.how}. {_counts_text(ended.counts)}")
+        return message.print(ended, with_scores=with_scores)
+
     def give_up(ended: SessionOutcome) -> None:
         """Ends a program that a task's code holds up; what was acknowledged is durable."""
-        message.print(ended, with_scores=False)
+        print_end(ended, with_scores=False)
         exit_now(ended.exit_code)
 
     def showing(execution: Execution) -> AbstractAsyncContextManager[None]:
-        return _showing(execution, started)
+        return _showing(execution, started, output)
 
     program = ForegroundProgram(showing, lambda: startup_signals.number, give_up)
     ended = await execute_session(started, program)
     # Printed before the loop is closed, because closing it waits for threads that a task may have left.
-    code = message.print(ended)
+    code = print_end(ended)
     if ended.exit_code in {INTERRUPTED, TERMINATED}:
         exit_soon(ended.exit_code)
     return code
 
 
-def _showing(execution: Execution, started: StartedSession) -> AbstractAsyncContextManager[None]:
+def _counts_text(counts: StateCounts) -> str:
+    return f"{counts.finished_text()}, {counts.remaining_text()}."
+
+
+@contextlib.asynccontextmanager
+async def _showing(execution: Execution, started: StartedSession, output: SessionOutput) -> AsyncIterator[None]:
     """Shows the progress of a session, and what goes wrong in it, while the block runs."""
     runner = started.prepared.spec.runner
-    display = ProgressDisplay(execution.progress, interval=runner.progress_interval, lines=runner.show_progress)
-    sentences = EventText()
+    display = ProgressDisplay(
+        execution.progress,
+        interval=runner.progress_interval,
+        lines=runner.show_progress and not output.quiet,
+        log_interval=runner.log_interval,
+    )
+    sentences = EventText(verbose=output.verbose)
 
     def observe(event: Event) -> None:
         if text := sentences.text(event):
-            display.tell(text)
+            output.note(text)
+            if not output.quiet or isinstance(event, _SAID_ALWAYS):
+                display.tell(text)
 
     execution.observe(observe, *sentences.kinds)
     asyncio.get_running_loop().set_exception_handler(_unawaited_error_handler(execution.events))
-    return display.showing()
+    async with contextlib.AsyncExitStack() as undo:
+        if output.log is not None:
+            await undo.enter_async_context(output.log.following(execution.progress, runner.log_interval))
+        await undo.enter_async_context(display.showing())
+        yield
 
 
 def _unawaited_error_handler(events: Events) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:

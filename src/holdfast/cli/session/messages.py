@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,17 +15,20 @@ from holdfast.cli.session.run_scores import RunScores, failures_under, read_scor
 from holdfast.cli.ui.fail_under_option import print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
-from holdfast.cli.ui.standard_streams import mute_if_broken, say
-from holdfast.cli.ui.terminal_text import quantity
+from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.planning.selection import TrialSelection
+from holdfast.engine.progress import short_id
 from holdfast.errors import RunHeld, StorageFailure
+from holdfast.models.env_file import read_env_file
 from holdfast.run.core.display_text import change_text
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import StateCounts
 from holdfast.spec.compare import Difference
+from holdfast.terminal.broken_stream import mute_if_broken
+from holdfast.terminal.text import quantity
 
 _LOST_RUN = {StorageFailure.exit_code, RunHeld.exit_code}
 
@@ -34,12 +38,13 @@ def print_start(started: StartedSession) -> None:
     session = started.session.record
     counts = started.session.reader.fold.counts
     if not started.is_resumed:
-        say(f"Run {started.place}: {quantity(counts.remaining, 'trial')}.")
+        say(f"Run {started.place} (id {short_id(session.run)}): {quantity(counts.remaining, 'trial')}.")
+        print_warnings(started.warnings)
         return
     changed = "the configuration saved in the run"
     if started.decision is not None and started.decision.changes:
         changed += f" and {quantity(len(started.decision.changes), 'change')}"
-    say(f"Resuming {started.place} (session {session.number}), with {changed}.")
+    say(f"Resuming {started.place} (id {short_id(session.run)}, session {session.number}), with {changed}.")
     _print_changes(started)
     say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
     if counts.failed_in_slots and not len(started.selection.redo):
@@ -47,6 +52,18 @@ def print_start(started: StartedSession) -> None:
     _print_selection(started.selection, counts)
     for note in describe_inconsistencies(started.session.reader):
         say(f"note: {note}")
+
+
+def print_warnings(warnings: Sequence[str]) -> None:
+    """Prints what a person should know before the first call."""
+    for warning in warnings:
+        say(f"warning: {warning}")
+
+
+def print_env_warnings(eval_file: Path | None) -> None:
+    """Reads the `.env` beside an edited eval file, before any code of its tasks is loaded."""
+    if eval_file is not None:
+        print_warnings(read_env_file(eval_file.parent))
 
 
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
@@ -77,7 +94,13 @@ def _print_complete(
     if as_json:
         state = "complete" if counts.is_complete else "incomplete"
         found = {"run": complete.place, "state": state, "ended_as": None, "exit_code": code}
-        rest: dict[str, Any] = {"selected": complete.selected, "warning": None, "failures": [], "not_uploaded": None}
+        rest: dict[str, Any] = {
+            "selected": complete.selected,
+            "warning": None,
+            "warnings": [],
+            "failures": [],
+            "not_uploaded": None,
+        }
         print_json({**found, "counts": counts, **rest, **scores_object(scores, bounds)})
         return
     if scores is not None:
@@ -91,8 +114,7 @@ def _print_complete(
 
 
 def _print_changes(started: StartedSession) -> None:
-    for warning in started.warnings:
-        say(f"warning: {warning}")
+    print_warnings(started.warnings)
     changes = started.decision.changes if started.decision else []
     for change in changes:
         say(f"  {change.path}: {change_text(change.old, change.new)}")
@@ -158,6 +180,7 @@ class EndMessage:
             "counts": ended.counts,
             "selected": None if self._started.selection.remaining is None else self._started.selection.matched,
             "warning": ended.warning or None,
+            "warnings": list(self._started.warnings),
             "failures": ended.failures,
             "not_uploaded": self._started.not_uploaded_text() or None,
         }

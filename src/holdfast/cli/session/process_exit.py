@@ -7,8 +7,8 @@ import sys
 import threading
 
 from holdfast.api.execute import end_child_processes
-from holdfast.cli.ui.standard_streams import mute_if_broken
 from holdfast.engine.interrupt import STUCK_SECONDS, Interrupt
+from holdfast.terminal.broken_stream import mute_if_broken
 
 
 def exit_soon(code: int) -> None:

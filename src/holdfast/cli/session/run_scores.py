@@ -15,12 +15,12 @@ from holdfast.analysis.score_table import score_table
 from holdfast.api.failure_groups import FailureGroup, failure_groups
 from holdfast.cli.ui.fail_under_option import bound_failures
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.terminal_text import terminal_columns
 from holdfast.errors import HoldfastError
 from holdfast.journal.index.database import INDEX_ERRORS
 from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
+from holdfast.terminal.text import terminal_columns
 
 
 class RunScores(NamedTuple):

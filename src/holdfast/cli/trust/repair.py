@@ -7,11 +7,11 @@ import shlex
 import click
 
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.terminal_text import printable
 from holdfast.engine.opening.repair_planner import RepairPlanner
 from holdfast.run.locate import find_local_run
 from holdfast.run.repair.repair import RepairReport, repair_run
 from holdfast.run.repair.result_file_comparison import TrialGroup
+from holdfast.terminal.text import printable
 
 _SHOWN_LINES = 20
 

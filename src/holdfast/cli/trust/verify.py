@@ -6,20 +6,23 @@ import click
 import msgspec
 
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.terminal_text import quantity
 from holdfast.errors import HoldfastError
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.locate import find_run
+from holdfast.run.locate import LATEST, find_run
 from holdfast.run.verify.cross_check_records import RecordCrossCheck
 from holdfast.run.verify.verify import Verification, verify_run
+from holdfast.terminal.text import quantity
 
 
 @click.command("verify")
-@click.argument("run")
+@click.argument("run", default=LATEST)
 @click.option("--deep", is_flag=True, help="Also cross-check records, trial by trial.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, *, deep: bool, as_json: bool) -> int:
-    """Check every frame, digest and count of RUN. Exits 1 if anything is lost or differs."""
+    """Check every frame, digest and count of RUN. Exits 1 if anything is lost or differs.
+
+    Without RUN, of the newest run.
+    """
     reader = RunReader(find_run(run))
     try:
         result = _verify_deep(reader) if deep else verify_run(reader)

@@ -8,7 +8,7 @@ import click
 
 from holdfast.analysis.fail_under import BoundResult, ScoreBound, parse_bounds
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.terminal_text import printable
+from holdfast.terminal.text import printable
 
 
 def _parsed(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> list[ScoreBound]:

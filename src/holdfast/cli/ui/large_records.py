@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -29,10 +29,10 @@ def with_line_breaks(pieces: Iterator[bytes]) -> Iterator[str]:
     yield left
 
 
-def print_transcript_json(key: str, records: Iterator[Any]) -> None:
-    """Prints `{"trial": ..., "records": [...], "samplings": [...]}`, each record on a line of its own."""
-    trial = msgspec.json.encode(key).decode()
-    click.echo(f'{{"schema_version":{SCHEMA_VERSION},"trial":{trial},"records":[', nl=False)
+def print_transcript_json(key: str, row: Mapping[str, Any], records: Iterator[Any]) -> None:
+    """Prints `{"trial": ..., "row": ..., "records": [...], "samplings": [...]}`, each record on a line of its own."""
+    head = msgspec.json.encode({"schema_version": SCHEMA_VERSION, "trial": key, "row": row}).decode()
+    click.echo(f'{escape_terminal_controls(head[:-1])},"records":[', nl=False)
     recorded = RecordedSamplings()
     for place, record in enumerate(records):
         recorded.add(record)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from holdfast.cli.ui.terminal_text import quantity
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.fold.states import StateCounts
+from holdfast.terminal.text import quantity
 
 _DROPPED = {"--or-resume", "--json"}
 _DROPPED_WITH_VALUE = {"--run-dir", "--fail-under"}

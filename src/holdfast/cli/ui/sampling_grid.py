@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import click
-
-from holdfast.analysis.text_table import columns_of
-from holdfast.cli.ui.terminal_text import printable, quantity
 from holdfast.run.core.records import Failure
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.on_record import ShownCandidate, ShownSampling
 from holdfast.sampling.requirements.verdict import VerdictKind
+from holdfast.terminal.text import quantity, styled
+from holdfast.terminal.width import columns_of, one_line, wrapped
 
 _INDENT, _GAP = "  ", "  "
 _NARROWEST, _WIDEST = 16, 40
@@ -44,7 +42,7 @@ def sampling_lines(sampling: ShownSampling, columns: int) -> list[str]:
 
 def _paragraph(text: str, columns: int) -> list[str]:
     """A line, continued further in if it is too long."""
-    first, *others = _wrapped(text, max(columns - 2 * len(_INDENT), _NARROWEST), _REASON_LINES)
+    first, *others = wrapped(text, max(columns - 2 * len(_INDENT), _NARROWEST), _REASON_LINES)
     return [_INDENT + first, *(2 * _INDENT + line for line in others)]
 
 
@@ -76,10 +74,10 @@ def _cell(candidate: ShownCandidate | None, width: int) -> list[str]:
     """The lines of a candidate, none wider than its column."""
     if candidate is None:
         return [""]
-    lines = _wrapped(_status_text(candidate), width, 2)
+    lines = wrapped(_status_text(candidate), width, 2)
     if unmet := _unmet_text(candidate):
-        lines += _wrapped(unmet, width, _ID_LINES)
-    return lines + (_wrapped(_one_line(candidate.text), width, _TEXT_LINES) if candidate.text else [])
+        lines += wrapped(unmet, width, _ID_LINES)
+    return lines + (wrapped(_one_line(candidate.text), width, _TEXT_LINES) if candidate.text else [])
 
 
 def _styled_part(cell: list[str], place: int, width: int, candidate: ShownCandidate | None) -> str:
@@ -91,7 +89,7 @@ def _styled_part(cell: list[str], place: int, width: int, candidate: ShownCandid
 def _coloured(text: str, candidate: ShownCandidate) -> str:
     """`click.echo` leaves the colours out where there is no terminal."""
     colour = _COLOURS.get(candidate.status) if candidate.status is not None else None
-    return click.style(text, fg=colour, bold=True if candidate.chosen else None)
+    return styled(text, fg=colour, bold=True if candidate.chosen else None)
 
 
 # The list.
@@ -101,7 +99,7 @@ def _list(sampling: ShownSampling, columns: int) -> Iterator[str]:
     for one in sampling.candidates:
         parts = [f"lane {one.lane}, turn {one.turn}: {_status_text(one)}", _unmet_text(one), _one_line(one.text or "")]
         text = "; ".join(part for part in parts if part)
-        yield _INDENT + _coloured(_wrapped(text, max(columns - len(_INDENT), _NARROWEST), 1)[0], one)
+        yield _INDENT + _coloured(wrapped(text, max(columns - len(_INDENT), _NARROWEST), 1)[0], one)
 
 
 def _status_text(candidate: ShownCandidate) -> str:
@@ -153,34 +151,5 @@ def _error_text(error: Failure) -> str:
     return _one_line(f"{error.kind}: {error.message}")
 
 
-# Widths.
-
-
 def _one_line(text: str) -> str:
-    """Foreign text, harmless and in one line; a long one is cut."""
-    # Cut before anything is searched in it: a text may have many megabytes.
-    words = printable(text[: 4 * _SHOWN_REASON]).split()
-    line = " ".join(words)
-    return line if len(line) <= _SHOWN_REASON else f"{line[: _SHOWN_REASON - 1]}…"
-
-
-def _wrapped(text: str, width: int, most: int) -> list[str]:
-    """At most so many lines of whole words; a word that is wider than a line, and what does not fit, ends with "…"."""
-    lines: list[str] = []
-    for word in text.split():
-        if lines and columns_of(joined := f"{lines[-1]} {word}") <= width:
-            lines[-1] = joined
-        elif len(lines) == most:
-            lines[-1] = _cut(f"{lines[-1]} …", width)
-            break
-        else:
-            lines.append(_cut(word, width))
-    return lines or [""]
-
-
-def _cut(text: str, width: int) -> str:
-    if columns_of(text) <= width:
-        return text
-    while text and columns_of(text) > width - 1:
-        text = text[:-1]
-    return f"{text.rstrip()}…"
+    return one_line(text, _SHOWN_REASON)

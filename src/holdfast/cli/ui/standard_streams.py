@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable
-from typing import TextIO
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 
@@ -32,10 +31,40 @@ def _occupy_descriptor(number: int) -> None:
     os.set_inheritable(number, True)
 
 
+class _Route:
+    """Where messages for people go."""
+
+    log: Callable[[str], None] | None = None
+    is_quiet = False
+
+
 def say(text: str) -> None:
-    """Prints a message for people to standard error, if it can be written."""
-    with contextlib.suppress(OSError):
-        click.echo(text, err=True)
+    """Prints a message for people to standard error, if it can be written; a log file gets it too."""
+    if _Route.log is not None:
+        _Route.log(text)
+    if not _Route.is_quiet:
+        with contextlib.suppress(OSError):
+            click.echo(text, err=True)
+
+
+@contextlib.contextmanager
+def routing_messages(log: Callable[[str], None]) -> Iterator[None]:
+    """While the block runs, `log` gets every message for people."""
+    before, _Route.log = _Route.log, log
+    try:
+        yield
+    finally:
+        _Route.log = before
+
+
+@contextlib.contextmanager
+def silencing_messages(*, is_quiet: bool) -> Iterator[None]:
+    """While the block runs, messages for people are not printed, if `is_quiet`; a log file still gets them."""
+    before, _Route.is_quiet = _Route.is_quiet, is_quiet
+    try:
+        yield
+    finally:
+        _Route.is_quiet = before
 
 
 def write_output(pieces: Iterable[bytes]) -> None:
@@ -52,14 +81,3 @@ def is_output_error(error: OSError) -> bool:
         place = place.tb_next
     module = place.tb_frame.f_globals.get("__name__", "") if place else ""
     return module in {"click.utils", __name__}
-
-
-def mute_if_broken(stream: TextIO) -> None:
-    """Discards what a stream still holds if it cannot be written any more, so that it is not tried again at exit."""
-    try:
-        stream.flush()
-    except OSError:
-        with contextlib.suppress(OSError):
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, stream.fileno())
-            os.close(null)

@@ -22,8 +22,9 @@ from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.call_tally import Flight
 from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.models.errors import ModelError, PassingError, RateLimited, Rejected
+from holdfast.models.errors import THIS_MODEL, ModelError, PassingError, RateLimited, Rejected
 from holdfast.models.message import Reply, Request, Usage
+from holdfast.spec.loading.error_messages import key_path
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 60.0
@@ -118,6 +119,7 @@ class Caller:
                 reply = await self._send(model, request, reservation, activity, on_sent if tries.made == 1 else None)
             except ModelError as error:
                 pause = self.pause_after(error, model, tries)
+                flight.note_retry()
             else:
                 return reply, tries.made
             finally:
@@ -141,6 +143,7 @@ class Caller:
             if is_dead or not tries.allow(pause, now):
                 raise error
         else:
+            error.hint = error.hint.replace(THIS_MODEL, key_path("models", model.name))
             self._close_if_hopeless(error, model)
             raise error
         self._counts.retries += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
 from holdfast.engine.trials.scopes import key_at_slot, slot_path
 from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, Status, StepRecord
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.session.create import refuse_existing
+from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec
 from holdfast.tasks import Task, declared_samples
 
@@ -47,24 +47,37 @@ class ForkSummary(msgspec.Struct):
     """Why the others remain, and how many."""
     cost: float | None
     """What those are likely to cost, by what the trials of the run have taken so far; None where that is unknown."""
+    warnings: list[str] = []
+    """What was noticed about the eval."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing remains to be run in the new run."""
+        return self.taken == self.planned
 
 
-def fork_run(source: Path, spec: EvalSpec, root: Path, *, origin: str = "") -> tuple[StartedSession, ForkSummary]:
+def fork_run(
+    source: Path, spec: EvalSpec, root: Path, *, origin: str = "", tasks: Mapping[str, Task] | None = None
+) -> tuple[StartedSession, ForkSummary]:
     """Makes the run `root` with the eval `spec` and keeps what it can of the run at `source`.
+
+    `tasks` are those that exist in this process.
 
     Raises:
         NotARun: there is no run at `source`.
         ConfigurationError: the eval is wrong.
         UsageError: there is something at `root` already.
+        StorageFailure: no run can be written there.
     """
     refuse_existing(root.absolute(), "choose another directory")
+    refuse_unwritable(root.absolute())
     reader = RunReader(source)
     inputs = FreshInputs()
     try:
-        prepared = prepare_eval(spec, inputs)
+        prepared = prepare_eval(spec, inputs, tasks)
         kept = _KeptTrials(reader, prepared)
         session = create_planned(root, prepared, inputs, origin, preload=kept.records())
-        return StartedSession(session, prepared), kept.summary(root)
+        return StartedSession(session, prepared, warnings=prepared.warnings), kept.summary(root)
     finally:
         inputs.close()
         reader.close()

@@ -27,7 +27,7 @@ from holdfast.run.core.provenance import packages
 from holdfast.run.core.records import PlanEntry, Record
 from holdfast.run.core.session_contents import SessionContents
 from holdfast.run.drift.gate import Decision
-from holdfast.run.session.create import refuse_existing
+from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import DatasetSpec, EvalSpec, plain_data
@@ -101,17 +101,37 @@ def start_run(
         StorageFailure: the run cannot be written.
     """
     root = root or default_root(spec)
-    refuse_existing(root.absolute())
     inputs = FreshInputs()
     try:
-        prepared = prepare_eval(spec, inputs, tasks)
-        check_plan(plan_entries(prepared))
-        prepared.open_providers()
+        prepared = check_new_run(spec, root, inputs, tasks, check_plan=check_plan)
         session = create_planned(root, prepared, inputs, source, writer=writer)
     finally:
         inputs.close()
     inputs.keep_cache(session.layout)
-    return StartedSession(session, prepared)
+    return StartedSession(session, prepared, warnings=prepared.warnings)
+
+
+def check_new_run(
+    spec: EvalSpec,
+    root: Path,
+    inputs: FreshInputs,
+    tasks: Mapping[str, Task] | None = None,
+    check_plan: CheckPlan = accept_plan,
+) -> PreparedEval:
+    """Everything that is checked before a run is written at `root`: for a start and for `--dry-run` alike.
+
+    Raises:
+        ConfigurationError: a task, dataset or model is wrong.
+        UsageError: there is something at `root` already.
+        StorageFailure: no run can be written there.
+    """
+    refuse_existing(root.absolute())
+    refuse_unwritable(root.absolute())
+    prepared = prepare_eval(spec, inputs, tasks)
+    check_plan(plan_entries(prepared))
+    prepared.check_prices()
+    prepared.open_providers()
+    return prepared
 
 
 def create_planned(

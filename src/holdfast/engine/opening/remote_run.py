@@ -57,13 +57,9 @@ def start_remote_run(
         StorageFailure: the store cannot be reached.
         RunHeld: another session is making or executing the run.
     """
+    refuse_existing_remote(url)
     store = ObjectStore(url)
     store.probe()
-    if remote_exists(url):
-        raise UsageError(
-            f"{url} already holds a run.",
-            hint=f"Resume with `holdfast resume {url}`, or add `--or-resume` to the same command.",
-        )
     with contextlib.ExitStack() as undo:
         lease = RemoteLease(store)
         undo.callback(lease.release)
@@ -75,6 +71,19 @@ def start_remote_run(
         remote = _attach_store(started, lease, uploader)
         undo.pop_all()
         return remote
+
+
+def refuse_existing_remote(url: str) -> None:
+    """Raises UsageError if there is a run at the URL.
+
+    Raises:
+        StorageFailure: the store cannot be reached.
+    """
+    if remote_exists(url):
+        raise UsageError(
+            f"{url} already holds a run.",
+            hint=f"Resume it with `holdfast resume {url}`, or add `--or-resume` to the same command.",
+        )
 
 
 def open_readable_copy(url: str) -> Path:
@@ -203,4 +212,4 @@ def _attach_store(
 ) -> StartedSession:
     counts_when_uploaded = started.prepared.spec.runner.durability == "remote"
     started.session.attach_store(StoreCopy(lease, uploader, counts_when_uploaded))
-    return replace(started, url=uploader.url, warnings=warnings)
+    return replace(started, url=uploader.url, warnings=[*warnings, *started.warnings])

@@ -131,4 +131,11 @@ class _Resumption:
         if self._plan is None or self._prepared is None:
             raise RuntimeError("the session was opened without its record being made")
         self._plan.inputs.keep_cache(session.layout)
-        return StartedSession(session, self._prepared, self._plan.decision, self._plan.note, selection=self._selection)
+        return StartedSession(
+            session,
+            self._prepared,
+            self._plan.decision,
+            self._plan.note,
+            warnings=self._prepared.warnings,
+            selection=self._selection,
+        )

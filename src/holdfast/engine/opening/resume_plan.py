@@ -33,7 +33,7 @@ from holdfast.spec import DatasetSpec, Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals
 from holdfast.spec.edited_values import edited_values
 from holdfast.spec.loading.error_messages import key_path
-from holdfast.storage.leases.local import find_holder, run_held
+from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks import Rows, Task, source_files
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.task_code import code_of
@@ -287,8 +287,7 @@ def plan_resume(
         try:
             return ResumeComparison(reader, offered, tasks).plan()
         except ResumeAborted:
-            if (holder := find_holder(reader.fs, reader.layout.root)) is not None:
-                raise run_held(reader.layout.root, holder) from None
+            refuse_held(reader.fs, reader.layout.root)
             reader.refresh()
             if len(reader.sessions) == count:
                 raise

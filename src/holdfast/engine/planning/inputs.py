@@ -6,7 +6,6 @@ nowhere else.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,6 +45,8 @@ class FreshInputs:
     """
 
     def __init__(self) -> None:
+        import tempfile  # noqa: PLC0415 - readers of a run copy nothing
+
         self._directory = tempfile.TemporaryDirectory(prefix="holdfast-")
         self._cache = DerivedCache()
         self.files: dict[str, Path] = {}

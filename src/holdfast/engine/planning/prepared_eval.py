@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from holdfast.engine.planning.early_warnings import SampleWatch, task_warnings
 from holdfast.engine.planning.inputs import Inputs, input_name
 from holdfast.engine.planning.plan import PlannedTask, axis_values
 from holdfast.engine.planning.source_copies import files_to_copy
@@ -15,6 +16,7 @@ from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import open_provider
 from holdfast.models.provider import Provider
 from holdfast.spec import EvalSpec, SamplingSpec, TaskSpec, TrialLimits
+from holdfast.spec.loading.error_messages import key_path
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks import Task, adapt_task, build_task, load_use
 from holdfast.tasks.solver import Generate
@@ -31,6 +33,8 @@ class PreparedEval:
     def __init__(self, spec: EvalSpec, tasks: list[PlannedTask], inputs: Inputs) -> None:
         self.spec, self.tasks, self.inputs = spec, tasks, inputs
         self.providers: dict[str, Provider] = {}
+        self.warnings: list[str] = []
+        """What a person should know before the first call of a new run."""
 
     @property
     def planned(self) -> int:
@@ -55,6 +59,21 @@ class PreparedEval:
             self.providers[name] = open_provider(self.spec.models[name])
         return self.providers[name]
 
+    def check_prices(self) -> None:
+        """A limit on the cost of a trial would never be reached by a model that has no price.
+
+        Raises:
+            ConfigurationError: a task has such a limit, and one of its models no price.
+        """
+        for task in self.tasks:
+            for name in (*task.models, *other_models(task.task)) if task.limits.cost is not None else ():
+                if self.spec.models[name].price is None:
+                    place = key_path("models", name)
+                    raise ConfigurationError(
+                        f"{key_path('tasks', task.name)}.limits.cost needs a price of every model; {place} has none.",
+                        hint=f"Add {place}.price, or remove the limit.",
+                    )
+
     def takes_seed(self) -> dict[str, bool]:
         """By model, whether its provider takes a seed, as far as providers are open and say so."""
         said = {name: getattr(provider, "takes_seed", None) for name, provider in self.providers.items()}
@@ -67,23 +86,32 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
     Raises:
         ConfigurationError: a task or a dataset is wrong.
     """
-    tasks = [_plan_task(name, entry, spec, inputs, (given or {}).get(name)) for name, entry in spec.tasks.items()]
-    return PreparedEval(spec, tasks, inputs)
+    prepared = PreparedEval(spec, [], inputs)
+    for name, entry in spec.tasks.items():
+        planned, watch = _plan_task(name, entry, spec, inputs, (given or {}).get(name))
+        prepared.tasks.append(planned)
+        if watch is not None:
+            prepared.warnings += task_warnings(planned, watch)
+    return prepared
 
 
-def _plan_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Task | None) -> PlannedTask:
+def _plan_task(
+    name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Task | None
+) -> tuple[PlannedTask, SampleWatch | None]:
+    """The task with its samples, and what was noticed when they were checked, if they are new."""
     task = task_of_entry(name, entry, spec, inputs, given)
     _check_other_models(task, spec)
     dataset = task.bind(inputs.rows(input_name(name, entry), task), entry.limit)
     if entry.sample_ids:
         dataset.keep_only(entry.sample_ids)
-    if inputs.is_new(input_name(name, entry)):
-        task.check(dataset)
+    watch = SampleWatch(task) if inputs.is_new(input_name(name, entry)) else None
+    if watch is not None:
+        task.check(dataset, watch.see)
     if not len(dataset):
         raise ConfigurationError(
             f"The task {name!r} has no sample left after its operations.", hint="Check its filters and slices."
         )
-    return PlannedTask(
+    planned = PlannedTask(
         name=name,
         task=task,
         dataset=dataset,
@@ -94,6 +122,7 @@ def _plan_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given
         max_retries=_or_default(entry.runner.max_retries, spec.runner.max_retries),
         source=input_name(name, entry),
     )
+    return planned, watch
 
 
 def _or_default(own: T | None, default: T) -> T:
@@ -162,7 +191,7 @@ def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, g
     if entry.use.startswith(IN_MEMORY):
         raise UsageError(
             f"The task {name!r} was defined in a Python process, not in a file.",
-            hint="Resume from Python: holdfast.evaluate(..., run=PATH).",
+            hint="Resume it from Python: holdfast.evaluate(..., run=PATH).",
         )
     return adapt_task(name, entry, load_use(entry.use, code, entry.args), code)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from holdfast.engine.planning.earlier_runs import with_present_names
 from holdfast.errors import ConfigurationError, NotARun, ResumeAborted
 from holdfast.run.core.records import SessionRecord
@@ -20,6 +22,13 @@ def last_session(reader: RunReader) -> SessionRecord:
             f"No session record is left in {reader.layout.root}.", hint="`holdfast verify` names what is lost."
         )
     return reader.sessions[-1]
+
+
+def eval_directory(session: SessionRecord) -> Path:
+    """Where the file of the eval was: an eval file's directory, or that of the Python file that `run` was given."""
+    directory = Path(session.config.get("directory") or ".")
+    home, _, _ = session.source.partition(":")
+    return (directory / home).parent if home.endswith(".py") else directory
 
 
 def saved_eval(session: SessionRecord) -> EvalSpec:

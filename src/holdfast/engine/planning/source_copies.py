@@ -7,6 +7,8 @@ they find one another.
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,7 +25,7 @@ from holdfast.tasks.source.code_files import relative_name
 from holdfast.tasks.source.imported_files import with_imported_files
 
 # Code that is loaded from a copy may import its neighbours as long as the process lives.
-_UNPACKED: dict[tuple[tuple[str, str], ...], tempfile.TemporaryDirectory[str]] = {}
+_UNPACKED: dict[tuple[tuple[str, str], ...], Path] = {}
 
 
 def files_to_copy(name: str, task: Task, spec: EvalSpec) -> dict[str, Path]:
@@ -59,21 +61,26 @@ def unpack_copy(layout: Layout, inputs: Mapping[str, Input], task: str, name: st
     key = tuple(sorted(copies.items()))
     if key not in _UNPACKED:
         _UNPACKED[key] = _unpacked(layout, copies)
-    root = Path(_UNPACKED[key].name)
+    root = _UNPACKED[key]
     if (root / name).is_file():
         return root / name
     named = list(root.rglob(_last(name)))
     return named[0] if len(named) == 1 else None
 
 
-def _unpacked(layout: Layout, copies: Mapping[str, str]) -> tempfile.TemporaryDirectory[str]:
-    directory = tempfile.TemporaryDirectory(prefix="holdfast-code-")
-    for name, digest in copies.items():
-        if {"..", "/"}.isdisjoint(PurePosixPath(name).parts):
-            path = Path(directory.name) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(_content(layout.inputs / digest, name))
-    return directory
+def _unpacked(layout: Layout, copies: Mapping[str, str]) -> Path:
+    contents = {name: _content(layout.inputs / digest, name) for name, digest in copies.items() if _is_below(name)}
+    root = Path(tempfile.mkdtemp(prefix="holdfast-code-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    for name, content in contents.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    return root
+
+
+def _is_below(name: str) -> bool:
+    """Whether a name leads to a file below the directory it is put in; a record may say anything."""
+    return {"..", "/"}.isdisjoint(PurePosixPath(name).parts)
 
 
 def _content(path: Path, name: str) -> bytes:
@@ -100,8 +107,7 @@ def _referenced_files(entry: TaskSpec, directory: Path) -> Iterator[Path]:
 
 def _copy_root(path: Path) -> Path | None:
     """The directory of copies that a file was loaded from, if it was."""
-    roots = (Path(directory.name) for directory in _UNPACKED.values())
-    return next((root for root in roots if path.is_relative_to(root)), None)
+    return next((root for root in _UNPACKED.values() if path.is_relative_to(root)), None)
 
 
 def _directory(spec: EvalSpec) -> Path:

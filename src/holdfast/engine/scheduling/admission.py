@@ -14,7 +14,7 @@ from typing import NoReturn
 from holdfast.engine.events import ADMISSION, LimitChanged
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission_mark import AdmissionMark
-from holdfast.engine.scheduling.call_tally import CallTally, Flight
+from holdfast.engine.scheduling.call_tally import CallTally, Flight, TrialGroup
 from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits, Limit
 from holdfast.engine.scheduling.holds import ALL_MODELS, Hold, Holds
@@ -151,9 +151,10 @@ class Admission:
 
     # Calls.
 
-    def flight(self, model: str, tokens: float) -> Flight:
-        """A call that is about to be made, and how many tokens it is expected to take."""
-        return Flight(self.tally.of(model), tokens)
+    def flight(self, model: str, tokens: float, group: TrialGroup | None = None) -> Flight:
+        """A call that is about to be made, how many tokens it is expected to take, and whose trial makes it."""
+        tally = self.tally
+        return Flight(model, tally.of(model), tokens, None if group is None else tally.of_group(group))
 
     def begin_nowait(self, flight: Flight, model: str, limit: Limit, grant: CapacityGrant) -> bool:
         """Lets one request of a call be sent, with capacity of the model's limit, if nothing prevents it."""

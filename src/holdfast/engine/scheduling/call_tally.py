@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from holdfast.models.message import Usage
 
+TrialGroup = tuple[str, str]
+"""A task, and the model under test."""
+
 
 class ModelTally:
     """The calls of one model."""
@@ -22,17 +25,45 @@ class ModelTally:
         """What the calls of this session took, as it is recorded."""
 
 
+class GroupTally:
+    """The calls that the trials of one task and model make, whichever models they ask: judges too."""
+
+    __slots__ = ("retries", "tokens")
+
+    def __init__(self) -> None:
+        self.retries = 0
+        """Requests that failed and were sent again."""
+        self.tokens: dict[str, list[int]] = {}
+        """Input and output tokens on record, by the model that was asked; added up in place, for every call does it."""
+
+    def add(self, model: str, usage: Usage) -> None:
+        """Adds what a call of this model took."""
+        tokens = self.tokens.get(model)
+        if tokens is None:
+            tokens = self.tokens[model] = [0, 0]
+        tokens[0] += usage.input_tokens
+        tokens[1] += usage.output_tokens
+
+
 class CallTally:
-    """The calls of all models."""
+    """The calls of all models, and those of the trials of each task and model."""
 
     def __init__(self) -> None:
         self.by_model: dict[str, ModelTally] = {}
+        self.by_group: dict[TrialGroup, GroupTally] = {}
 
     def of(self, model: str) -> ModelTally:
         """The tally of one model."""
         tally = self.by_model.get(model)
         if tally is None:
             tally = self.by_model[model] = ModelTally()
+        return tally
+
+    def of_group(self, group: TrialGroup) -> GroupTally:
+        """The tally of the trials of one task and model."""
+        tally = self.by_group.get(group)
+        if tally is None:
+            tally = self.by_group[group] = GroupTally()
         return tally
 
     @property
@@ -51,11 +82,11 @@ class CallTally:
 class Flight:
     """One call, from before it is sent until its end is durable."""
 
-    __slots__ = ("_tally", "has_failed", "is_in_flight", "tokens")
+    __slots__ = ("_group", "_model", "_tally", "has_failed", "is_in_flight", "tokens")
 
-    def __init__(self, tally: ModelTally, tokens: float = 0.0) -> None:
-        """`tokens` are what it is expected to take."""
-        self._tally, self.tokens = tally, tokens
+    def __init__(self, model: str, tally: ModelTally, tokens: float = 0.0, group: GroupTally | None = None) -> None:
+        """`tokens` are what it is expected to take; `group` is there where a trial makes the call."""
+        self._model, self._tally, self.tokens, self._group = model, tally, tokens, group
         self.is_in_flight = False
         self.has_failed = False
         """Whether it is known how it ended, and only that is not durable yet."""
@@ -77,3 +108,10 @@ class Flight:
         self.cancel()
         if usage is not None:
             self._tally.spent = self._tally.spent + usage
+            if self._group is not None:
+                self._group.add(self._model, usage)
+
+    def note_retry(self) -> None:
+        """A request of it has failed, and is sent again."""
+        if self._group is not None:
+            self._group.retries += 1

@@ -59,5 +59,5 @@ def __getattr__(name: str) -> Any:
         if missing.name != "mellea":
             raise
         raise ImportError(
-            f"{_HERE} needs Mellea, which is not installed. Install it: pip install 'holdfast[mellea]'"
+            f"{_HERE} needs Mellea, which is not installed. Install it: pip install 'mellea>=0.8,<0.9'"
         ) from missing

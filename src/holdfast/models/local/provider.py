@@ -11,13 +11,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated
-
-import msgspec
-from msgspec import Meta
 
 from holdfast.errors import UsageError
 from holdfast.models.errors import Unavailable
+from holdfast.models.local.options import LocalOptions
 from holdfast.models.local.server_process import LlamaProcess
 from holdfast.models.local.weights import check_engine, find_weights
 from holdfast.models.message import Reply, Request
@@ -26,21 +23,6 @@ from holdfast.models.openai.provider import OpenAIProvider
 from holdfast.models.provider import read_options
 from holdfast.spec import ModelSpec
 from holdfast.spec.schema.model import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS
-
-SmallCount = Annotated[int, Meta(ge=1, le=1024)]
-
-
-class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options in a local model's args."""
-
-    path: str | None = None
-    """The GGUF file; local/smollm2 has its own."""
-    slots: SmallCount = 1
-    """Requests at a time, where none of them has to be reproducible."""
-    context: Annotated[int, Meta(ge=64, le=2**22)] = 4096
-    """Tokens of prompt and reply together, per slot."""
-    threads: SmallCount = 1
-    start_seconds: Annotated[float, Meta(gt=0, le=3600)] = 120.0
 
 
 class RequestSlots:

@@ -26,13 +26,26 @@ _ROUTE = "/chat/completions"
 
 
 class OpenAIOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options in a model's args for every OpenAI-compatible provider."""
+    """The `args` of every OpenAI-compatible provider."""
 
     max_reply_bytes: int = REPLY_BYTES
+    """The longest reply that is read, in bytes. Example: `1048576`"""
+
     max_tokens_field: str | None = None
+    """The field of the request that carries `generation.max_tokens`. Default: that of the service, see the table;
+    max_tokens where `base_url` is set.
+    Example: `max_completion_tokens`
+    """
+
     reasoning_field: str | None = None
-    """The field of a message in which the reasoning before a tool call goes back; without it, it does not."""
+    """The field of a message in which the reasoning before a tool call is sent back. Default: it is not sent back.
+    Example: `reasoning_content`
+    """
+
     api_version: str | None = None
+    """The value of `api-version` in the address, as some Azure deployments need it. Default: none.
+    Example: `'2024-10-21'`
+    """
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -49,6 +62,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     max_tokens_field: str = "max_tokens"
     reasoning_field: str | None = None
     max_reply_bytes: int = REPLY_BYTES
+    key_variable: str = ""
+    """The environment variable that the key comes from; empty where no key is sent."""
 
 
 def resolve_endpoint(
@@ -72,6 +87,7 @@ def resolve_endpoint(
         max_tokens_field=options.max_tokens_field or (preset.max_tokens_field if at_home else "max_tokens"),
         reasoning_field=options.reasoning_field,
         max_reply_bytes=options.max_reply_bytes,
+        key_variable=key_variable,
     )
 
 
@@ -80,7 +96,9 @@ def _chat_url(name: str, base_url: str, preset: Preset, api_version: str | None)
         raise ConfigurationError(f"{name} has no base_url.", hint=f"Set it, for example to {preset.base_url_example}.")
     parts = _split_url(base_url)
     if parts is None:
-        raise ConfigurationError(f"{name}: base_url is not an http or https address.", hint="Write it in full.")
+        raise ConfigurationError(
+            f"{name}: base_url is not an http or https address.", hint="Write it in full, as in https://host/v1."
+        )
     if has_credentials(base_url):
         raise ConfigurationError(
             f"{name}: base_url holds a key or password.",

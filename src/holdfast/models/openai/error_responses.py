@@ -15,9 +15,13 @@ from typing import Any
 
 import msgspec
 
-from holdfast.models.errors import Blocked, ModelError, RateLimited, Rejected, Unavailable, excerpt
+from holdfast.models.errors import THIS_MODEL, Blocked, ModelError, RateLimited, Rejected, Unavailable, excerpt
 
 _POLICY_CODES = frozenset({"content_filter", "content_policy_violation", "content_policy", "safety"})
+_HINTED = 500
+_TOKEN_LIMITS = re.compile(r"\bmax_(?:completion_)?tokens\b")
+_NOT_KNOWN = ("not supported", "unsupported", "unrecogni", "unknown", "not permitted", "unexpected")
+_KEY_REFUSED = frozenset({401, 403})
 _TRY_AGAIN = frozenset({408, 409, 425})
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _PARSED = 1 << 20
@@ -31,9 +35,11 @@ class Complaint(msgspec.Struct, frozen=True):
     code: str = ""
 
 
-def from_status(name: str, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
-    """The error for an answer whose status is not a success."""
+def from_status(name: str, status: int, headers: Mapping[str, str], body: bytes, key_variable: str = "") -> ModelError:
+    """The error for an answer whose status is not a success; `key_variable` is where the key came from."""
     complaint = read_complaint(body)
+    if status in _KEY_REFUSED:
+        return _key_refused(name, status, complaint, key_variable)
     if 300 <= status < 400:
         target = excerpt(headers.get("Location", ""), 200) or "nowhere"
         return Rejected(
@@ -113,7 +119,32 @@ def _by_status(name: str, status: int, complaint: Complaint, wait: float | None)
         return Unavailable(said, status=status, detail=detail, retry_after=wait)
     if complaint.code in _POLICY_CODES:
         return Blocked(said, status=status, detail=detail)
-    return Rejected(said, status=status, detail=detail)
+    return Rejected(said, status=status, detail=detail, hint=_max_tokens_hint(complaint))
+
+
+def _key_refused(name: str, status: int, complaint: Complaint, variable: str) -> ModelError:
+    """The server does not accept the key, or not for this."""
+    said = f"{name} answered {_phrase(status)}: {_quoted(complaint)}."
+    if complaint.code in _POLICY_CODES:
+        return Blocked(said, status=status, detail=complaint.words)
+    if not variable:
+        hint = f"No key was sent: set {THIS_MODEL}.api_key_env to the environment variable that holds it."
+    elif status == http.HTTPStatus.UNAUTHORIZED:
+        said = f"{variable} is set, but {name} refused it ({_phrase(status)}): {_quoted(complaint)}."
+        hint = f"Correct {variable} in the environment or in .env."
+    else:
+        hint = f"The key in {variable} may not do this: check the permissions of the key, and the model's name."
+    return Rejected(said, status=status, detail=complaint.words, hint=hint)
+
+
+def _max_tokens_hint(complaint: Complaint) -> str:
+    """The other name of the limit on a reply's tokens, where the server does not know the one that was sent."""
+    words = complaint.words[:_HINTED].lower()
+    found = _TOKEN_LIMITS.search(words)
+    if found is None or not any(refused in words for refused in _NOT_KNOWN):
+        return ""
+    other = "max_tokens" if found[0] == "max_completion_tokens" else "max_completion_tokens"
+    return f"Set {THIS_MODEL}.args.max_tokens_field: {other}."
 
 
 def _complaint_in(data: Any) -> Complaint:

@@ -55,7 +55,7 @@ class OpenAIProvider:
         else:
             if 200 <= response.status < 300:
                 return decode_reply(self._name, response.status, content)
-            failure = from_status(self._name, response.status, response.headers, content)
+            failure = from_status(self._name, response.status, response.headers, content, self._endpoint.key_variable)
         raise failure
 
     async def close(self) -> None:

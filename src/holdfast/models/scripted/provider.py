@@ -167,7 +167,7 @@ def _draw(request: Request, salt: bytes, bound: int) -> int:
 
 
 def _scripted_error(name: str, kind: str, fault: ScriptedFault) -> ModelError:
-    said = fault.message or f"{name} is told to be {kind.replace('_', ' ')}."
+    said = fault.message or f"{name} is scripted to be {kind.replace('_', ' ')}."
     if kind == "rate_limited":
         return RateLimited(said, status=fault.status or 429, retry_after=fault.retry_after)
     if kind == "unavailable":

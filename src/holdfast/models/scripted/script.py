@@ -32,21 +32,35 @@ ERROR_KINDS = ("rate_limited", "unavailable", "rejected", "blocked")
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scripted call of a tool; without an id it gets one by its place in the reply."""
+    """A call of a tool."""
 
     name: str
+    """The name of the tool. Example: `search`"""
+
     arguments: str | dict[str, Any] = ""
+    """Its arguments, as a map or as JSON text. Example: `{query: Paris}`"""
+
     id: str = ""
+    """The id of the call. Default: by its position, such as call_1. Example: `call_7`"""
 
 
 class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One scripted reply."""
+    """One reply, where more than a text is meant. It needs a text, a refusal or calls of tools."""
 
     text: str | None = None
+    """The text of the reply. Example: `Paris`"""
+
     finish: str = ""
+    """Why the reply ends. Default: stop, or tool_calls where there are any. Example: `length`"""
+
     reasoning: str = ""
+    """The reasoning before the reply. Example: `France is in Europe.`"""
+
     refusal: str = ""
+    """The text of a refusal. Example: `I cannot help with that.`"""
+
     tool_calls: list[ScriptedCall] = []
+    """Calls of tools. Example: `[{name: search, arguments: {query: Paris}}]`"""
 
     def __post_init__(self) -> None:
         if self.text is None and not self.refusal and not self.tool_calls:
@@ -54,20 +68,32 @@ class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long a reply takes: `seconds`, and up to `jitter` more, decided by the request and the seed."""
+    """How long a reply takes. The same request always takes the same time."""
 
     seconds: WaitSeconds = 0.0
+    """Seconds before every reply. Example: `0.05`"""
+
     jitter: WaitSeconds = 0.0
+    """Up to this many seconds more, decided by the request and the seed. Example: `0.02`"""
+
     seed: int = 0
+    """The seed of the jitter. Example: `1`"""
 
 
 class ScriptedFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scripted error: for the first `times` tries of each request, or for ever."""
+    """One error, and how often it happens."""
 
     times: Annotated[int, Meta(ge=1)] | None = None
+    """For the first N tries of each request. Default: always. Example: `2`"""
+
     retry_after: WaitSeconds | None = None
+    """Seconds that the error asks to wait. Example: `0.01`"""
+
     status: int | None = None
+    """The HTTP status. Default: 429, 503 or 400, by the kind of error. Example: `529`"""
+
     message: str = ""
+    """The text of the error. Example: `overloaded`"""
 
 
 Lines = str | ScriptLine | Annotated[list[str | ScriptLine], Meta(min_length=1)]
@@ -77,8 +103,13 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which prompts are meant: all where nothing is stated."""
 
     exact: str | None = None
+    """Only this prompt (the last user message). Example: `What is 2 + 2?`"""
+
     contains: str | None = None
+    """Only prompts that contain this text. Example: `France`"""
+
     matches: str | None = None
+    """Only prompts in which this regular expression finds something. Example: `'^[0-9]+$'`"""
 
     def pattern(self) -> re.Pattern[str] | None:
         """The compiled `matches`, or None."""
@@ -86,19 +117,29 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The reply for the prompts it fits."""
+    """A reply for the prompts that match: all of them, where nothing is stated."""
 
     reply: Lines
+    """The reply, or a list from which the request always draws the same one. Example: `Paris`"""
 
 
 class ErrorRule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The error for the prompts it fits; with `share`, for that part of them, picked by fingerprint."""
+    """An error for the prompts that match, of exactly one kind."""
 
     share: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    """The share of the matching requests that fail, chosen by their content. Example: `0.1`"""
+
     rate_limited: ScriptedFault | None = None
+    """Fail as a rate limit does (429). Example: `{times: 2, retry_after: 0.01}`"""
+
     unavailable: ScriptedFault | None = None
+    """Fail as an overloaded server does (503). Example: `{times: 1}`"""
+
     rejected: ScriptedFault | None = None
+    """Fail as a bad request does (400). Example: `{message: no}`"""
+
     blocked: ScriptedFault | None = None
+    """Fail as a content policy does. Example: `{message: no}`"""
 
     def kinds(self) -> list[str]:
         """The names of the errors that are stated; one is right."""
@@ -106,14 +147,30 @@ class ErrorRule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a scripted model says, when it fails, and how long it takes."""
+    """Replies from a script, in this process, without a key or a cost.
+
+    The model `echo` needs no script: it repeats the prompt.
+    """
 
     replies: dict[str, Lines] = {}
+    """Replies by the exact prompt (the last user message). Example: `{What is 2 + 2?: '4'}`"""
+
     rules: list[Rule] = []
+    """Replies by rule; the first rule that matches counts. Example: `[{contains: France, reply: Paris}]`"""
+
     turns: list[str | ScriptLine] = []
+    """Replies by the number of assistant messages so far; the last one repeats. Example: `[draft, better]`"""
+
     default: Lines | None = None
+    """The reply where nothing else matches. Example: `I do not know.`"""
+
     latency: Latency | WaitSeconds = 0.0
+    """How long a reply takes, in seconds. Example: `{seconds: 0.05, jitter: 0.02}`"""
+
     errors: list[ErrorRule] = []
+    """Errors that come before any reply; each names exactly one kind of error.
+    Example: `[{contains: Spain, rate_limited: {times: 2}}]`
+    """
 
 
 def read_script(where: str, args: dict[str, Any]) -> Script:
@@ -144,4 +201,6 @@ def _check_pattern(where: str, rule: Match) -> None:
     try:
         rule.pattern()
     except re.error as error:
-        raise ConfigurationError(f"{where}: matches {rule.matches!r} is no regular expression: {error}.") from error
+        raise ConfigurationError(
+            f"{where}: matches {rule.matches!r} is not a valid regular expression: {error}."
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,9 @@ import msgspec
 
 _VALUE_LETTERS = 120
 _LISTED_NAMES = 5
+_DIGEST_NAME = re.compile(r"([0-9a-f]{32})(~\d+)?")
+"""The key of a sample without an id: the digest of its content, and which of several equal ones it is."""
+SHORT_DIGITS = 8
 
 
 def change_text(old: Any, new: Any) -> str:
@@ -29,3 +33,15 @@ def list_text(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
     more = f" and {len(names) - _LISTED_NAMES} more" if len(names) > _LISTED_NAMES else ""
     return ", ".join(names[:_LISTED_NAMES]) + more
+
+
+def digest_of(sample: str) -> str:
+    """The digest that the key of a sample without an id is made of; empty for a sample with an id."""
+    match = _DIGEST_NAME.fullmatch(sample)
+    return match[1] if match else ""
+
+
+def short_sample(sample: str, digits: int = SHORT_DIGITS) -> str:
+    """How people name a sample: by its id, or by the first digits of its digest."""
+    match = _DIGEST_NAME.fullmatch(sample)
+    return f"{match[1][:digits]}{match[2] or ''}" if match else sample

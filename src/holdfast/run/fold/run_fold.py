@@ -358,6 +358,14 @@ class RunFold:
         for row in self._rows(self._where(states)):
             yield self._trial(*row)
 
+    def trials_with_text(self, texts: Iterable[str]) -> Iterator[FoldedTrial]:
+        """The trials whose rows contain one of these texts, as the sample's key or elsewhere; few, and found fast."""
+        wanted = [text.encode(errors="surrogatepass") for text in texts if text]
+        if wanted:
+            test = " OR ".join(["instr(row, ?)"] * len(wanted))
+            for row in self._query(f"SELECT {_COLUMNS} FROM trials WHERE {test} ORDER BY key", tuple(wanted)):  # noqa: S608
+                yield self._trial(*row)
+
     def keys(self, *states: State) -> Iterator[str]:
         """Their keys, sorted."""
         query = f"SELECT key FROM trials{self._where(states)} ORDER BY key"  # noqa: S608 - numbers
@@ -426,6 +434,26 @@ class RunFold:
         for (key, scorer), rows in groupby(self._query(query), _KEY_AND_SCORER):
             *_, (_, _, standing, value, row) = rows
             yield SlotValue(key, standings[standing], names[scorer], value, row)
+
+    def score_sums(self) -> dict[tuple[str, str], dict[str, tuple[int, float]]]:
+        """How many scores of finished trials count, and their sum: by task and model, then by scorer.
+
+        A running score needs no more than this; metrics are computed from `slots`.
+        """
+        names: dict[int, str] = dict(self._query("SELECT id, name FROM scorers"))
+        last = (
+            "SELECT standing, scorer, value, max(attempt) FROM slots JOIN trials USING (key)"  # noqa: S608 - no value
+            f" WHERE {_COUNTING} GROUP BY slots.key, scorer"
+        )
+        query = f"SELECT standing, scorer, count(value), total(value) FROM ({last}) GROUP BY standing, scorer"  # noqa: S608
+        found: dict[tuple[str, str], dict[str, tuple[int, float]]] = {}
+        for standing, scorer, count, total in self._query(query):
+            known = self.standings[standing]
+            if known.state.is_finished and count:
+                sums = found.setdefault(self._pair(known.group), {})
+                before = sums.get(names[scorer], (0, 0.0))
+                sums[names[scorer]] = before[0] + count, before[1] + total
+        return found
 
 
 def _state_by_slots(unfilled: list[str], failed: list[str]) -> tuple[State, str]:

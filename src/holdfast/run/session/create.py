@@ -30,6 +30,7 @@ from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
 
 _CREATING = "creating"
+_OTHER_PLACE = "Choose another place with --run-dir (in Python: run=), or change its permissions."
 
 
 class _FirstContent(NamedTuple):
@@ -68,17 +69,26 @@ def create_run(
             refuse_existing(root)
         raise StorageFailure(
             f"The run {root} could not be created: {error.strerror or error}.",
-            hint=f"Resume with `holdfast resume {root}`." if root.exists() else "No part of it was left behind.",
+            hint=f"Resume it with `holdfast resume {root}`." if root.exists() else "No part of it was left behind.",
         ) from error
 
 
 def refuse_existing(root: Path, otherwise: str = "add `--or-resume` to the same command") -> None:
     """Raises UsageError unless a run can be put at `root`: nothing is there, or an empty directory."""
     if Layout(root).journal.exists():
-        hint = f"Resume with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
+        hint = f"Resume it with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
         raise UsageError(f"{root} already holds a run.", hint=hint)
     if root.exists() and not (root.is_dir() and not any(root.iterdir())):
         raise UsageError(f"{root} exists and is not an empty directory.", hint="Choose another directory for the run.")
+
+
+def refuse_unwritable(root: Path) -> None:
+    """Raises StorageFailure where it is known before anything is done that no run can be made at `root`."""
+    above = next((path for path in root.parents if path.exists()), root.parent)
+    if not above.is_dir():
+        raise StorageFailure(f"The run {root} cannot be created: {above} is not a directory.", hint=_OTHER_PLACE)
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise StorageFailure(f"The run {root} cannot be created: no permission to write in {above}.", hint=_OTHER_PLACE)
 
 
 def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOptions) -> RunSession:
@@ -91,7 +101,7 @@ def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOpti
         copied = copy_inputs(BlobStore(fs, building.inputs), first.inputs)
         crashpoints.reach("run.inputs-written")
         session = session_record(run.hex(), 1, [], first.contents.with_inputs(copied))
-        journal = writer.open(fs, building.journal, run, 1)
+        journal = writer.configured(session.config).open(fs, building.journal, run, 1)
         undo.callback(journal.abandon)
         journal.queue.commit(encode(session))
         _preload(journal, BlobStore(fs, building.blobs), first.preload)

@@ -76,7 +76,8 @@ def _open_under_lease(
     # The record pins every earlier segment: if one vanishes or shrinks later, that is noticed.
     pins = [state.pin() for state in reader.index.states()]
     session = make(reader, number, pins)
-    journal = writer.open(reader.fs, reader.layout.journal, reader.run, number, format_=reader.format)
+    options = writer.configured(session.config)
+    journal = options.open(reader.fs, reader.layout.journal, reader.run, number, format_=reader.format)
     with contextlib.ExitStack() as undo:
         undo.callback(journal.abandon)
         # After a failed sync these bytes may be in memory only, and a second sync would not write them: a copy is sure.

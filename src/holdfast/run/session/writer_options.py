@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from holdfast.journal import FORMAT, JournalWriter, SegmentId
 from holdfast.journal.commit_queue import QUEUE_BYTES
@@ -19,6 +20,12 @@ class WriterOptions:
     queue_bytes: int = QUEUE_BYTES
     segment_bytes: int = SEGMENT_BYTES
     on_sealed: Callable[[SegmentId, int], None] | None = None
+
+    def configured(self, config: Mapping[str, Any]) -> WriterOptions:
+        """The same, with segments of the size that a session's configuration asks for."""
+        runner = config.get("runner")
+        size = runner.get("segment_bytes") if isinstance(runner, dict) else None
+        return replace(self, segment_bytes=size) if isinstance(size, int) else self
 
     def open(
         self, fs: FileSystem, journal: Path, run: bytes, session: int, *, writer: int = 0, format_: int = FORMAT

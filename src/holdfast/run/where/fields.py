@@ -60,6 +60,8 @@ class FieldCompiler:
         source, name = self._source_of(compared.field)
         if source in _CHOICES:
             return self._choice(compared)
+        if source == "trial" and compared.symbol != "~" and "#" in compared.value.text:
+            return self._reference(compared)
         tester = self._tester(source, compared)
         return Clause(_asking(_reader(source, name), tester), frozenset([source]))
 
@@ -78,6 +80,21 @@ class FieldCompiler:
             # Every key begins with it: a shell variable that is not set must not select the whole run.
             raise self._text.error(compared.value.position, "the trial key is empty", "write the beginning of a key")
         return prefix_tester(compared.symbol, compared.value.text)
+
+    def _reference(self, compared: Compared) -> Clause:
+        """A trial by its sample and epoch. Keys have no "#", so this is never the beginning of one."""
+        self._refuse_order(compared)
+        wanted, is_equal = compared.value.text, compared.symbol == "="
+        fields = ("sample", "epoch", "task", "model")
+
+        def test(candidate: Selectable) -> bool:
+            sample, epoch, task, model = map(candidate.field, fields)
+            name = f"{sample}#{epoch}"
+            if not sample or not wanted.endswith(name):
+                return not is_equal
+            return (wanted.removesuffix(name) in {"", f"{task}/", f"{model}/", f"{task}/{model}/"}) is is_equal
+
+        return Clause(test, frozenset(fields))
 
     def _number_tester(self, compared: Compared) -> Tester:
         field, value = in_quotes(compared.field.text), compared.value

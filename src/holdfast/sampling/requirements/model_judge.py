@@ -45,12 +45,22 @@ class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     calls: ClassVar[int] = 2
 
     model: str
+    """The judge: the name of a model of the eval. Example: `judge`"""
+
     criterion: str
+    """What the answer must meet, in words. Example: `The answer is polite.`"""
+
     template: str | None = None
-    """What the judge is asked, with {question}, {answer} and {criterion}; how to reply is added to it."""
+    """What the judge is asked, with `{question}`, `{answer}` and `{criterion}`; how to reply is added to it. Default: a
+    built-in template.
+    Example: `'Does {answer} meet {criterion}?'`
+    """
+
     threshold: Threshold = 0.5
+    """The score from which on the requirement is met, where the judge gives one. Example: `0.8`"""
+
     scored: bool = False
-    """Whether the judge is asked for a score from 0 to 1, and not for yes or no."""
+    """Whether the judge is asked for a score from 0 to 1 instead of yes or no. Example: `true`"""
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -24,10 +24,16 @@ class NumericRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     kind: ClassVar[str] = "numeric"
 
     min: Bound | None = None
+    """The smallest allowed number. Example: `0`"""
+
     max: Bound | None = None
+    """The largest allowed number. Example: `100`"""
+
     whole: bool = False
-    """Whether the number must be an integer."""
+    """Whether the number must be an integer. Example: `true`"""
+
     decimal: Decimal = "."
+    """The sign before decimals. Example: `','`"""
 
     def prepare(self) -> None:
         least, most = _exact(self.min), _exact(self.max)

@@ -21,8 +21,13 @@ class RegexRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     short_argument: ClassVar[str] = "pattern"
 
     pattern: str
+    """The regular expression (Python's `re`) to find in the answer. Example: `'^[A-Z]'`"""
+
     full: bool = False
+    """Whether the whole answer must match, white space included. Example: `true`"""
+
     ignore_case: bool = False
+    """Whether upper and lower case are equal. Example: `true`"""
 
     def prepare(self) -> None:
         compiled = compiled_pattern(self.pattern, self.ignore_case)

@@ -48,10 +48,18 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     """How many calls of models one check may take, at most: those that take some are checked last."""
 
     id: str
+    """Its name in records and reports. Default: the name of the requirement; that of the function for a function.
+    Example: `letter`
+    """
+
     description: str = ""
-    """What it asks for, in words that a model can follow."""
+    """What it asks for, in words that a model can follow. Default: derived from the other arguments; for a function,
+    the first paragraph of its docstring.
+    Example: `Answer with one letter.`
+    """
+
     check_only: bool = False
-    """Whether it is hidden from the model, and so is why it was not met."""
+    """Whether it is hidden from the model, and with it the reason why an answer did not meet it. Example: `true`"""
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ class JsonSchemaRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     kind: ClassVar[str] = "json_schema"
 
     schema: dict[str, Any] | bool
+    """The JSON Schema that the answer must fit. Example: `{type: object, required: [name]}`"""
 
     def prepare(self) -> None:
         self.__dict__["validate"] = _validator(self.schema).validate
@@ -160,5 +161,5 @@ def _schema_library() -> Any:
     except ImportError:
         raise ConfigurationError(
             "The requirement json_schema needs the package jsonschema-rs, which is not installed.",
-            hint="Install it: pip install 'holdfast[schema]'.",
+            hint="Install it: pip install jsonschema-rs",
         ) from None

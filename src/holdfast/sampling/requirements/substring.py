@@ -22,7 +22,10 @@ class IncludesRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     short_argument: ClassVar[str] = "text"
 
     text: str | tuple[str, ...]
+    """The text that the answer must contain; with a list, every text of it. Example: `[premise, conclusion]`"""
+
     ignore_case: bool = False
+    """Whether upper and lower case are equal. Example: `true`"""
 
     def prepare(self) -> None:
         wanted = (self.text,) if isinstance(self.text, str) else self.text

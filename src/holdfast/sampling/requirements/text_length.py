@@ -23,8 +23,13 @@ class LengthRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     kind: ClassVar[str] = "length"
 
     min: Count | None = None
+    """The smallest length; `min`, `max` or both must be given. Example: `2`"""
+
     max: Count | None = None
+    """The largest length. Example: `280`"""
+
     unit: Unit = "characters"
+    """What is counted. Example: `words`"""
 
     def prepare(self) -> None:
         if self.min is None and self.max is None:

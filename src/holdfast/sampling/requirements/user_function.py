@@ -40,7 +40,13 @@ class FunctionRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     is_quick: ClassVar[bool] = False
 
     function: Any
+    """The function: `file.py:name` or `package.module:name`. It gets the text of the answer and returns True or False,
+    a reason (a text), or a score from 0 to 1.
+    Example: `checks.py:is_polite`
+    """
+
     threshold: Threshold = 0.5
+    """The score from which on the requirement is met. Example: `0.8`"""
 
     @property
     def gives_score(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.errors import ConfigurationError
 from holdfast.spec.loading.key_detection import looks_like_key
 
+URL_DATASET = "only files are read: download the dataset, for example as JSON lines, and give the path of that file"
 SHOWN = 60
 SHOWN_PROBLEMS = 20
 

@@ -50,7 +50,7 @@ def recordable_path(path: str) -> str:
     """A path that can stand in an eval.
 
     Raises:
-        ConfigurationError: it has bytes that are no text here.
+        ConfigurationError: it has bytes that are not text in this locale.
     """
     try:
         path.encode()
@@ -69,7 +69,9 @@ def _read_text(file: Path) -> str:
     except FileNotFoundError:
         raise ConfigurationError(f"{file} does not exist.", hint="Check the path, or run `holdfast init`.") from None
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{file} is not UTF-8 text (at byte {error.start}).") from None
+        raise ConfigurationError(
+            f"{file} is not UTF-8 text (at byte {error.start}).", hint="Re-save the file as UTF-8."
+        ) from None
     except IsADirectoryError:
         raise ConfigurationError(f"{file} is a directory.", hint="Name the eval file in it.") from None
     except OSError as error:

@@ -12,9 +12,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from holdfast.spec.loading.durations import parse_duration
 from holdfast.spec.loading.error_messages import describe_value, item_path, key_path
+from holdfast.spec.loading.misplaced_keys import place_of_key
 from holdfast.spec.schema.drift import Block
-from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN
+from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN, is_duration
 from holdfast.spec.schema.introspect import Field, blocks_in, is_block, is_optional, members, schema_fields, unwrapped
 from holdfast.suggestions import nearest_or_known
 
@@ -30,6 +32,8 @@ class SchemaChecker:
     def value(self, value: Any, hint: Any, path: str) -> Any:
         """The value, normalised, when it fits the type."""
         kind = _member_for(value, hint)
+        if _is_unquoted_template(value, hint):
+            return self._unquoted(value, path)
         if kind is Any:
             return self._free(value, path)
         if is_block(kind):
@@ -83,7 +87,8 @@ class SchemaChecker:
         known = [*schema_fields(block), *inlined_fields(block)]
         for name in given:
             if name not in known:
-                self._add(f"{key_path(path, name)} is not a known key; {nearest_or_known(str(name), known)}")
+                way_out = place_of_key(str(name), block, path) or nearest_or_known(str(name), known)
+                self._add(f"{key_path(path, name)} is not a known key; {way_out}")
 
     def _check_required(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
         for name, field in schema_fields(block).items():
@@ -126,6 +131,13 @@ class SchemaChecker:
         except (msgspec.ValidationError, OverflowError):
             quotes = isinstance(value, int | float) and allowed_values(hint).startswith("text")
             return self._not_allowed(value, allowed_values(hint) + ("; put it in quotes" if quotes else ""), path)
+
+    def _unquoted(self, value: dict[Any, Any], path: str) -> Any:
+        """A template without quotes, which YAML reads as a map."""
+        ((field, _),) = value.items()
+        key = path.rpartition(".")[2]
+        meant = f'"{{{field}}}"' if "[" in key else f'{key}: "{{{field}}}"'
+        return self._not_allowed(value, f"text. In YAML, braces must be quoted: {meant}", path)
 
     def _free(self, value: Any, path: str) -> Any:
         """A value whose meaning is not ours to know: whatever can be written down and read back the same."""
@@ -173,6 +185,14 @@ def _is_absent(value: Any, field: Field, *, counted: bool) -> bool:
     return value is None
 
 
+def _is_unquoted_template(value: Any, hint: Any) -> bool:
+    """Whether `{field}` stands without quotes where a text is expected, and not a scorer as in `{exact: null}`."""
+    kinds = [unwrapped(kind) for kind in members(hint)]
+    free = any(typing.get_origin(kind) is dict and typing.get_args(kind)[1] is Any for kind in kinds)
+    is_template = isinstance(value, dict) and len(value) == 1 and list(value.values()) == [None]
+    return is_template and str in kinds and not free
+
+
 def _member_for(value: Any, hint: Any) -> Any:
     """The type of a union that the value is meant for; the first one when there is none."""
     kinds = members(hint)
@@ -199,11 +219,13 @@ def _is_json_scalar(value: Any) -> bool:
 
 
 def _convert_scalar(value: Any, kind: Any) -> Any:
-    """The value as its type has it (2.0 is 2 where a whole number stands); ValidationError if it does not fit."""
+    """The value as its type has it: 2.0 is the integer 2, "2m" is 120 seconds; ValidationError if it does not fit."""
     if isinstance(value, float) and not math.isfinite(value):
         raise msgspec.ValidationError("not a finite number")
     if unwrapped(kind) is int and isinstance(value, float) and value.is_integer():
         value = int(value)
+    if isinstance(value, str) and is_duration(kind):
+        value = parse_duration(value)
     return msgspec.convert(value, kind)
 
 
@@ -223,6 +245,8 @@ def _allowed_member(kind: Any) -> str:
         return f"a list of {allowed_values(typing.get_args(plain)[0])}"
     if origin is dict or is_block(plain):
         return "a map"
+    if is_duration(kind):
+        return f'a number{_bounds(kind)} (seconds), or text such as "90s", "2m" or "1h30m"'
     return _WORDS[plain] + _bounds(kind)
 
 

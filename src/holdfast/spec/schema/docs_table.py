@@ -1,7 +1,7 @@
-"""The table of fields in the documentation: where each may stand, its class, and what a resume makes of a change.
+"""The table of fields in docs/resume.md: where each may stand, its class, and what a change does on resume.
 
-`python -m holdfast.spec.schema.docs_table docs/resume.md`
-writes it anew between its two marks; a test holds that it is up to date.
+`python -m holdfast.spec.schema.docs_table docs/resume.md` writes it between its two marks; a test checks that it is up
+to date.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from holdfast.spec.schema.introspect import FieldPlace, block_within, schema_pla
 BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
 
 ON_RESUME = {
-    Drift.IDENTITY: "refused; `fork` begins a run with it",
-    Drift.RECORDED: "refused; `fork` begins a run with it",
-    Drift.SCORING: "refused; `fork` keeps the answers and has them scored again",
-    Drift.ADDITIVE: "more is run and noted; of less the run keeps what it has",
-    Drift.THROUGHPUT: "applied and noted",
-    Drift.LOCATION: "applied and noted",
-    Drift.DERIVED: "applied and noted; refused where a task limits its cost",
-    Drift.UNMATCHED: "not looked at",
+    Drift.IDENTITY: "refused; `fork` starts a run with it",
+    Drift.RECORDED: "refused; `fork` starts a run with it",
+    Drift.SCORING: "refused; `fork` keeps the answers and scores them again",
+    Drift.ADDITIVE: "if increased, the missing trials are run; if reduced, existing results are kept",
+    Drift.THROUGHPUT: "changed and recorded",
+    Drift.LOCATION: "changed and recorded",
+    Drift.DERIVED: "changed and recorded; refused where a task limits its cost",
+    Drift.UNMATCHED: "not compared",
 }
-_INSTEAD = {"currency": "applied and noted"}
-"""Fields of which a change is never refused."""
-_EXCEPT = {
-    "prompt": "; a variant more is run and noted",
-    "scorers": "; a scorer more judges the answers on record, and is noted",
-    "solver": "; a file at another place is applied and noted if its code is the same",
-    "use": "; a file at another place is applied and noted if its code is the same",
+_INSTEAD = {"currency": "changed and recorded"}
+"""Fields whose change is never refused."""
+EXCEPTIONS = {
+    "prompt": "; a new variant is run and recorded",
+    "scorers": "; a new scorer scores the recorded answers",
+    "solver": "; a file that was moved is accepted if its code is the same",
+    "use": "; a file that was moved is accepted if its code is the same",
 }
-"""What of a field may grow or move although its value may not change."""
+"""Fields that may not change, but may grow or move."""
 
 
 def fields_table() -> str:
@@ -51,7 +51,7 @@ def fields_table() -> str:
 
 
 def _on_resume(drift: Drift, name: str) -> str:
-    return _INSTEAD.get(name, ON_RESUME[drift]) + _EXCEPT.get(name, "")
+    return _INSTEAD.get(name, ON_RESUME[drift]) + EXCEPTIONS.get(name, "")
 
 
 def _documented(found: Iterator[FieldPlace]) -> Iterator[FieldPlace]:
@@ -63,10 +63,15 @@ def _documented(found: Iterator[FieldPlace]) -> Iterator[FieldPlace]:
 
 
 def with_table(text: str) -> str:
-    """A document with the table as it is now between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{fields_table()}{END}{after}"
+    """A document with the current table between its marks."""
+    return between_marks(text, BEGIN, fields_table(), END)
+
+
+def between_marks(text: str, begin: str, content: str, end: str) -> str:
+    """A document with other content between two marks."""
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}{content}{end}{after}"
 
 
 if __name__ == "__main__":

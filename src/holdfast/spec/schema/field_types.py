@@ -6,7 +6,7 @@ time) is refused at the door with the bounds in the message.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -18,8 +18,10 @@ Count = Annotated[int, Meta(ge=1, le=10**6)]
 LargeCount = Annotated[int, Meta(ge=1, le=10**9)]
 Start = Annotated[int, Meta(ge=0, le=10**9)]
 Retries = Annotated[int, Meta(ge=0, le=1000)]
-Seconds = Annotated[float, Meta(gt=0, le=10**7)]
-GraceSeconds = Annotated[float, Meta(ge=0, le=86_400)]
+_DURATION = {"unit": "seconds"}
+Seconds = Annotated[float, Meta(gt=0, le=10**7, extra=_DURATION)]
+GraceSeconds = Annotated[float, Meta(ge=0, le=86_400, extra=_DURATION)]
+SegmentBytes = Annotated[int, Meta(ge=1 << 16, le=1 << 30)]
 Cost = Annotated[float, Meta(gt=0, le=10**9)]
 PricePerMillion = Annotated[float, Meta(ge=0, le=10**6)]
 Temperature = Annotated[float, Meta(ge=0, le=100)]
@@ -41,3 +43,8 @@ Title = Annotated[
         description="at most 200 characters, without / and control characters",
     ),
 ]
+
+
+def is_duration(kind: Any) -> bool:
+    """Whether a type is a number of seconds, which a file may also give as text: `2m`."""
+    return any(getattr(item, "extra", None) == _DURATION for item in getattr(kind, "__metadata__", ()))

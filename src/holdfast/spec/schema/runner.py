@@ -7,48 +7,93 @@ alone, in that task or in its own `runner`. Loading brings them all into `runner
 from typing import Annotated, Literal
 
 from holdfast.spec.schema.drift import Block, Drift
-from holdfast.spec.schema.field_types import Count, GraceSeconds, Retries, Seconds
+from holdfast.spec.schema.field_types import Count, GraceSeconds, Retries, Seconds, SegmentBytes, Words
 
 
 class StageLimits(Block, frozen=True):
-    """How many trials may be in a stage at once; an absent one is bounded by the limits above."""
+    """How many trials may be in each stage at once."""
 
     solve: Annotated[Count | None, Drift.THROUGHPUT] = None
+    """How many trials may be waiting for or receiving answers at once. Default: only the other limits.
+    Example: `128`
+    """
+
     score: Annotated[Count | None, Drift.THROUGHPUT] = None
+    """How many trials may be in scoring at once. Default: only the other limits. Example: `32`"""
 
 
 class RunnerSpec(Block, frozen=True):
-    """The run's own settings."""
+    """How the run is carried out."""
 
     concurrency_limit: Annotated[Count, Drift.THROUGHPUT] = 256
+    """How many trials may run at once. Example: `64`"""
+
     concurrency_limits: Annotated[StageLimits, Drift.THROUGHPUT] = StageLimits()
+    """How many trials may be in one stage at once. Example: `{solve: 128, score: 32}`"""
+
     max_retries: Annotated[Retries, Drift.RECORDED] = 2
-    """Further attempts after a task error; failures of infrastructure are not counted here."""
+    """How many further attempts a trial gets after an error in the task's own code. Failures of infrastructure (429,
+    5xx, timeouts) are not counted here.
+    Example: `0`
+    """
 
     retry_deadline: Annotated[Seconds, Drift.RECORDED] = 3600.0
-    """Seconds for which a failing infrastructure is tried again before the trial is left unfinished."""
+    """For how many seconds a call that fails because of infrastructure is retried. After that the trial is left
+    unfinished, and a resume runs it.
+    Example: `30m`
+    """
 
     grace_period: Annotated[GraceSeconds, Drift.THROUGHPUT] = 30.0
-    """Seconds that calls in flight are given to finish after the first interrupt."""
+    """How many seconds calls in flight get to finish after the first Ctrl-C. Example: `10`"""
 
     durability: Annotated[Literal["local", "remote"], Drift.RECORDED] = "local"
-    """When a trial of a run in an object store counts: once it is on this machine's disk, or once it is in the store.
+    """When a trial of a run in an object store counts as finished: once it is on this machine's disk, or once it is in
+    the store.
+    Example: `remote`
     """
 
     upload_interval: Annotated[Seconds, Drift.THROUGHPUT] = 5.0
-    """Seconds after which what was written is sealed and uploaded, where the run is in an object store."""
+    """For a run in an object store: after how many seconds finished records are uploaded. Example: `30`"""
 
     show_progress: Annotated[bool, Drift.THROUGHPUT] = True
+    """Whether progress is shown. Example: `false`"""
+
     progress_interval: Annotated[Seconds, Drift.THROUGHPUT] = 1.0
+    """Seconds between two updates of the progress on a terminal. Example: `10`"""
+
+    log_interval: Annotated[Seconds, Drift.THROUGHPUT] = 10.0
+    """Seconds between two lines of progress where stderr is not a terminal, and in the log file. Example: `60`"""
+
+    progress_file: Annotated[Words | None, Drift.LOCATION] = None
+    """A JSON file with the progress, for dashboards; replaced every `progress_interval`. Default: no file.
+    Example: `progress.json`
+    """
+
+    segment_bytes: Annotated[SegmentBytes, Drift.RECORDED] = 16 << 20
+    """The size at which a file of the journal is sealed and the next one is started. Example: `67108864`"""
 
 
 class TaskRunner(Block, frozen=True):
-    """What one task may set for itself; resolving fills in `max_retries` and `retry_deadline` from the run.
+    """What one task may set for itself.
 
-    The limits stay as they are: a task's limit is a level of its own, beneath the run's.
+    Resolving fills in `max_retries` and `retry_deadline` from the run. The limits stay as they are: a task's limit is a
+    level of its own, beneath the run's.
     """
 
     concurrency_limit: Annotated[Count | None, Drift.THROUGHPUT] = None
+    """How many trials of this task may run at once. Default: only the limits of the run. Example: `16`"""
+
     concurrency_limits: Annotated[StageLimits, Drift.THROUGHPUT] = StageLimits()
+    """How many trials of this task may be in one stage at once. Example: `{score: 4}`"""
+
     max_retries: Annotated[Retries | None, Drift.RECORDED] = None
+    """How many further attempts a trial of this task gets after an error in the task's own code. Default: that of the
+    run.
+    Example: `0`
+    """
+
     retry_deadline: Annotated[Seconds | None, Drift.RECORDED] = None
+    """For how many seconds a call of this task that fails because of infrastructure is retried. Default: that of the
+    run.
+    Example: `30m`
+    """

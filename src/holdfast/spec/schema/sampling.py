@@ -15,52 +15,86 @@ NamedCheck = str | dict[str, Any]
 
 
 class SamplingCaps(Block, frozen=True):
-    """What one sampling may take, judges included; an absent one is no cap. Once one is reached, nothing is asked."""
+    """What one sampling may use, judges included. A cap that is left out does not apply."""
 
     calls: Annotated[LargeCount | None, Drift.IDENTITY] = None
+    """At most this many calls of models. Example: `10`"""
+
     tokens: Annotated[LargeCount | None, Drift.IDENTITY] = None
+    """At most this many tokens. Example: `20000`"""
+
     cost: Annotated[Cost | None, Drift.IDENTITY] = None
+    """At most this much money, in the currency of the prices. Every model that is called needs a `price`.
+    Example: `0.05`
+    """
+
     time: Annotated[Seconds | None, Drift.IDENTITY] = None
-    """In seconds."""
+    """At most this many seconds. Example: `2m`"""
 
 
 class SamplingSpec(Block, frozen=True):
-    """The `sampling` of a task; without it, one call gives the answer."""
+    """How several candidates are drawn, and which of them becomes the answer; see [sampling.md](sampling.md)."""
 
     may_be_empty: ClassVar[bool] = False
 
     strategy: Annotated[StrategyName, Drift.IDENTITY]
+    """How candidates follow from one another: `rejection` asks again from scratch, `repair` and `multi_turn` show the
+    model what was wrong, `vote` takes the most frequent answer, `best_of_n` the one with the highest score, `escalate`
+    moves to a larger model.
+    Example: `repair`
+    """
+
     loop_budget: Annotated[Count, Drift.IDENTITY] = 1
-    """The depth: how many turns a lane may take, each after the last."""
+    """The depth: how many turns each lane may take, one after the other. Example: `3`"""
 
     concurrency_budget: Annotated[Count, Drift.IDENTITY] = 1
-    """The breadth: how many lanes run at once. It multiplies requests: with 4, up to 4 calls are made and paid for
-    where one would do, and `loop_budget` times as many in all.
+    """The breadth: how many lanes run at once. It multiplies calls and cost: with 4, up to 4 times `loop_budget` calls
+    are made.
+    Example: `4`
     """
 
     selection: Annotated[SelectionName | None, Drift.IDENTITY] = None
-    """Which valid candidate is taken: the first to arrive (the default, and not deterministic with several lanes), the
-    one with the lowest turn and lane, or the one with the highest score.
+    """Which valid candidate becomes the answer: the first to arrive (not reproducible with several lanes), the one with
+    the lowest turn and lane, or the one with the highest score. Default: first, or deterministic in a deterministic
+    eval.
+    Example: `deterministic`
     """
 
     requirements: Annotated[list[NamedCheck], Drift.IDENTITY] = msgspec.field(default_factory=list)
-    """What a candidate must meet: the name of a requirement, or its name with its arguments."""
+    """What a candidate must meet: names of requirements, or a name with its arguments; see Requirements.
+    Example: `[python, {length: {max: 200}}]`
+    """
 
     budget: Annotated[SamplingCaps, Drift.IDENTITY] = SamplingCaps()
+    """What one sampling may use, calls of judges included. When one cap is reached, no further call is made. Default:
+    no cap.
+    Example: `{calls: 10, time: 2m}`
+    """
+
     short_circuit: Annotated[bool, Drift.IDENTITY] = False
-    """Whether checking a candidate ends at the first requirement that it does not meet."""
+    """Whether checking a candidate ends at the first requirement that it does not meet. Example: `true`"""
 
     vote: Annotated[Literal["majority", "similarity"] | None, Drift.IDENTITY] = None
-    """For the strategy vote: equal answers vote together (the default), or similar ones."""
+    """For the strategy `vote`: equal answers vote together, or similar ones do. Default: majority.
+    Example: `similarity`
+    """
 
     extract: Annotated[Words | None, Drift.IDENTITY] = None
-    """For the strategy vote: a regular expression for the part of a reply that votes."""
+    """For the strategy `vote`: a regular expression for the part of a reply that votes. Default: the whole reply.
+    Example: `'Answer: (.*)'`
+    """
 
     scorer: Annotated[NamedCheck | None, Drift.IDENTITY] = None
-    """For the strategy best_of_n: a requirement that gives a score, such as a judge or a function."""
+    """For the strategy `best_of_n`, which needs it: a requirement that gives a score, such as a judge with `scored:
+    true` or a function.
+    Example: `{function: checks.py:quality}`
+    """
 
     escalate_to: Annotated[list[Words] | None, Drift.IDENTITY] = None
-    """For the strategy escalate: names of models, each asked once the one before it makes no progress."""
+    """For the strategy `escalate`, which needs it: names of models, each asked when the one before it makes no
+    progress.
+    Example: `[large]`
+    """
 
     def checks(self) -> Iterator[tuple[str, NamedCheck]]:
         """Every requirement with where it stands, the scorer included."""

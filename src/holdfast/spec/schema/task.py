@@ -12,69 +12,121 @@ from holdfast.spec.schema.sampling import SamplingSpec
 
 
 class TrialLimits(Block, frozen=True):
-    """What one trial may take: seconds, tokens, money; an absent one is no limit."""
+    """What one trial may use. A limit that is left out does not apply."""
 
     time: Annotated[Seconds | None, Drift.IDENTITY] = None
+    """At most this many seconds. Example: `2m`"""
+
     tokens: Annotated[LargeCount | None, Drift.IDENTITY] = None
+    """At most this many tokens, input and output together. Example: `4000`"""
+
     cost: Annotated[Cost | None, Drift.IDENTITY] = None
+    """At most this much money, in the currency of the prices. Example: `0.05`"""
 
 
 class Shot(Block, frozen=True):
     """A worked example, shown before the question."""
 
     input: Annotated[str, Drift.IDENTITY]
+    """What is asked in the example. Example: `What is the capital of Italy?`"""
+
     output: Annotated[str, Drift.IDENTITY]
+    """The answer in the example. Example: `Rome`"""
 
 
 class TaskSpec(Block, frozen=True):
-    """One entry of `tasks`: either `dataset` (declarative) or `use` (a Python task) is given."""
+    """One task: declarative, with `dataset` and `scorers`; or in Python, with `use`."""
 
     inlined: ClassVar[str] = "runner"
 
     dataset: Annotated[Words | None, Drift.IDENTITY] = None
+    """The dataset that is asked about: a name in `datasets`. Example: `capitals`"""
+
     limit: Annotated[LargeCount | None, Drift.ADDITIVE] = None
-    """The first so many samples after the dataset's operations."""
+    """Only the first N samples, after the operations of the dataset. Default: all. Example: `100`"""
 
     models: Annotated[list[Words] | None, Drift.ADDITIVE] = None
-    """Names in `models`; resolving puts every model that is nobody's judge here, if none is named."""
+    """The models under test: names in `models`. Default: every model that is neither a judge nor one to escalate to.
+    Example: `[small]`
+    """
 
     prompt: Annotated[str | list[str] | dict[str, str] | None, Drift.IDENTITY] = None
-    """A template; several of them, in a list or by name, are an axis called `prompt`."""
+    """The template of the question: `{field}` is replaced by that field of the sample. Several templates, in a list or
+    by name, are variants: each is asked, and results are reported per variant (the axis `prompt`). Default: the
+    sample's input.
+    Example: `'What is the capital of {country}?'`
+    """
 
     system: Annotated[str | None, Drift.IDENTITY] = None
+    """The template of the system message. Example: `You are a geographer.`"""
+
     few_shot: Annotated[list[Shot], Drift.IDENTITY] = msgspec.field(default_factory=list)
+    """Worked examples, shown before the question. Example: `[{input: What is the capital of Italy?, output: Rome}]`"""
+
     few_shot_template: Annotated[str | None, Drift.IDENTITY] = None
-    """With `{input}` and `{output}`: the examples as text; without it, as turns of the conversation."""
+    """How a worked example is written into the prompt, with `{input}` and `{output}`. Default: examples are turns of
+    the conversation.
+    Example: `'Q: {input} A: {output}'`
+    """
 
     choices: Annotated[list[str] | str | None, Drift.IDENTITY] = None
-    """The options of a multiple-choice task, or the column that holds them."""
+    """Makes the task multiple choice: a list of options (templates), or the name of the column that holds them. The
+    options are added to the prompt as `A) …`, `B) …`, and the target is a letter, the text of an option, or a number:
+    its position counted from 0. The scorer `choice` goes with it.
+    Example: `['{a}', '{b}', '{c}']`
+    """
 
     target: Annotated[str | None, Drift.SCORING] = None
+    """The template of the expected answer; `{field}` alone keeps a list of accepted answers a list. Default: the
+    sample's target.
+    Example: `'{capital}'`
+    """
+
     sample_ids: Annotated[list[str] | None, Drift.ADDITIVE] = None
-    """Only the samples with these ids, of those that the limit leaves."""
+    """Only the samples with these ids, among those that `limit` leaves. Default: all. Example: `[fr, jp]`"""
 
     epochs: Annotated[Count | None, Drift.ADDITIVE] = None
-    """Repetitions; resolving puts 1 here, except for a Python task, which may bring its own number."""
+    """How often every sample is asked. Scores are averaged per sample before errors are computed. Default: 1, or what a
+    Python task says.
+    Example: `4`
+    """
 
     scorers: Annotated[list[str | dict[str, Any]], Drift.SCORING] = msgspec.field(default_factory=list)
-    """A scorer's name, or its name with its arguments: a built-in scorer (`holdfast list scorers`), or one of your own
-    as `file.py:name` or `package.module:name`; resolving keeps a bare name where there are no arguments.
+    """How answers are scored: names of scorers, or a name with its arguments (see Scorers), or code of your own as
+    `file.py:name` or `package.module:name`. A declarative task needs at least one; those of a Python task are replaced.
+    Example: `[exact, {regex: {pattern: 'Answer: (.*)'}}]`
     """
 
     solver: Annotated[Words | None, Drift.IDENTITY] = None
     """Code that asks the model instead of the prompt: an async function as `file.py:name` or `package.module:name`. Its
     `trial.sample.input` is the rendered prompt or, without a prompt, the dataset's input.
+    Example: `solver.py:solve`
     """
 
     sampling: Annotated[SamplingSpec | None, Drift.IDENTITY] = None
-    """Draws several candidates and chooses one; for a Python task only if its solver is `generate(...)`."""
+    """Draws several candidates and chooses the answer among them. For a Python task only if its solver is
+    `generate(...)`. Default: one call gives the answer.
+    Example: `{strategy: repair, loop_budget: 3, requirements: [python]}`
+    """
 
     limits: Annotated[TrialLimits, Drift.IDENTITY] = TrialLimits()
+    """What one trial may use. A trial that reaches a limit ends as limited. Default: no limit.
+    Example: `{time: 2m, tokens: 4000}`
+    """
+
     use: Annotated[Words | None, Drift.IDENTITY] = None
-    """`file.py:name`, `package.module:name`, or the name of a built-in task."""
+    """A Python task instead of a dataset and a prompt: `file.py:name` or `package.module:name`; `file.py` is enough
+    where the file defines one task.
+    Example: `tasks/code.py:fix_bug`
+    """
 
     args: Annotated[dict[str, Any], Drift.IDENTITY] = msgspec.field(default_factory=dict)
+    """The arguments of the Python task. Example: `{difficulty: hard}`"""
+
     runner: Annotated[TaskRunner, Drift.THROUGHPUT] = TaskRunner()
+    """Limits and retries of this task alone. Its keys may also be written directly in the task.
+    Example: `{concurrency_limit: 16}`
+    """
 
     def code_references(self) -> list[str]:
         """Every reference to code in files or modules: of the task, its solver, its scorers and its sampling."""
@@ -92,3 +144,7 @@ def _argument(given: Any, name: str) -> Any:
     """The argument of a check that is given as `{name: value}` or as `{name: {name: value}}`."""
     value = given.get(name) if isinstance(given, dict) else None
     return value.get(name) if isinstance(value, dict) else value
+
+
+DECLARATIVE_FIELDS = ("prompt", "target", "choices", "few_shot", "few_shot_template", "solver")
+"""What a declarative task has beside its dataset, and a Python task brings itself."""

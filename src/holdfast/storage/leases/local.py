@@ -134,6 +134,12 @@ def run_held(run: Path, holder: LeaseHolder | None) -> RunHeld:
     return RunHeld(f"The run {run} is in use by {who}.", hint="Wait until it ends, or stop it, then resume.")
 
 
+def refuse_held(fs: FileSystem, run: Path) -> None:
+    """Raises RunHeld if a session executes the run at this moment; the lease itself decides when it is taken."""
+    if (holder := find_holder(fs, run)) is not None:
+        raise run_held(run, holder)
+
+
 def find_holder(fs: FileSystem, run: Path) -> LeaseHolder | None:
     """Who executes the run at this moment, or None; for display only."""
     path = run / LEASE_NAME

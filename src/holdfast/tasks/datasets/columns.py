@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import ConfigurationError
-from holdfast.models.message import Message
+from holdfast.models.message import EarlierMessage, Message
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.choices import checked_choices, prompt_fields, prompt_text
 from holdfast.tasks.dotted_paths import MISSING, lookup, none_if_missing
@@ -64,11 +64,11 @@ class Columns(msgspec.Struct, frozen=True):
         if value is None:
             return None
         if type(value) is not str and type(value) is not int:
-            raise ConfigurationError(f"The id of {place} is no text.", hint="An id is a text or an integer.")
+            raise ConfigurationError(f"The id of {place} is not text.", hint="An id is a text or an integer.")
         text = str(value)
         if not 1 <= len(text) <= LONGEST_ID:
             raise ConfigurationError(
-                f"The id of {place} has {len(text)} characters.", hint=f"1 to {LONGEST_ID} will do."
+                f"The id of {place} has {len(text)} characters.", hint=f"Use 1 to {LONGEST_ID} characters."
             )
         return text
 
@@ -106,9 +106,10 @@ class Columns(msgspec.Struct, frozen=True):
         if value is MISSING and self.stand_in is not None:
             return ""
         if value is MISSING:
+            named = f"{{{min(row, default='question')}}}"
             raise ConfigurationError(
                 f"{place} has no field 'input'; it has {listing(row)}.",
-                hint="Name its column under fields, or give the task a prompt.",
+                hint=f'Use a prompt that names a field, such as "{named}", or rename a column to input.',
             )
         return value if isinstance(value, str) else _input_messages(value, place)
 
@@ -149,15 +150,25 @@ def _row_metadata(row: Row) -> dict[str, Any]:
 
 def _input_messages(value: Any, place: str) -> list[Message]:
     try:
-        messages = msgspec.convert(value, list[Message])
+        messages = _converted(value)
     except msgspec.ValidationError as error:
         raise ConfigurationError(
             f"The input of {place} is neither a text nor a list of messages: {error}.",
             hint='A message is {"role": "user", "content": "..."}.',
         ) from None
     if not messages:
-        raise ConfigurationError(f"The input of {place} is an empty list of messages.")
+        raise ConfigurationError(
+            f"The input of {place} is an empty list of messages.", hint="Add a message, or remove the row."
+        )
     return messages
+
+
+def _converted(value: Any) -> list[Message]:
+    try:
+        return msgspec.convert(value, list[Message])
+    except msgspec.ValidationError:
+        # A role that is not known is refused when a new run is checked; a run that has it can still be read.
+        return [*msgspec.convert(value, list[EarlierMessage])]
 
 
 def _scoring_arguments(row: Row, place: str) -> dict[str, dict[str, Any]]:

@@ -130,6 +130,13 @@ class Dataset:
     def target_digest(self, position: int) -> bytes:
         return self._identities.target_digest(self._selection.rows[position])
 
+    def empty_targets(self) -> list[int]:
+        """The positions of samples whose target is an empty text; found without reading a row."""
+        empty = self._identities.empty_target_digest()
+        if empty is None:
+            return []
+        return [position for position in range(len(self)) if self.target_digest(position) == empty]
+
     def digest(self) -> bytes:
         """What the keys of all samples, in their order, follow from."""
         chosen = new_content_digest(self._identities.digest())

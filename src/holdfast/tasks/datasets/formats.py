@@ -35,14 +35,14 @@ def detect_format(path: Path, given: str | None = None) -> str:
     if given is not None:
         if given not in READERS:
             raise ConfigurationError(
-                f"Dataset {path.name}: {given!r} is not a format of datasets.",
-                hint=f"There are jsonl, json and csv. {did_you_mean(given, READERS)}".strip(),
+                f"Dataset {path.name}: {given!r} is not a supported format.",
+                hint=f"Supported: jsonl, json and csv. {did_you_mean(given, READERS)}".strip(),
             )
         return given
     found = SUFFIXES.get(path.suffix.lower())
     if found is None:
         raise ConfigurationError(
-            f"Dataset {path.name}: its format cannot be told from the name.",
+            f"Dataset {path.name}: cannot infer the format from the file name.",
             hint="Set format to jsonl, json or csv.",
         )
     return found
@@ -67,7 +67,8 @@ def decode_row(line: bytes, place: str) -> Row:
 
 
 def row_refusal(place: str, fault: str) -> ConfigurationError:
-    return ConfigurationError(f"Dataset {place} {fault}.", hint="Correct or remove that row.")
+    hint = "Re-save the file as UTF-8." if "UTF-8" in fault else "Correct or remove that row."
+    return ConfigurationError(f"Dataset {place} {fault}.", hint=hint)
 
 
 def describe_row_fault(line: bytes, reason: str) -> str:

@@ -19,7 +19,7 @@ from holdfast.tasks.datasets.formats import Row, detect_format, read_rows, row_r
 from holdfast.tasks.json_values import json_fault
 from holdfast.tasks.sample import Sample
 
-_FROM_WHERE = "Relative paths start at the directory of the eval file."
+_FROM_WHERE = "Relative paths are relative to the directory of the eval file."
 
 
 class Ingested(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ def _open_dataset(path: Path) -> BinaryIO:
         return path.open("rb")
     except FileNotFoundError:
         near = did_you_mean(path.name, _siblings(path))
-        raise ConfigurationError(f"Dataset {path} is not there.", hint=near or _FROM_WHERE) from None
+        raise ConfigurationError(f"Dataset {path} does not exist.", hint=near or _FROM_WHERE) from None
     except OSError as error:
         raise ConfigurationError(
             f"Dataset {path} cannot be read: {error.strerror}.", hint="Check its permissions."

@@ -59,7 +59,7 @@ def select(
 def _refuse_empty(selection: Selection, cause: str, rows: Rows) -> None:
     if not selection.rows:
         raise ConfigurationError(
-            f"{cause} on the dataset {rows.source} leaves no sample of {len(rows)}.", hint="Widen it or take it out."
+            f"{cause} on the dataset {rows.source} leaves none of {len(rows)} samples.", hint="Widen or remove it."
         )
 
 
@@ -73,7 +73,7 @@ def _apply_operation(operation: Operation, selection: Selection, rows: Rows, ide
     if operation.repeat is not None:
         return _repeat(selection, operation.repeat)
     raise ConfigurationError(
-        f"An operation on the dataset {rows.source} says nothing.", hint="Give slice, shuffle, filter or repeat."
+        f"An operation on the dataset {rows.source} is empty.", hint="Give slice, shuffle, filter or repeat."
     )
 
 
@@ -125,7 +125,9 @@ def _compiled_filter(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ConfigurationError(f"The filter's pattern {pattern!r} is no regular expression: {error}.") from None
+        raise ConfigurationError(
+            f"The filter's pattern {pattern!r} is not a valid regular expression: {error}."
+        ) from None
 
 
 def _shuffle(selection: Selection, given: Shuffle, identities: RowIdentities) -> Selection:

@@ -25,6 +25,7 @@ class RowContents:
 
     def __init__(self, columns: Columns) -> None:
         self._targets = columns.target_paths()
+        self._is_one_field = columns.target is None or columns.target.is_one_field
         self._not_input = (columns.column("id"), "scoring", *columns.only_target_paths())
         self._left_out = frozenset(self._not_input)
         self._has_plain_paths = not any("." in path for path in (*self._targets, *self._not_input))
@@ -46,6 +47,12 @@ class RowContents:
         else:
             values = {path: none_if_missing(lookup(row, _row_path(row, path))) for path in self._targets}
         return canonical_json([values, row.get("scoring")])
+
+    def empty_target(self) -> bytes | None:
+        """What the target digest is taken of where the target is an empty text; None where it is not one field."""
+        if len(self._targets) != 1 or not self._is_one_field:
+            return None
+        return canonical_json([{self._targets[0]: ""}, None])
 
     def _is_plain(self, row: Row) -> bool:
         """Whether every path that matters is the name of a column, or leads nowhere."""

@@ -75,6 +75,12 @@ class RowIdentities:
     def target_digest(self, row: int) -> bytes:
         return _digest_at(self._targets, row)
 
+    def empty_target_digest(self) -> bytes | None:
+        """The digest of a target that is an empty text; None where no row has it."""
+        content = RowContents(self._columns).empty_target()
+        digest = None if content is None else packed_digest(content)
+        return digest if digest is not None and digest in self._targets else None
+
     def take_occurrences(self) -> array[int]:
         """The occurrence number of every row, handed over: a selection carries them from then on."""
         taken, self._occurrences = self._occurrences, array("I")

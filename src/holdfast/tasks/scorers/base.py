@@ -6,6 +6,7 @@ changes when, and only when, an answer might be judged differently.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Mapping
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -35,6 +36,21 @@ class Scorer(Protocol):
     def check(self, sample: Sample, place: str) -> None: ...
 
 
+_MISSING = re.compile(r"missing required field `(\w+)`")
+_WRONG_TYPE = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.(\w+).*`")
+_TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "null": "nothing"}
+
+
+def _argument_fault(kind: str, error: str) -> str:
+    """What is wrong with the arguments of a scorer, in the words of an eval file."""
+    if missing := _MISSING.search(error):
+        return f"the scorer {kind} needs a {missing[1]}: {{{kind}: {{{missing[1]}: '…'}}}}"
+    if wrong := _WRONG_TYPE.fullmatch(error):
+        allowed = " or ".join(_TYPES.get(name, name) for name in wrong[1].split(" | "))
+        return f"{wrong[3]} of the scorer {kind} is {_TYPES.get(wrong[2], wrong[2])}; allowed: {allowed}"
+    return f"an argument of the scorer {kind} is wrong: {error}"
+
+
 class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A scorer whose arguments are its fields; a sample may override them for itself."""
 
@@ -49,6 +65,9 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How much of an answer's end it looks at; None where its time does not depend on more than the length."""
 
     name: str
+    """The name of the score in reports; needed where a task uses one scorer twice. Default: the name of the scorer.
+    Example: `strict`
+    """
 
     @classmethod
     def build(cls, arguments: Mapping[str, Any], where: str) -> Self:
@@ -63,7 +82,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         try:
             return msgspec.convert(dict(arguments), cls)
         except msgspec.ValidationError as error:
-            raise ConfigurationError(f"{where}: an argument of the scorer {cls.kind} is wrong: {error}.") from None
+            raise ConfigurationError(f"{where}: {_argument_fault(cls.kind, str(error))}.") from None
 
     def __call__(self, answer: Answer, sample: Sample) -> Score:
         adjusted = self.adjusted(sample, "the sample")

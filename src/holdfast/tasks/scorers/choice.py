@@ -36,7 +36,10 @@ Finder = Callable[[str, Sequence[str]], Iterable[str]]
 
 
 class Choice(BuiltIn, frozen=True, kw_only=True):
-    """True if the answer picks the choice that the target means."""
+    """True if the answer picks the choice that the target means.
+
+    By its letter (`B`, `(B)`, `Answer: B`) or by its text. An answer that picks several choices is wrong.
+    """
 
     kind: ClassVar[str] = "choice"
 
@@ -54,7 +57,7 @@ class Choice(BuiltIn, frozen=True, kw_only=True):
         if not sample.choices:
             raise ConfigurationError(
                 f"The scorer {self.name!r} needs choices, and {place} has none.",
-                hint="Give the task choices, or name their column under fields.",
+                hint="Give the task choices, or the dataset a field 'choices'.",
             )
         target_texts(sample, self.name, place)
         target_index(sample, place)

@@ -11,7 +11,7 @@ from holdfast.tasks.scorers.comparable_text import folded_text, target_texts
 
 
 class Exact(BuiltIn, frozen=True, kw_only=True):
-    """True if the answer is one of the sample's targets."""
+    """True if the whole answer equals one of the sample's targets, apart from white space around it."""
 
     kind: ClassVar[str] = "exact"
     checks_types_only: ClassVar[bool] = True
@@ -19,7 +19,10 @@ class Exact(BuiltIn, frozen=True, kw_only=True):
 
     name: str = "exact"
     ignore_case: bool = False
+    """Whether upper and lower case are equal. Example: `true`"""
+
     ignore_punctuation: bool = False
+    """Whether punctuation is ignored. Example: `true`"""
 
     def judge(self, text: str, sample: Sample) -> Score:
         accepted = {self._folded(target) for target in target_texts(sample, self.name)}

@@ -19,6 +19,7 @@ class Includes(BuiltIn, frozen=True, kw_only=True):
 
     name: str = "includes"
     ignore_case: bool = False
+    """Whether upper and lower case are equal. Example: `true`"""
 
     def judge(self, text: str, sample: Sample) -> Score:
         whole = self._folded(text)

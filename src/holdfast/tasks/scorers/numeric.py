@@ -21,16 +21,22 @@ Tolerance = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 
 
 class Numeric(BuiltIn, frozen=True, kw_only=True):
-    """True if the answer's last number is one of the sample's targets."""
+    r"""True if the last number of the answer, or of its last `\boxed{}`, equals one of the sample's targets.
+
+    `1,234.5`, `3/4`, `5 km` and `45%` are read as numbers; `1.2.3` and `2 million` are not.
+    """
 
     kind: ClassVar[str] = "numeric"
 
     name: str = "numeric"
     absolute: Tolerance = 0.0
+    """The largest difference from the target that still counts as equal. Example: `0.01`"""
+
     relative: Tolerance = 0.0
-    """As a part of the target's size; the wider of the two tolerances counts."""
+    """The same as a share of the target: 0.05 is 5 %. The wider of the two tolerances counts. Example: `0.05`"""
 
     decimal: Decimal = "."
+    """The sign before decimals, in answers and targets. Example: `','`"""
 
     def judge(self, text: str, sample: Sample) -> Score:
         found = last_number(text, self.decimal)

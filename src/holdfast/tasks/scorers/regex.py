@@ -20,19 +20,32 @@ from holdfast.tasks.scorers.match_time_limit import limit_match_time
 
 
 class Regex(BuiltIn, frozen=True, kw_only=True):
-    """True if what the pattern finds is one of the sample's targets."""
+    """True if what the pattern finds in the answer equals one of the sample's targets.
+
+    Only the last 100,000 characters of the answer are searched.
+    """
 
     kind: ClassVar[str] = "regex"
     checks_types_only: ClassVar[bool] = True
 
     pattern: str
+    """The regular expression (Python's `re`) that finds the answer in the reply. Example: `'Answer: (.*)'`"""
+
     name: str = "regex"
     group: int | str | None = None
-    """The group that holds the answer; without it the first group, or the whole match where there is none."""
+    """The number or the name of the group that holds the answer. Default: the first group, or the whole match where
+    there is no group.
+    Example: `1`
+    """
 
     match: Literal["first", "last"] = "first"
+    """Which match counts where there are several. Example: `last`"""
+
     ignore_case: bool = False
+    """Whether upper and lower case are equal, in the pattern and in the comparison. Example: `true`"""
+
     compare: bool = True
+    """Whether the match is compared with the target; with `false`, a match is enough. Example: `false`"""
 
     def __post_init__(self) -> None:
         compiled = compiled_pattern(self.pattern, self.ignore_case)

@@ -45,7 +45,8 @@ def as_scorer(given: object) -> Scorer:
         return given
     if given in FACTORIES:
         name = getattr(given, "__name__", "")
-        raise ConfigurationError(f"`{name}` is a factory; call it: `{name}()`.")
+        arguments = "pattern" if given is regex else ""
+        raise ConfigurationError(f"`{name}` is a factory; call it: `{name}({arguments})`.")
     if callable(given) and not isinstance(given, type):
         return FunctionScorer(given, str(getattr(given, "name", "")))
     raise ConfigurationError(
@@ -70,11 +71,11 @@ def _name_and_arguments(given: str | Mapping[str, Any], where: str) -> tuple[str
     if len(given) != 1:
         raise ConfigurationError(
             f"{where}: a scorer is one name with its arguments, not {listing(map(str, given))}.",
-            hint="Begin each scorer with a dash of its own.",
+            hint="Start each scorer with its own dash.",
         )
     ((name, arguments),) = given.items()
     if arguments is not None and not isinstance(arguments, Mapping):
         raise ConfigurationError(
-            f"{where}: the arguments of the scorer {name!r} are not a map.", hint="Write {regex: {pattern: ...}}."
+            f"{where}: the arguments of the scorer {name!r} are not a map.", hint="Write {regex: {pattern: '…'}}."
         )
     return str(name), arguments or {}

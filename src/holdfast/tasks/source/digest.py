@@ -147,7 +147,7 @@ class _Reached:
             self._add_held_value(name, held)
         for position, default in enumerate(function.__defaults__ or ()):
             self._add_held_value(str(position), default)
-        for keyword, default in (function.__kwdefaults__ or {}).items():
+        for keyword, default in self._spelling.keywords(function).items():
             self._add_held_value(keyword, default)
 
     def _add_held_value(self, name: str, value: object) -> None:

@@ -66,7 +66,7 @@ def import_module(name: str, base: Path) -> ModuleType:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise
             raise ConfigurationError(
-                f"There is no module {error.name!r}.", hint="A file is named with its ending: tasks.py:name."
+                f"There is no module {error.name!r}.", hint="To name a file, write its ending too: tasks.py:name."
             ) from None
 
 
@@ -86,7 +86,7 @@ class guarded:  # noqa: N801 - reads as a word where it is used
             return
         if isinstance(error, SyntaxError) and error.filename and is_local(error.filename):
             place = f"{Path(error.filename).name} line {error.lineno}"
-            raise ConfigurationError(f"{self.what} is not Python: {place}: {error.msg}.") from None
+            raise ConfigurationError(f"{self.what} is not valid Python: {place}: {error.msg}.") from None
         said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise ConfigurationError(f"{self.what} raised {said.rstrip('.: ')}{_own_line(trace)}.") from None
 
@@ -173,7 +173,7 @@ def _read_source_file(path: Path, shown: str) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise ConfigurationError(f"The file {shown} does not exist.", hint=f"It was looked for at {path}.") from None
+        raise ConfigurationError(f"The file {shown} does not exist.", hint=f"The path is {path}.") from None
     except OSError as error:
         raise ConfigurationError(f"The file {shown} cannot be read: {error.strerror}.") from None
 

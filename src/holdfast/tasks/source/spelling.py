@@ -21,6 +21,9 @@ from holdfast.tasks.source.origin import object_state, versioned_name
 _OWN = "holdfast"
 
 _LATER: dict[type, Collection[str]] = {Message: LATER_FIELDS, Answer: {"unscored"}}
+_EVALUATE = frozenset({"epochs", "limit", "set", "reuse", "observers", "progress"})
+_LATER_KEYWORDS = {"evaluate": _EVALUATE, "evaluate_async": _EVALUATE}
+"""Keywords that functions of ours have gained since digests are taken, by the name of the function."""
 
 
 class Spelling:
@@ -52,6 +55,12 @@ class Spelling:
             return state
         # Fields that a class of ours has gained since digests are taken count only where they are used.
         return {name: held for name, held in state.items() if held or name not in later}
+
+    def keywords(self, function: FunctionType) -> dict[str, Any]:
+        """The keywords of a function that have defaults; those that ours have gained change no digest."""
+        is_ours = (function.__module__ or "").partition(".")[0] == _OWN
+        later = _LATER_KEYWORDS.get(function.__qualname__, ()) if is_ours else ()
+        return {name: value for name, value in (function.__kwdefaults__ or {}).items() if name not in later}
 
     def order(self, value: Any) -> str:
         """What the members of a set, and the keys of a map, are sorted by."""

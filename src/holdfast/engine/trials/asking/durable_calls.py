@@ -154,9 +154,10 @@ class DurableCalls:
     # Replies of the model.
 
     async def _ask_model(self, asked: AskedModel, request: Request, key: str, conversation: Conversation) -> Reply:
-        environment, model = self._environment, asked.model
+        environment, model, planned = self._environment, asked.model, self._recorder.planned
         at, began = environment.clock.wall(), environment.clock.monotonic()
-        flight = environment.admission.flight(model.name, model.estimate.tokens_of(request))
+        tokens, group = model.estimate.tokens_of(request), (planned.task.name, planned.model)
+        flight = environment.admission.flight(model.name, tokens, group)
         usage: Usage | None = None
         try:
             reply, tries = await self._send_call(asked, request, key, flight)

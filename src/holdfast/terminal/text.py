@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TextIO
+import sys
+from typing import Any, TextIO
 
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_]|[ -/]+[0-~])"
@@ -35,9 +36,34 @@ def duration_text(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 
+def time_text(at: str | None, *, zone: bool = True) -> str:
+    """A recorded time for people: "2026-11-17 11:32:12 UTC"."""
+    if not at:
+        return "(not known)"
+    moment, plus, offset = at.replace("T", " ").partition("+")
+    if plus and offset != "00:00":
+        return at
+    return f"{moment} UTC" if zone else moment
+
+
 def terminal_columns(stream: TextIO) -> int:
     """How wide the terminal behind a stream is; 80 where there is none."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except OSError:
         return 80
+
+
+def output_columns() -> int:
+    """How wide standard output is: as COLUMNS says, else as its terminal is, else 80."""
+    chosen = os.environ.get("COLUMNS", "")
+    return int(chosen) if chosen.isdecimal() and int(chosen) else terminal_columns(sys.stdout)
+
+
+def styled(text: str, **style: Any) -> str:
+    """The text with a style, unless NO_COLOR is set; `click.echo` leaves it out where there is no terminal."""
+    if os.environ.get("NO_COLOR"):
+        return text
+    import click  # noqa: PLC0415 - for the command line only
+
+    return click.style(text, **style)

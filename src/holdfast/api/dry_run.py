@@ -1,0 +1,73 @@
+"""A dry run: all that a start checks, by the same functions, and nothing is started.
+
+Nothing is called, and nothing is written into a run or a store. One thing is left out: whether a store honours
+conditional writes, which cannot be found out without writing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.api.start import RunRequest, check_surroundings, local_root
+from holdfast.engine.opening.new_run import check_new_run, plan_entries
+from holdfast.engine.opening.remote_run import open_readable_copy, refuse_existing_remote
+from holdfast.engine.opening.resume_plan import plan_resume
+from holdfast.engine.planning.inputs import FreshInputs
+from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
+from holdfast.run.core.run_id import refuse_older
+from holdfast.run.drift.gate import Decision
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.states import StateCounts
+from holdfast.storage.leases.local import refuse_held
+from holdfast.storage.object_store import is_url
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """What a start would do, once all that it checks was checked."""
+
+    prepared: PreparedEval
+    warnings: Sequence[str] = ()
+    decision: Decision | None = None
+    """Of a run that exists: what the gate has accepted."""
+    counts: StateCounts | None = None
+    """Of a run that exists: how many of its trials are finished."""
+
+
+def check_session(request: RunRequest) -> CheckedRun:
+    """Checks all that `start_session` checks, and starts nothing.
+
+    Raises:
+        UsageError: the place holds a run or something else, or is a URL of an unknown kind.
+        ConfigurationError: a task, dataset, model or observer is wrong, or a run to reuse does not exist.
+        ResumeAborted: the run that is there cannot be resumed with this eval.
+        RunHeld: another session executes it.
+        StorageFailure: the disk or the store failed, or no run can be written there.
+    """
+    check_surroundings(request)
+    if request.or_resume and request.run_exists():
+        return _check_resume(request)
+    if request.place is not None and is_url(request.place):
+        refuse_existing_remote(request.place)
+    with contextlib.closing(FreshInputs()) as inputs:
+        root = local_root(request.spec, request.place)
+        prepared = check_new_run(request.spec, root, inputs, request.tasks, request.check_plan)
+    return CheckedRun(prepared, [*request.warnings, *prepared.warnings])
+
+
+def _check_resume(request: RunRequest) -> CheckedRun:
+    place = str(request.place)
+    root = open_readable_copy(place) if is_url(place) else Path(place)
+    with contextlib.closing(RunReader(root)) as reader:
+        refuse_older(reader.format, place)
+        plan = plan_resume(reader, request.spec, request.tasks)
+        with contextlib.closing(plan.inputs):
+            prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
+        request.check_plan(plan_entries(prepared))
+        if not reader.fold.counts.is_complete or plan.decision.changes:
+            refuse_held(reader.fs, root)
+            prepared.open_providers()
+        return CheckedRun(prepared, request.warnings, plan.decision, reader.fold.counts)

@@ -1,0 +1,126 @@
+"""The arguments of `evaluate` as a request for a run: checked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.api.start import RunRequest
+from holdfast.engine.events import Observer
+from holdfast.engine.planning.prepared_eval import IN_MEMORY
+from holdfast.errors import UsageError
+from holdfast.models.env_file import read_env_file
+from holdfast.spec import EvalSpec, resolve, typed_eval
+from holdfast.spec.override import override
+from holdfast.tasks import Task, TaskFactory
+
+SOURCE = "evaluate()"
+"""What errors call the arguments."""
+TasksGiven = Task | TaskFactory | Iterable[Task | TaskFactory]
+ModelsGiven = Iterable[str] | Mapping[str, Any]
+RunsGiven = str | Path | Iterable[str | Path]
+ObserversGiven = Observer | Iterable[Observer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationArguments:
+    """What `evaluate` was given."""
+
+    tasks: TasksGiven
+    models: ModelsGiven
+    run: str | Path | None
+    name: str
+    epochs: int | None
+    limit: int | None
+    changes: Mapping[str, Any] | None
+    """Values of single keys, by their paths."""
+    reuse: RunsGiven
+    observers: ObserversGiven
+    settings: Mapping[str, Any]
+    """Further keys of an eval file."""
+
+    def request(self) -> RunRequest:
+        """The run that is asked for; one that exists at its place is resumed.
+
+        Raises:
+            UsageError: an argument has a wrong type or value.
+            ConfigurationError: a model or a setting is wrong.
+        """
+        warnings = read_env_file(Path.cwd())
+        made, reuse, observers = tasks_by_name(self.tasks), self.reuse, self.observers
+        return RunRequest(
+            self._eval(made),
+            str(self.run) if self.run is not None else None,
+            or_resume=True,
+            tasks=made,
+            reuse=[str(other) for other in ([reuse] if isinstance(reuse, str | Path) else reuse)],
+            source="Python",
+            observers=[observers] if callable(observers) else list(observers),
+            warnings=warnings,
+        )
+
+    def _eval(self, tasks: Mapping[str, Task]) -> EvalSpec:
+        spec = typed_eval(self._plain_eval(tasks), SOURCE)
+        if self.changes is not None:
+            spec = override(spec, checked_changes(self.changes), SOURCE)
+        return resolve(spec, SOURCE)
+
+    def _plain_eval(self, tasks: Mapping[str, Task]) -> dict[str, Any]:
+        """The same as the content of an eval file."""
+        given = [self.models] if isinstance(self.models, str) else self.models
+        sizes = {"epochs": _checked_count("epochs", self.epochs), "limit": _checked_count("limit", self.limit)}
+        chosen = {key: size for key, size in sizes.items() if size is not None}
+        entries = {name: {"use": task.use or IN_MEMORY + name, "args": task.args} for name, task in tasks.items()}
+        return {
+            "name": self.name or "-".join(tasks)[:100],
+            "directory": str(Path.cwd()),
+            "models": dict(given) if isinstance(given, Mapping) else {model: model for model in given},
+            "tasks": {name: {**entry, **chosen} for name, entry in entries.items()},
+            **self.settings,
+        }
+
+
+def tasks_by_name(tasks: TasksGiven) -> dict[str, Task]:
+    """The tasks under their names.
+
+    Raises:
+        UsageError: one is not a task, two have one name, or there is none.
+    """
+    given = list(tasks) if isinstance(tasks, Iterable) else [tasks]
+    made: dict[str, Task] = {}
+    for item in given:
+        task = item() if isinstance(item, TaskFactory) else item
+        if not isinstance(task, Task):
+            raise UsageError(f"{type(task).__name__} is not a task.", hint="Give what a function with @task returns.")
+        name = task.name or "task"
+        if name in made:
+            raise UsageError(f"Two tasks are called {name!r}.", hint="Give one of them another name.")
+        made[name] = task
+    if not made:
+        raise UsageError("evaluate() needs at least one task.", hint="Give a Task, or a list of them.")
+    return made
+
+
+def _checked_count(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"{name} is {value!r}.", hint="Give a whole number of 1 or more.")
+    return value
+
+
+def checked_changes(changes: object) -> dict[Any, Any]:
+    """What `set` gives: the paths of keys, and their values.
+
+    Raises:
+        UsageError: it is not a map, or a path is not text.
+    """
+    example = 'As in set={"models.small.generation.temperature": 0}.'
+    if not isinstance(changes, Mapping):
+        raise UsageError(f"set is {type(changes).__name__}, and not a map from keys to values.", hint=example)
+    for path in changes:
+        if not isinstance(path, str):
+            raise UsageError(f"set has the key {path!r}, which is not text.", hint=example)
+    return dict(changes)

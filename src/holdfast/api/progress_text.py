@@ -1,0 +1,92 @@
+"""Progress in one line of plain text: for files, logs and narrow places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.engine.group_progress import GroupProgress
+from holdfast.engine.progress import Progress
+from holdfast.engine.scheduling.admission import DRAIN
+from holdfast.terminal.text import duration_text, printable, quantity
+
+_MOST_GROUPS = 3
+
+
+def progress_text(progress: Progress) -> str:
+    """The progress of a session, in one line."""
+    return " · ".join([*progress_parts(progress), *score_parts(progress)])
+
+
+def end_text(progress: Progress) -> str:
+    """The same once the session is over; how it ended, and the scores, are printed elsewhere."""
+    return " · ".join([_done_text(progress), f"took {duration_text(progress.seconds)}", *_figures(progress)])
+
+
+def progress_parts(progress: Progress) -> Iterator[str]:
+    """What the line says of the run as a whole, the most important first; what is 0 is left out."""
+    yield _done_text(progress)
+    if rate := progress.rate():
+        yield f"{rate:.1f}/s"
+    if eta := progress.eta_seconds():
+        yield f"{duration_text(eta)} left"
+    yield f"{progress.active} running"
+    if reasons := [hold.reason for hold in progress.holds()]:
+        yield "stopping" if DRAIN in reasons else f"paused: {', '.join(reasons)}"
+    yield from _figures(progress)
+
+
+def _done_text(progress: Progress) -> str:
+    percent = 100 * progress.done // progress.planned if progress.planned else 100
+    return f"{progress.done}/{progress.planned} trials ({percent}%)"
+
+
+def _figures(progress: Progress) -> Iterator[str]:
+    if tokens := progress.tokens:
+        yield f"{tokens:,} tokens"
+    if cost := progress.cost:
+        yield f"cost {rounded_cost(cost)}"
+    if progress.failed:
+        yield f"{progress.failed} failed"
+    if progress.unfinished:
+        yield f"{progress.unfinished} unfinished"
+    if progress.retries:
+        yield f"{progress.retries} {'retry' if progress.retries == 1 else 'retries'}"
+    if lag := progress.lag():
+        yield lag
+
+
+def score_parts(progress: Progress) -> Iterator[str]:
+    """The running scores: of each task and model by its first scorer, or of all scorers where there is only one."""
+    groups = [group for group in progress.groups.values() if group.scores()]
+    for group in groups[:_MOST_GROUPS]:
+        names = list(group.scores()) if len(progress.groups) == 1 else list(group.scores())[:1]
+        where = "" if len(progress.groups) == 1 else f"{group.task}/{group.model} "
+        yield one_line(where + ", ".join(f"{name} {score_text(group, name)}" for name in names))
+    if len(groups) > _MOST_GROUPS:
+        yield quantity(len(groups) - _MOST_GROUPS, "more score")
+
+
+def one_line(text: str) -> str:
+    """A name, or several, harmless and without line ends."""
+    return " ".join(printable(text).split())
+
+
+def score_text(group: GroupProgress, scorer: str) -> str:
+    """The mean of a scorer's scores so far; empty where there is none."""
+    mean, count = group.scores().get(scorer, (0.0, 0))
+    if not count:
+        return ""
+    return f"{mean:.3f}" if abs(mean) < 1000 else f"{mean:.4g}"
+
+
+def rounded_cost(cost: float) -> str:
+    """A cost, with as many decimals as matter."""
+    return f"{cost:.4f}" if cost < 10 else f"{cost:,.2f}"
+
+
+def count_text(count: int) -> str:
+    """A large count in few characters: "950", "12.3k", "4.56M"."""
+    for limit, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= limit:
+            return f"{count / limit:.3g}{unit}"
+    return str(count)

@@ -1,0 +1,20 @@
+"""`holdfast schema`: the JSON Schema of an eval file, for editors and for programs that write eval files."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.reference.eval_schema import schema_text
+
+
+@click.command("schema")
+@click.option("--json", "as_json", is_flag=True, help="Changes nothing: the schema is JSON.")
+def command(*, as_json: bool) -> int:
+    """Print the JSON Schema (draft 2020-12) of an eval file.
+
+    An editor with a YAML language server checks and completes an eval file that begins with
+    `# yaml-language-server: $schema=eval.schema.json`, as the one that `holdfast init` writes does.
+    """
+    del as_json
+    click.echo(schema_text(), nl=False)
+    return 0

@@ -1,0 +1,86 @@
+"""What `run --dry-run` prints: the plan, what it may cost, and what a start would warn of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from holdfast.api.dry_run import CheckedRun
+from holdfast.cli.session.messages import print_warnings
+from holdfast.cli.ui.json_output import print_json
+from holdfast.engine.opening.new_run import plan_entries
+from holdfast.engine.planning.cost import CostBound, cost_bounds
+from holdfast.engine.planning.prepared_eval import PreparedEval
+from holdfast.run.core.display_text import change_text
+from holdfast.terminal.text import quantity
+
+
+def print_dry_run(checked: CheckedRun, *, as_json: bool) -> int:
+    """Prints what a start would do; the exit code."""
+    expected = cost_bounds(checked.prepared)
+    if as_json:
+        print_json(_as_object(checked, expected))
+        return 0
+    print_warnings(checked.warnings)
+    _print_plan(checked.prepared, expected)
+    _print_resumed(checked)
+    click.echo(f"{quantity(checked.prepared.planned, 'trial')} in all; nothing was called or written.")
+    return 0
+
+
+def _as_object(checked: CheckedRun, expected: list[CostBound]) -> dict[str, Any]:
+    prepared = checked.prepared
+    plan = {"name": prepared.spec.name, "planned": prepared.planned, "plan": plan_entries(prepared)}
+    existing = {"counts": checked.counts, "changes": checked.decision.changes} if checked.decision else None
+    return {**plan, "forecast": expected, "existing": existing, "warnings": list(checked.warnings)}
+
+
+def _print_resumed(checked: CheckedRun) -> None:
+    """Of a run that exists: what the gate would let pass, and how much of it is finished."""
+    if checked.counts is None:
+        return
+    for change in checked.decision.changes if checked.decision else []:
+        click.echo(f"  {change.path}: {change_text(change.old, change.new)}")
+    done = f"{checked.counts.finished} of {checked.counts.planned} trials are finished"
+    click.echo(f"The run exists and would be resumed: {done}, {checked.counts.remaining_text()}.")
+
+
+def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
+    for task in prepared.tasks:
+        axes = f" x {len(task.axes)} variants" if len(task.axes) > 1 else ""
+        epochs = f" x {task.epochs} epochs" if task.epochs > 1 else ""
+        asked = f"{quantity(len(task.dataset), 'sample')}{axes}{epochs} x {quantity(len(task.models), 'model')}"
+        click.echo(f"{task.name}: {asked} = {quantity(task.planned, 'trial')}")
+        click.echo(f"  models: {', '.join(task.models)}; scorers: {', '.join(s.name for s in task.task.scorers)}")
+        for item in expected:
+            if item.task == task.name:
+                click.echo(f"  {_forecast_text(item)}")
+                for line in _sampling_lines(item):
+                    click.echo(f"    {line}")
+
+
+def _forecast_text(item: CostBound) -> str:
+    if item.calls is None or item.most_calls is None:
+        return f"{item.model}: as many calls as the task's own code makes"
+    most = "up to " if item.sampling else ""
+    about = "at least" if item.is_lower_bound else "about"
+    cost = "" if item.most_cost is None else f", which would cost {about} {item.most_cost:.4f}"
+    return f"{item.model}: {most}{quantity(item.calls, 'call')}, or {item.most_calls} if every attempt fails{cost}"
+
+
+def _sampling_lines(item: CostBound) -> Iterator[str]:
+    """What a sampling adds to the forecast: its shape, and which models it may ask how often."""
+    shape = item.sampling
+    if shape is None:
+        return
+    drawn = f"{quantity(shape.lanes, 'lane')} x {quantity(shape.turns, 'turn')}"
+    judged = ", judges included" if shape.calls > shape.lanes * shape.turns else ""
+    yield f"{shape.strategy}: {drawn}, up to {quantity(shape.calls, 'call')} a trial{judged}"
+    if shape.lanes > 1:
+        yield f"lanes multiply requests: {shape.lanes} calls are made, and paid for, where one could do"
+    if len(item.by_model) > 1:
+        costs = {name: "" if bound.cost is None else f" ({bound.cost:.4f})" for name, bound in item.by_model.items()}
+        asked = [f"{name} {bound.calls}{costs[name]}" for name, bound in item.by_model.items()]
+        yield f"maximum calls of each model: {', '.join(asked)}"

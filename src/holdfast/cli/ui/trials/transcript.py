@@ -1,0 +1,134 @@
+"""The transcript of a trial: every record in order, each sampling as a grid, large records in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.cli.ui.json_output import as_json_value, print_json
+from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
+from holdfast.cli.ui.message_text import first_characters, message_text
+from holdfast.cli.ui.sampling_grid import sampling_lines
+from holdfast.cli.ui.trials.trial_table import score_text
+from holdfast.run.core.records import (
+    CANDIDATE,
+    CHOICE,
+    AnswerRecord,
+    SamplingSummary,
+    ScoreRecord,
+    StepRecord,
+    TrialRecord,
+)
+from holdfast.run.fold.reader import LargeRecord
+from holdfast.sampling.on_record import RecordedSamplings, StepPlace, sampling_place
+from holdfast.terminal.text import output_columns, printable, quantity
+
+
+def print_json_transcript(key: str, row: Mapping[str, Any], records: Iterator[Any]) -> None:
+    """One object, printed piece by piece from the first record on that is too large to be held."""
+    held: list[Any] = []
+    for record in records:
+        if isinstance(record, LargeRecord):
+            print_transcript_json(key, row, chain(held, [record], records))
+            return
+        held.append(record)
+    recorded = RecordedSamplings()
+    for record in held:
+        recorded.add(record)
+    samplings = [as_json_value(one) for one in recorded.samplings()]
+    print_json({"trial": key, "row": row, "records": held, **({"samplings": samplings} if samplings else {})})
+
+
+def print_transcript(records: Iterable[Any]) -> None:
+    """The transcript; each sampling at its choice, which comes after its candidates, and the others at the end."""
+    found: dict[tuple[int, str], RecordedSamplings] = {}
+    ended: set[tuple[int, str]] = set()
+    for record in records:
+        place = sampling_place(record) if isinstance(record, StepRecord) else None
+        if place is not None:
+            found.setdefault(place[:2], RecordedSamplings()).add(record)
+        if place is None or record.name not in {CANDIDATE, CHOICE}:
+            _print_record(record, place)
+            if isinstance(record, TrialRecord) and not found:
+                _print_summaries(record.samplings)
+        elif record.name == CHOICE and place[:2] not in ended:
+            ended.add(place[:2])
+            _print_samplings(found[place[:2]])
+    for of, recorded in found.items():
+        if of not in ended:
+            _print_samplings(recorded)
+
+
+def _print_summaries(summaries: Iterable[SamplingSummary]) -> None:
+    """What is known of samplings whose steps were deleted or lost."""
+    for one in summaries:
+        chosen = f"lane {one.lane}, turn {one.turn}" if one.lane >= 0 else "none"
+        outcome = "success" if one.success else "failure"
+        text = f"sampling ({one.strategy}): {outcome}, chosen: {chosen}; its candidates are no longer on record"
+        click.echo(printable(text))
+
+
+def _print_samplings(recorded: RecordedSamplings) -> None:
+    for sampling in recorded.samplings():
+        for line in sampling_lines(sampling, output_columns()):
+            click.echo(line)
+
+
+def _print_record(record: Any, place: StepPlace | None) -> None:
+    if not isinstance(record, LargeRecord):
+        click.echo(printable(_record_text(record, place)))
+        return
+    click.echo(f"── {record.type} of {record.size:,} bytes, as it is stored")
+    for part in with_line_breaks(record.pieces):
+        click.echo(printable(part), nl=False)
+    click.echo()
+
+
+def _record_text(record: Any, place: StepPlace | None) -> str:
+    if isinstance(record, StepRecord):
+        return _step_text(record, place)
+    if isinstance(record, AnswerRecord):
+        return f"── answer (attempt {record.attempt})\n{first_characters(record.text)}"
+    if isinstance(record, ScoreRecord):
+        return _slot_text(record)
+    error = f"\n{record.error.kind}: {record.error.message}\n{record.error.traceback}" if record.error else ""
+    calls = f"{quantity(record.calls, 'call')}, {record.replayed} replayed"
+    return f"── {record.status.value} after {record.seconds:.2f} s (attempt {record.attempt}), {calls}{error}"
+
+
+def _slot_text(record: ScoreRecord) -> str:
+    if record.error is not None:
+        error = f"{record.error.kind}: {record.error.message}\n{record.error.traceback}"
+        return f"── score {record.scorer} failed (attempt {record.slot_attempt})\n{error}"
+    why = f": {record.explanation}" if record.explanation else ""
+    return f"── score {record.scorer} = {score_text(record.value)}{why}"
+
+
+def _step_text(step: StepRecord, place: StepPlace | None) -> str:
+    lines = [f"── step {step.name} (attempt {step.attempt}{_place_text(place)})"]
+    if step.error is not None:
+        return f"{lines[0]} came to nothing\n{step.error.message}"
+    if isinstance(step.request, dict) and isinstance(step.request.get("messages"), list):
+        lines += [message_text(_speaker(message), message) for message in step.request["messages"]]
+        lines.append(message_text(step.model, step.result))
+    else:
+        lines.append(first_characters(msgspec.json.encode(step.result).decode()))
+    return "\n".join(lines)
+
+
+def _place_text(place: StepPlace | None) -> str:
+    """Where in a sampling a step was done."""
+    if place is None or place.lane < 0:
+        return ""
+    return f", sampling {place.number}, lane {place.lane}, turn {place.turn}"
+
+
+def _speaker(message: Any) -> str:
+    if not isinstance(message, dict):
+        return "?"
+    call = message.get("tool_call_id")
+    return f"{message.get('role')} for {call}" if call else str(message.get("role"))

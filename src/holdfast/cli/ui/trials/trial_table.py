@@ -1,0 +1,90 @@
+"""The list of trials: a row for each, with what was asked, expected, answered and scored.
+
+Where a trial has an error, it stands in a line of its own below the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.api.trial_results import TrialResult
+from holdfast.terminal.table import Column, table_lines
+from holdfast.terminal.width import cut, one_line
+
+_STATE_COLOURS = {"valid": "green", "limited": "yellow", "blocked": "yellow", "failed": "red", "unfinished": "yellow"}
+_SCORE_COLUMNS = 4
+"""More scorers than these share one column."""
+_SCORER_CHARACTERS = 12
+_SHOWN_CHARACTERS = 1000
+
+
+class ListedTrial(NamedTuple):
+    """A trial in the list, and the reference that it is named by."""
+
+    label: str
+    result: TrialResult
+
+
+def trial_table(trials: Sequence[ListedTrial], width: int) -> list[str]:
+    """The lines of the list."""
+    scorers = list(dict.fromkeys(name for _, result in trials for name in result.scores))
+    columns = [
+        Column("trial", most=width // 3),
+        Column("state", most=width // 3, colours=_STATE_COLOURS),
+        *_score_columns(scorers),
+        *(Column(title, is_flexible=True) for title in ("input", "target", "answer")),
+    ]
+    header, *lines = table_lines(columns, [_cells(trial, scorers) for trial in trials], width)
+    found = [header]
+    for trial, line in zip(trials, lines, strict=True):
+        found += [line, *_error_line(trial.result, width)]
+    return found
+
+
+def _score_columns(scorers: Sequence[str]) -> list[Column]:
+    if len(scorers) > _SCORE_COLUMNS:
+        return [Column("scores", is_flexible=True)]
+    return [Column(one_line(name, _SCORER_CHARACTERS), is_number=True) for name in scorers]
+
+
+def _cells(trial: ListedTrial, scorers: Sequence[str]) -> list[str]:
+    result = trial.result
+    texts = [value_beginning(value) for value in (result.input, result.target, result.answer)]
+    return [trial.label, state_text(result), *_score_cells(result, scorers), *texts]
+
+
+def _score_cells(result: TrialResult, scorers: Sequence[str]) -> list[str]:
+    if len(scorers) > _SCORE_COLUMNS:
+        return [" ".join(f"{name}={score_text(value)}" for name, value in result.scores.items())]
+    return [score_text(result.scores[name]) if name in result.scores else "" for name in scorers]
+
+
+def state_text(result: TrialResult) -> str:
+    """How a trial stands, and why."""
+    return f"{result.state.value} ({result.reason})" if result.reason else result.state.value
+
+
+def score_text(value: float | None) -> str:
+    """A score; a slot may be filled without one."""
+    return "unscored" if value is None else f"{value:g}"
+
+
+def value_beginning(value: Any) -> str:
+    """The beginning of an input, a target or an answer; of several messages, the last one's."""
+    if isinstance(value, list) and value and isinstance(value[-1], dict) and "content" in value[-1]:
+        value = value[-1].get("parts") or value[-1]["content"]
+    if value is None or isinstance(value, str):
+        return (value or "")[:_SHOWN_CHARACTERS]
+    return msgspec.json.encode(value)[:_SHOWN_CHARACTERS].decode(errors="ignore")
+
+
+def _error_line(result: TrialResult, width: int) -> list[str]:
+    if result.error is None:
+        return []
+    from holdfast.api.failure_text import failure_line  # noqa: PLC0415 - needed for failed trials only
+
+    attempt = f"attempt {result.attempt}: " if result.attempt > 1 else ""
+    return [cut(f"  {attempt}{one_line(failure_line(result.error), _SHOWN_CHARACTERS)}", width)]

@@ -1,0 +1,1 @@
+"""The terminal: foreign text made harmless, and streams whose reader has gone."""

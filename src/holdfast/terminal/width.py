@@ -1,0 +1,75 @@
+"""Text in the columns of a terminal: how wide it is, cut to a width, wrapped at words.
+
+Foreign text passes through `one_line` first: whatever it holds, it is then harmless and has one line.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from holdfast.terminal.text import printable
+
+_FLAT = {"Mn", "Me", "Cf"}
+"""The categories of characters that take no column."""
+_NARROWEST = 20
+_JOINER = "\u200d"
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes: wide characters take two, marks on others none."""
+    return len(text) if text.isascii() else sum(map(_width_of, text))
+
+
+def _width_of(character: str) -> int:
+    if unicodedata.category(character) in _FLAT:
+        return 0
+    return 1 + (unicodedata.east_asian_width(character) in "WF")
+
+
+def cut(text: str, width: int) -> str:
+    """The text, or as much of it as fits beside the "…" that ends it then."""
+    if columns_of(text) <= width:
+        return text
+    room, end = width - 1, 0
+    for character in text:
+        room -= _width_of(character)
+        if room < 0:
+            break
+        end += 1
+    # Joined to nothing, the sign would be drawn as part of the last character.
+    return f"{text[:end].rstrip().rstrip(_JOINER)}…"
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """The text, cut or filled up to the width; with `right`, aligned to the right."""
+    shown = cut(text, width)
+    space = " " * (width - columns_of(shown))
+    return space + shown if right else shown + space
+
+
+def wrapped(text: str, width: int, most: int | None = None) -> list[str]:
+    """The text in lines of whole words; a word wider than a line, and text after the last line, is cut with "…"."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and columns_of(joined := f"{lines[-1]} {word}") <= width:
+            lines[-1] = joined
+        elif len(lines) == most:
+            lines[-1] = cut(f"{lines[-1]} …", width)
+            break
+        else:
+            lines.append(cut(word, width))
+    return lines or [""]
+
+
+def hanging(lead: str, text: str, width: int) -> list[str]:
+    """The text in lines of whole words after a lead; further lines are indented as far."""
+    indent = columns_of(lead)
+    first, *others = wrapped(text, max(width - indent, _NARROWEST))
+    return [(lead + first).rstrip(), *(" " * indent + line for line in others)]
+
+
+def one_line(text: str, most: int) -> str:
+    """Foreign text, harmless and in one line of at most so many characters."""
+    # Cut before anything is searched in it: a text may have many megabytes.
+    line = " ".join(printable(text[: 4 * most]).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
