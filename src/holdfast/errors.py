@@ -4,7 +4,7 @@ HoldfastError                the base of all; carries a hint (the way out) and a
 ├── UsageError               2   the command or the call is wrong; nothing was written
 │   └── ConfigurationError   2   an eval file, a dataset or a task is wrong
 │       └── NotARun          2   the path holds no run, or nothing was recorded in it
-├── ResumeAborted            3   the run may not go on as asked (also a RuntimeError)
+├── ResumeAborted            3   the run cannot be resumed as asked (also a RuntimeError)
 │   ├── NewerFormat          3   written by a newer version
 │   └── OlderFormat          3   written by an older version: it can be read and forked
 ├── RunHeld                  4   another session is executing the run
@@ -52,7 +52,7 @@ class NotARun(ConfigurationError):  # noqa: N818 - reads as a sentence where it 
 
 
 class ResumeAborted(HoldfastError, RuntimeError):  # noqa: N818 - the name is a contract
-    """The run may not go on as asked; nothing on disk was changed."""
+    """The run cannot be resumed as asked; nothing on disk was changed."""
 
     exit_code = 3
     kind = "resume_aborted"

@@ -114,7 +114,7 @@ def test_what_may_not_change_is_refused_and_nothing_is_written(tmp_path):
     before = snapshot(tmp_path / "r")
     with pytest.raises(ResumeAborted, match="seed"):
         evaluate(capitals(), ECHO, run=tmp_path / "r", seed=5)
-    with pytest.raises(RuntimeError, match="may not go on"):
+    with pytest.raises(RuntimeError, match="cannot resume"):
         evaluate(
             capitals(),
             {"scripted/echo": {"provider": "scripted", "model": "echo", "generation": {"temperature": 1.0}}},

@@ -64,7 +64,7 @@ def test_resume_44_a_holder_in_another_container_with_the_same_process_id_is_res
         assert lease(tmp_path)["pid"] == 1
         second = contained("resume", "r", directory=tmp_path)
         told = second.communicate(timeout=30)[1]
-        assert second.returncode == 4 and "is being executed by process 1 on " in told
+        assert second.returncode == 4 and "is in use by process 1 on " in told
         assert server.state()["received"] == 2
         server.behave()
         assert "Complete: 2 of 2" in first.communicate(timeout=30)[0]
@@ -79,7 +79,7 @@ def test_resume_43_every_verb_that_writes_is_refused_while_the_run_is_held(holdf
     """Exit code 4 with host, process and since when, as a sentence and as JSON; the holder is not disturbed."""
     started = holding(holdfast, server, tmp_path)
     ended = holdfast(*verb.split(), code=4)
-    assert f"is being executed by process {started.pid} on {lease(tmp_path)['host']} since " in ended.err
+    assert f"is in use by process {started.pid} on {lease(tmp_path)['host']} since " in ended.err
     assert holdfast.json(*verb.split(), code=4)["kind"] == "held"
     for reading in ("status r", "report r", "show r", "verify r"):
         holdfast(*reading.split(), code=0)

@@ -82,7 +82,7 @@ def test_recovery_28_a_directory_that_is_not_a_run_is_said_plainly(here, capfdbi
         ("other", "is not a run: it has no journal"),
         ("file", "is not a run: it is a file"),
         ("begun", "its journal is empty"),
-        ("torn", "nothing legible is in its journal"),
+        ("torn", "nothing in its journal can be read"),
         ("absent", "There is no run 'absent'"),
         ("x" * 5000, "There is no run 'xxx"),
     ):

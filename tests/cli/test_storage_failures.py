@@ -48,7 +48,7 @@ def test_resume_45_full_disk_stops_the_session_and_loses_nothing(holdfast, obser
     ended = process.wait()
     assert ended.code == 5
     assert "No space left on device" in ended.err
-    assert "What was acknowledged is intact" in ended.err
+    assert "All synced records are intact" in ended.err
     received, acks = server.wait_until_idle()["received"], observed.acknowledged()
     assert received < 2000
     assert set(acks) <= kept_trials(holdfast, small_disk / "r")

@@ -152,7 +152,9 @@ def test_recovery_21_more_trials_than_are_planned_are_named(tmp_path, verify):
     session.close("complete")
     code, result = verify(tmp_path / "run")
     assert (code, differences(result)) == (1, [("count", "journal")])
-    assert result["notes"] == ["2 trials are finished, 1 are planned; those beyond the plan are kept, not reported."]
+    assert result["notes"] == [
+        "2 trials are finished, 1 are planned; those outside the plan are kept but not reported."
+    ]
 
 
 def test_recovery_21_an_artifact_directory_without_a_record_is_named(tmp_path, verify):
@@ -235,7 +237,7 @@ def test_recovery_21_lost_frames_are_named_with_their_trials(tmp_path, verify, c
     assert "(trials t1, t2, t3 and 2 more)" in call(capfdbinary, "verify", root).out
     assert (result["finished"], result["remaining"]) == (0, 5)
     assert result["notes"] == [
-        "The journal is damaged (1 unreadable); what was lost remains to be done. `holdfast verify` names it."
+        "The journal is damaged (1 unreadable); what was lost counts as remaining. `holdfast verify` lists it."
     ]
 
 

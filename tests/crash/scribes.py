@@ -44,7 +44,7 @@ class Scribe:
         """Lets it end in an orderly way; unless it was one of a session that is over, it does."""
         self.process.communicate(timeout=60)
         told = self.errors_at.read_text()
-        assert self.process.returncode == 0 or (may_be_over and "holder is gone" in told), told
+        assert self.process.returncode == 0 or (may_be_over and "the process that held it is gone" in told), told
 
     def stop(self) -> None:
         """It stands still, and can notice nothing."""

@@ -154,5 +154,5 @@ def test_a_session_that_was_abandoned_writes_nothing_more(memory_path):
     scenarios.resume(RealFileSystem(), root, account).abandon()
     after = {path.name: path.read_bytes() for path in (root / "journal").iterdir()}
     assert before.items() <= after.items()
-    with pytest.raises(StorageFailure, match="let go"):
+    with pytest.raises(StorageFailure, match="released"):
         session.sink.journal.queue.commit(encode(NoteRecord(kind="late", text="too late")))

@@ -33,9 +33,9 @@ from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.admission_mark import AdmissionMark
+from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits
 from holdfast.engine.scheduling.holds import Holds
-from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.models.errors import RateLimited
 from holdfast.models.message import Message, Request
 from holdfast.spec import resolve, typed_eval
@@ -68,7 +68,7 @@ class Call:
 class Stay:
     """A trial in a stage: it waits for its slots, then stays until it is told to leave."""
 
-    def __init__(self, number: int, kind: tuple, grant: SlotGrant) -> None:
+    def __init__(self, number: int, kind: tuple, grant: CapacityGrant) -> None:
         self.number, self.kind, self.grant, self.state = number, kind, grant, "waiting"
         self.leave: asyncio.Future | None = None
         self.task: asyncio.Task | None = None
@@ -87,14 +87,14 @@ class AdmissionMachine(RuleBasedStateMachine):
         asyncio.set_event_loop(self.loop)
         self.clock = VirtualClock(self.loop)
         self.limits = EvalLimits(small_eval())
-        self.slots, self.held_by = SlotPool(lambda: None), Holds(self.clock)
+        self.capacity, self.held_by = CapacityPool(lambda: None), Holds(self.clock)
         self.durable_mark, self.mark_writes = FIRST_MARK, []
         self.has_lease = True
         self.mark = AdmissionMark(FIRST_MARK, self.write_mark, self.limits.run)
-        self.admission = Admission(self.limits, self.slots, self.held_by, self.mark, lambda: self.has_lease)
+        self.admission = Admission(self.limits, self.capacity, self.held_by, self.mark, lambda: self.has_lease)
         events = self.loop.run_until_complete(new_events())
         self.caller = Caller(
-            self.clock, self.admission, CallCounts(), random.Random(1), self.slots, events, lambda _: None
+            self.clock, self.admission, CallCounts(), random.Random(1), self.capacity, events, lambda _: None
         )
         self.models = {name: self.open_model(name) for name in MODELS}
         self.calls: list[Call] = []
@@ -123,7 +123,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     async def run_call(self, call: Call) -> None:
         model = self.models[call.model]
         flight = self.admission.flight(call.model, 10.0)
-        activity, grant = TrialActivity(lambda _: None), SlotGrant(self.slots, ())
+        activity, grant = TrialActivity(lambda _: None), CapacityGrant(self.capacity, ())
         provider = CallProvider(self, call)
         model = OpenModel(call.model, None, provider, model.rate_limiter, model.limit, model.estimate)
         try:
@@ -182,7 +182,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     @rule(task=st.sampled_from(TASKS), stage=st.sampled_from(STAGES))
     def a_trial_comes(self, task: str, stage: str) -> None:
         limits = self.limits._of_stage(task, stage)
-        stay = Stay(self.next_number(), limits, SlotGrant(self.slots, ()))
+        stay = Stay(self.next_number(), limits, CapacityGrant(self.capacity, ()))
         stay.task = self.loop.create_task(self.run_stay(stay, limits))
         self.stays.append(stay)
         self.settle()
@@ -230,7 +230,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         old = self.pick(data, self.in_state("in"))
         task = self.pick(data, list(TASKS))
         limits = self.limits._of_stage(task, self.pick(data, list(STAGES)))
-        grant = SlotGrant(self.slots, old.grant.limits)
+        grant = CapacityGrant(self.capacity, old.grant.limits)
         old.grant.limits = ()
         stay = Stay(self.next_number(), limits, grant)
         old.leave.set_result(None)
@@ -378,7 +378,7 @@ class AdmissionMachine(RuleBasedStateMachine):
                 break
         assert [item.state for item in (*self.calls, *self.stays)] == []
         assert {name: limit.in_use for name, limit in self.limits._by_name.items() if limit.in_use} == {}
-        assert (self.mark.in_flight, self.slots._waiting) == (0, {})
+        assert (self.mark.in_flight, self.capacity._waiting) == (0, {})
 
 
 class CallProvider:

@@ -276,7 +276,7 @@ ERRORS = {
     "a generator's end": (GeneratorExit("bye"), "GeneratorExit", "bye"),
     "base exception": (Fatal("no"), "Fatal", "no"),
     "group": (ExceptionGroup("several", [KeyError("inner")]), "KeyError", "inner"),
-    "cannot be told": (Mute(), "Mute", "it cannot be told: ValueError"),
+    "cannot be told": (Mute(), "Mute", "its message cannot be read: ValueError"),
     "surrogate": (ValueError("a\ud800"), "ValueError", "a\ufffd"),
     "huge": (ValueError("x" * 10**7), "ValueError", "x" * 100),
     "cancelled by itself": (asyncio.CancelledError(), "CancelledError", "CancelledError"),

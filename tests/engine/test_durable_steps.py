@@ -110,7 +110,7 @@ def test_a_request_that_is_not_on_record_runs_live_and_disables_no_other_replay(
     assert [prompt for _, prompt in actor.tries] == ["other"]
     assert solver.results[1] == ["ONE", "OTHER", "THREE"]
     (note,) = rig.records(NoteRecord)
-    assert "1 steps on record were not asked for again" in note.text
+    assert "1 recorded steps were not used" in note.text
     assert rig.report().cost == 4.0
 
 

@@ -9,11 +9,11 @@ import pytest
 from engine.rig import Actor, Rig, ask, interrupt, said, samples, simple_task
 from engine.virtual import VirtualLoop, run_virtually, seeded
 from holdfast import Task, exact, scorer
+from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.clock import RealClock
 from holdfast.engine.scheduling.concurrency_limits import Limit
 from holdfast.engine.scheduling.holds import Holds
 from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
-from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.errors import RunDamaged
 
 
@@ -179,11 +179,11 @@ def test_no_schedule_of_waiting_working_and_cancelling_leaks_a_slot(seed):
     """Whenever trials are cancelled, while they wait, work or change their stage, every slot comes back."""
     rng = seeded(seed)
     limits, kinds = random_limits(rng)
-    slots = SlotPool(lambda: None)
+    capacity = CapacityPool(lambda: None)
     finished = []
 
     async def trial(number):
-        grant = SlotGrant(slots, ())
+        grant = CapacityGrant(capacity, ())
         try:
             for _ in range(rng.randint(1, 4)):
                 await grant.change(rng.choice(kinds))
@@ -204,7 +204,7 @@ def test_no_schedule_of_waiting_working_and_cancelling_leaks_a_slot(seed):
     run_virtually(schedule())
     assert len(finished) >= 15
     assert [limit.in_use for limit in limits] == [0] * len(limits)
-    assert not slots._waiting
+    assert not capacity._waiting
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -240,7 +240,7 @@ def test_a_session_that_is_stopped_at_any_moment_gives_every_slot_back(tmp_path,
     limits = {limit for group in runner._environment.score_limits.values() for limit in group}
     limits |= {scheduler._run_limit, *(model.limit for model in runner._models.values())}
     assert all(limit.in_use == 0 for limit in limits), [(limit.name, limit.in_use) for limit in limits]
-    assert not scheduler.tasks and not runner.running and not scheduler.slots._waiting
+    assert not scheduler.tasks and not runner.running and not scheduler.capacity._waiting
     tally = session.execution.admission.tally
     assert (tally.in_flight, session.execution.admission._mark.in_flight) == (0, 0)
     assert tally.reserved == pytest.approx(0.0)

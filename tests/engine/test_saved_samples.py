@@ -376,7 +376,7 @@ def test_a_missing_or_damaged_copy_gives_a_note(capfdbinary, tmp_path):
     copy.write_bytes(content.replace(b"q1", b"q9"))
     assert "does not have the content" in missing(root)
     copy.unlink()
-    assert "is gone" in missing(root)
+    assert "is missing" in missing(root)
     copy.mkdir()
     assert missing(root)
     with samples_of(root) as saved:

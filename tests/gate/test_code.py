@@ -90,14 +90,24 @@ def test_resume_23_comments_and_formatting(world, name):
 
 
 REFUSED = {
-    "solver": ("reply = await", "reply = reply2 = await", "identity", "solve changed in "),
-    "helper of the solver": ("return text + SUFFIX", "return text * 2", "identity", "solve changed in "),
-    "constant of the solver": ('SUFFIX = "!"', 'SUFFIX = "!!"', "identity", "solve changed in "),
-    "scorer": ("return right(answer.text)", "return not right(answer.text)", "scoring", "judged changed in task.py"),
-    "helper of the scorer": ('text.endswith("!")', "len(text) > 1", "scoring", "judged changed in task.py"),
-    "scorer left out": ("scorers=judged", "scorers='exact'", "scoring", "judged is no longer in "),
-    "system text": ('system="Be kind."', 'system="Be brief."', "identity", "system changed in "),
-    "limits": ("epochs=2", "limits=TrialLimits(tokens=9)", "identity", "limits changed in "),
+    "solver": ("reply = await", "reply = reply2 = await", "identity", "the code of solve() in "),
+    "helper of the solver": ("return text + SUFFIX", "return text * 2", "identity", "the code of solve() in "),
+    "constant of the solver": ('SUFFIX = "!"', 'SUFFIX = "!!"', "identity", "the code of solve() in "),
+    "scorer": (
+        "return right(answer.text)",
+        "return not right(answer.text)",
+        "scoring",
+        "the code of the scorer judged in task.py has changed",
+    ),
+    "helper of the scorer": (
+        'text.endswith("!")',
+        "len(text) > 1",
+        "scoring",
+        "the code of the scorer judged in task.py has changed",
+    ),
+    "scorer left out": ("scorers=judged", "scorers='exact'", "scoring", "the scorer judged is no longer in "),
+    "system text": ('system="Be kind."', 'system="Be brief."', "identity", "system in "),
+    "limits": ("epochs=2", "limits=TrialLimits(tokens=9)", "identity", "limits in "),
     "samples": ('Sample("a", id="s1")', 'Sample("c", id="s1")', "identity", "input edited: s1"),
     "targets": ('Sample("a", id="s1")', 'Sample("a", id="s1", target="a")', "scoring", "target edited: s1"),
     "axes": ("epochs=2", "axes={'tier': ['a', 'b']}", "identity", "none → tier"),
@@ -126,7 +136,7 @@ def test_resume_23_code_in_a_file_beside_the_task(holdfast, world):
     edited(world, "Please", "Kindly", "helpers.py")
     before = world.everything()
     ended = holdfast("resume", "r", code=3)
-    assert "tasks.t.use (identity): solver → solve changed in helpers.py\n" in ended.err
+    assert "tasks.t.use (identity): the code of solve() in helpers.py has changed\n" in ended.err
     assert world.everything() == before
 
 
@@ -138,7 +148,7 @@ def test_resume_23_in_real_processes(holdfast, world):
     edited(world, "return text + SUFFIX", "return text + SUFFIX + SUFFIX")
     before = world.everything()
     ended = holdfast("resume", "r", code=3)
-    assert "solve changed in task.py" in ended.err and "`holdfast fork`" in ended.err
+    assert "the code of solve() in task.py has changed" in ended.err and "`holdfast fork`" in ended.err
     assert world.everything() == before
     edited(world, "return text + SUFFIX + SUFFIX", "# as before\n    return (text + SUFFIX)")
     holdfast("resume", "r", code=0)
@@ -159,11 +169,11 @@ def test_resume_23_prompt_of_a_python_task(world):
     prepared(world, PROMPTS.replace("{PROMPT}", '"{input}"'))
     world.begin()
     edited(world, '"{input}"', '"Well: {input}"')
-    assert "tasks.t.use (identity): prompt → prompt changed in task.py" in world.refused()
+    assert "tasks.t.use (identity): prompt in task.py has changed" in world.refused()
     edited(world, '"Well: {input}"', '"{input}", temperature=0.5')
-    assert "generation changed in task.py" in world.refused()
+    assert "generation in task.py has changed" in world.refused()
     edited(world, '"{input}", temperature=0.5', '"{input}", few_shot=[("x", "y")]')
-    assert "few_shot changed in task.py" in world.refused()
+    assert "few_shot in task.py has changed" in world.refused()
 
 
 def test_resume_16_prompt_variant_of_a_python_task_added(world):
@@ -175,7 +185,7 @@ def test_resume_16_prompt_variant_of_a_python_task_added(world):
     assert world.entries == ["tasks.t.prompt: unset → polite"]
     world.check_complete(2)
     edited(world, '"plain": "{input}"', '"plain": "{input}?"')
-    assert "prompt plain changed in task.py" in world.refused()
+    assert "prompt plain in task.py has changed" in world.refused()
 
 
 def test_resume_16_a_python_task_asks_for_more(world):
@@ -208,9 +218,9 @@ def test_resume_17_a_python_task_asks_for_less(world):
     edited(world, "epochs=2, axes={'tier': ['a', 'b']}", "axes={'tier': ['b']}")
     edited(world, 'Sample("a", id="s1"), ', "")
     told = world("resume", "r", code=0)
-    assert "tasks.t.epochs: 2 → 1; the run keeps what it has" in told.err
-    assert "tasks.t.tier: a → left out; the run keeps what it has" in told.err
-    assert "tasks.t.dataset: 2 samples → without s1; the run keeps what it has" in told.err
+    assert "tasks.t.epochs: 2 → 1; existing results are kept" in told.err
+    assert "tasks.t.tier: a → left out; existing results are kept" in told.err
+    assert "tasks.t.dataset: 2 samples → without s1; existing results are kept" in told.err
     assert world.entries == []
     world.check_complete(8)
     assert "complete, 8 of 8" in world("resume", "r", code=0).out
@@ -235,7 +245,7 @@ def test_resume_16_and_17_an_eval_over_what_a_python_task_brings(world, saved, o
     world.data["tasks"]["t"] = {"use": "task.py:t", **offered}
     told = world.resume(code=0)
     assert world.entries == entries
-    assert ("the run keeps what it has" in told.err) == (not entries)
+    assert ("existing results are kept" in told.err) == (not entries)
     world.check_complete(trials)
     assert f"complete, {trials} of {trials}" in world("resume", "r", code=0).out
 
@@ -265,7 +275,7 @@ def test_a_task_file_that_moved_is_a_change_of_place(world):
     assert world.entries == ["tasks.t.use: task.py:t → code/task.py:t"]
     world.check_complete(4)
     edited(world, "text + SUFFIX", "text", "code/task.py")
-    assert "solve changed in task.py" in world.refused()
+    assert "the code of solve() in task.py has changed" in world.refused()
 
 
 def test_a_complete_run_needs_no_code(world):
@@ -285,7 +295,7 @@ def test_a_task_file_that_is_gone_is_taken_from_the_run(holdfast, world):
     for name in ("task.py", "helpers.py", "eval.yaml"):
         (world.directory / name).unlink()
     told = holdfast("resume", "r", code=0)
-    assert "tasks.t.use: task.py → no longer exists; the run keeps what it has" in told.err
+    assert "tasks.t.use: task.py → no longer exists; existing results are kept" in told.err
     world.check_complete(4)
 
 
@@ -304,7 +314,7 @@ def test_evaluate_passes_through_the_gate(world):
     with evaluate(capitals(), ["scripted/echo"], run="r", concurrency_limit=8) as run:
         assert run.is_complete and run.ended.exit_code == 0
     assert world.everything() == before
-    with pytest.raises(ResumeAborted, match=r"prompt changed in ") as refused:
+    with pytest.raises(ResumeAborted, match=r"prompt in .* has changed") as refused:
         evaluate(capitals("{input}?"), ["scripted/echo"], run="r", concurrency_limit=8)
     assert isinstance(refused.value, RuntimeError)
     with pytest.raises(ResumeAborted, match=r"seed \(identity\): 0 → 7"):

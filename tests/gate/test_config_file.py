@@ -33,8 +33,8 @@ def bomb() -> str:
 
 HOSTILE = {
     "not YAML": ("a: [1, 2\nb: }", "is not valid YAML"),
-    "a list": ("- 1\n- 2\n", "is no mapping"),
-    "a word": ("word\n", "is no mapping"),
+    "a list": ("- 1\n- 2\n", "is not a mapping"),
+    "a word": ("word\n", "is not a mapping"),
     "empty": ("", "is empty"),
     "blank": ("\n\n   \n", "is empty"),
     "null": ("null\n", "is empty"),
@@ -86,14 +86,14 @@ def test_resume_24_unreadable(world):
     world.begin()
     (world.run_dir / "config.yaml").unlink()
     (world.run_dir / "config.yaml").mkdir()
-    assert "cannot be read: it is no file" in world.refused(given=False)
+    assert "cannot be read: it is not a file" in world.refused(given=False)
 
 
 def test_resume_24_of_a_complete_run(world):
     """Also where nothing remains: a run whose configuration was tampered with is not said to be fine."""
     world.run()
     rewrite(world, "- 1\n")
-    assert "is no mapping" in world.refused(given=False)
+    assert "is not a mapping" in world.refused(given=False)
 
 
 def capitals():
@@ -104,7 +104,7 @@ def test_resume_24_in_python(world):
     """In Python it is ResumeAborted, which is also a RuntimeError."""
     evaluate(capitals(), ["scripted/echo"], run="r").close()
     rewrite(world, "- 1\n")
-    with pytest.raises(ResumeAborted, match=r"Resume aborted: r/config\.yaml is no mapping"):
+    with pytest.raises(ResumeAborted, match=r"Resume aborted: r/config\.yaml is not a mapping"):
         evaluate(capitals(), ["scripted/echo"], run="r")
     with pytest.raises(RuntimeError, match="Resume aborted"):
         evaluate(capitals(), ["scripted/echo"], run="r")
@@ -119,7 +119,7 @@ def test_resume_24b_deleted(world, complete):
     before = world.config
     (world.run_dir / "config.yaml").unlink()
     told = world("resume", "r", code=0)
-    assert "note: config.yaml was missing; it is written again from the journal." in told.err
+    assert "note: config.yaml was missing; it is rewritten from the journal." in told.err
     assert world.config == before and world.entries == ["runner.concurrency_limit: 8 → 2"]
     world.check_complete(4)
 
@@ -143,7 +143,7 @@ def test_resume_24c_killed_before_the_rewrite(holdfast, world):
     assert holdfast(*command, HOLDFAST_CRASH_AT="config.before-write").code == -9
     assert world.config == before
     told = holdfast("resume", "r", code=0)
-    assert "note: config.yaml was behind the journal; it is brought up to date." in told.err
+    assert "note: config.yaml was older than the journal; it is updated." in told.err
     assert world.entries == ["runner.concurrency_limit: 8 → 2"]
     assert world.body["runner"]["concurrency_limit"] == 2
     assert [len(session["changes"]) for session in world.status()["sessions"]] == [0, 1, 0]
@@ -259,8 +259,8 @@ def test_resume_26_serving_on_one_side_only(world):
     """A file that is gone, or that was not there before, is a change too."""
     served(world, SERVING)
     (world.run_dir / "serving.yaml").unlink()
-    assert "serving.yaml is gone" in world.refused(given=False)
-    assert "serving.yaml is gone" in world.refused()
+    assert "serving.yaml is missing" in world.refused(given=False)
+    assert "serving.yaml is missing" in world.refused()
 
 
 def test_resume_26_serving_that_was_not_there(world):
@@ -268,7 +268,7 @@ def test_resume_26_serving_that_was_not_there(world):
     served(world, None)
     for content in (SERVING, b""):
         (world.run_dir / "serving.yaml").write_bytes(content)
-        assert "serving.yaml was not there before" in world.refused(given=False)
+        assert "serving.yaml did not exist before" in world.refused(given=False)
 
 
 def test_resume_26_serving_unchanged(world):

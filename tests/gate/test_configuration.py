@@ -253,7 +253,7 @@ def test_resume_12_identity(world, name):
     change, message = REFUSED[name]
     change(world)
     told = world.refused()
-    assert message in told and "`holdfast fork` begins a run with it" in told
+    assert message in told and "`holdfast fork` starts a run with it" in told
 
 
 def test_resume_12_in_real_processes(holdfast, world):

@@ -342,7 +342,7 @@ def test_code_that_judges_otherwise_is_noticed(earlier, name, old, new, scorer):
     run = earlier(name)
     run.edit(old, new)
     told = run.diff()
-    assert f".scorers.{scorer} (scoring): scorer → {scorer} changed in tasks.py" in told
+    assert f".scorers.{scorer} (scoring): the code of the scorer {scorer} in tasks.py has changed" in told
     assert "(identity)" not in told
     run.edit(new, old)
     assert "(scoring)" not in run.diff()

@@ -85,4 +85,4 @@ def test_resume_12_every_field_is_offered_to_a_run(world, place):
     if place.drift in FIXED:
         assert f"({place.drift.value}): " in world.refused()
     elif place.drift is Drift.LOCATION:
-        assert {item["verdict"] for item in differences} == {"applied"}
+        assert {item["verdict"] for item in differences} == {"changed"}

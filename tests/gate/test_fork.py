@@ -1,4 +1,4 @@
-"""`diff` tells what a resume would make of an eval; `fork` begins a run with it and keeps what it does not touch."""
+"""`diff` tells what a resume would make of an eval; `fork` starts a run with it and keeps what it does not affect."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def test_diff_tells_every_difference_and_changes_nothing(world):
     before = world.everything()
     world.data |= {"concurrency_limit": 2, "seed": 4}
     world.task.update(epochs=1, limit=2, scorers=["exact", "includes"])
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     told = world("diff", "r", world.write(), code=3).out.splitlines()
     assert told == [
         "refused  seed (identity): 0 → 4",
-        "         `holdfast fork` begins a run with it and keeps the trials it does not touch",
-        "grown    models.n (additive): unset → added",
+        "         `holdfast fork` starts a run with it and keeps the trials it does not affect",
+        "added    models.n (additive): unset → added",
         "kept     tasks.t.limit (additive): unset → 2",
-        "grown    tasks.t.models (additive): unset → n",
+        "added    tasks.t.models (additive): unset → n",
         "kept     tasks.t.epochs (additive): 2 → 1",
-        "grown    tasks.t.scorers.includes (additive): unset → added",
-        "applied  runner.concurrency_limit (throughput): 256 → 2",
+        "added    tasks.t.scorers.includes (additive): unset → added",
+        "changed  runner.concurrency_limit (throughput): 256 → 2",
     ]
     told = world.json("diff", "r", world.write(), code=3)
     assert told["refused"] is True and told["run"] == "r"
@@ -62,7 +62,7 @@ def test_diff_tells_every_difference_and_changes_nothing(world):
         "old": 0,
         "new": 4,
         "verdict": "refused",
-        "way_out": "`holdfast fork` begins a run with it and keeps the trials it does not touch",
+        "way_out": "`holdfast fork` starts a run with it and keeps the trials it does not affect",
     }
     assert world.everything() == before
 
@@ -74,7 +74,7 @@ def test_diff_exits_0_where_a_resume_would_go_on(world):
     world.data["concurrency_limit"] = 2
     assert world.json("diff", "r", world.write(), code=0)["refused"] is False
     world.write_rows(make_rows(6))
-    assert "grown    tasks.t.dataset (additive): 4 samples → 6 samples" in world("diff", "r", "eval.yaml", code=0).out
+    assert "added    tasks.t.dataset (additive): 4 samples → 6 samples" in world("diff", "r", "eval.yaml", code=0).out
 
 
 def test_diff_of_data_and_code(world):
@@ -140,7 +140,7 @@ def test_fork_keeps_exactly_what_the_change_does_not_touch(world, name):
     assert (told["taken"], told["rescored"]) == (taken, 0)
     assert sum(told["remaining_by_reason"].values()) == told["planned"] - taken
     if taken == 0:
-        assert told["remaining_by_reason"] == {"its answer would be another": 4}
+        assert told["remaining_by_reason"] == {"its answer could differ": 4}
     report = finish(world, planned=told["planned"], made=told["planned"] - taken)
     assert report["coverage"]["valid"] == told["planned"]
     assert len(original) == 4
@@ -155,7 +155,7 @@ def test_fork_tells_why_and_what_it_will_cost(world):
     world.rows[0]["question"] = "two words"
     told = world("fork", "r", "--config", world.write(), "--run-dir", "f", code=0).out
     assert "f: 7 trials planned, 3 kept." in told
-    assert "  1 remaining: its answer would be another" in told
+    assert "  1 remaining: its answer could differ" in told
     assert "  1 remaining: new sample" in told and "  2 remaining: new task or model" in told
     # A trial took a word and gave a word; four remain.
     assert "  the remaining trials will cost about 8.0000" in told
@@ -375,7 +375,7 @@ def test_fork_from_python_to_yaml(world):
     world.data |= {"tasks": {"t": {"use": "task.py:t"}}}
     world.run()
     world.data["tasks"]["t"] = TASK
-    assert forked(world)["remaining_by_reason"] == {"its answer would be another": 4}
+    assert forked(world)["remaining_by_reason"] == {"its answer could differ": 4}
     finish(world, planned=4, made=4)
 
 
@@ -386,7 +386,7 @@ def test_fork_with_set(world):
     """A refused setting can be forked with as it was given; without any change everything is kept."""
     world.run()
     told = world.json("fork", "r", "--set", "temperature=1", "--run-dir", "f", code=0)
-    assert told["remaining_by_reason"] == {"its answer would be another": 4}
+    assert told["remaining_by_reason"] == {"its answer could differ": 4}
     assert world.json("fork", "r", "--run-dir", "same", code=0)["taken"] == 4
     finish(world, planned=4, made=4)
 
@@ -424,7 +424,7 @@ def test_fork_of_a_fork_says_where_everything_is_from(world):
     forked(world)
     notes = world("cat", "f", code=0).out
     assert notes.count('"source":') >= 8
-    assert "taken over from run " in notes
+    assert "kept from run " in notes
     assert "4 kept." in world("fork", "f", "--config", world.write(), "--run-dir", "g", code=0).out
     assert "complete, 4 of 4" in world("resume", "g", code=0).out
     header = (world.directory / "g/config.yaml").read_text()

@@ -73,7 +73,7 @@ def test_resume_16_an_unused_model_added(world):
 
 def test_resume_16_a_model_added_to_one_task(world):
     """Only the trials of the new model are run."""
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     world.task["models"] = ["m"]
     world.run()
     world.task["models"] = ["n", "m"]
@@ -107,7 +107,7 @@ def test_resume_16_prompts_in_a_list(world):
     world.check_complete(12)
     world.task["prompt"] = {"polite": "Please: {question}"}
     told = world.resume(code=0)
-    assert "tasks.t.prompt.1: given → left out; the run keeps what it has" in told.err
+    assert "tasks.t.prompt.1: given → left out; existing results are kept" in told.err
     world.check_complete(16)
     prompts = {trial["axes"]["prompt"] for trial in world.trials()}
     assert prompts == {"1", "2", "3", "polite"}
@@ -122,7 +122,7 @@ def test_resume_16_grown_in_real_processes(holdfast, world):
     world.data["concurrency_limit"] = 1
     assert holdfast("run", world.write(), "--run-dir", "r", HOLDFAST_CRASH_AT="frame.acknowledged:4").code == -9
     world.task["epochs"] = 2
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     command = ("resume", "r", "--config", world.write())
     assert holdfast(*command, HOLDFAST_CRASH_AT="frame.acknowledged:6").code == -9
     told = holdfast(*command, code=0)
@@ -276,21 +276,21 @@ def test_resume_17_fewer_offered(world, name, complete):
     world.data["tasks"]["t"] = {**original, **offered}
     before = world.config
     said = world.resume(code=0)
-    assert told in said.err and "the run keeps what it has" in said.err
+    assert told in said.err and "existing results are kept" in said.err
     assert world.config == before and len(world.status()["sessions"]) == (1 if complete else 2)
     world.check_complete(planned)
 
 
 def test_resume_17_tasks_models_and_datasets_left_out(world):
     """What the eval no longer names is still part of the run, and is run."""
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     world.data["datasets"]["others"] = "rows.jsonl"
-    world.data["tasks"]["u"] = {**TASK, "dataset": "others", "models": ["n_trials"]}
+    world.data["tasks"]["u"] = {**TASK, "dataset": "others", "models": ["n"]}
     world.begin()
-    del world.data["models"]["n_trials"], world.data["datasets"]["others"], world.data["tasks"]["u"]
+    del world.data["models"]["n"], world.data["datasets"]["others"], world.data["tasks"]["u"]
     told = world.resume(code=0)
     for path in ("models.n", "datasets.others", "tasks.u"):
-        assert f"  {path}: given → left out; the run keeps what it has" in told.err
+        assert f"  {path}: given → left out; existing results are kept" in told.err
     assert "tasks.t.models: n → left out" in told.err and world.entries == []
     world.check_complete(12)
 
@@ -303,7 +303,7 @@ def test_resume_17_less_of_one_and_more_of_another(world):
     world.task["epochs"] = 1
     world.data["tasks"]["u"]["limit"] = 3
     told = world.resume(code=0)
-    assert "tasks.t.epochs: 2 → 1; the run keeps what it has" in told.err
+    assert "tasks.t.epochs: 2 → 1; existing results are kept" in told.err
     assert world.entries == ["tasks.u.limit: 1 → 3"]
     assert world.body["tasks"]["t"]["epochs"] == 2
     world.check_complete(11)
@@ -323,7 +323,7 @@ def test_growth_through_the_command_that_began_the_run(world):
     """`run --or-resume` with a grown eval goes on with it; `--epochs` does the same."""
     world.run()
     world.task["limit"] = None
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     world("run", world.write(), "--run-dir", "r", "--or-resume", code=0)
     world.check_complete(8)
     world("run", world.write(), "--run-dir", "r", "--or-resume", "--epochs", "2", code=0)

@@ -57,7 +57,7 @@ def test_resume_19_rows_reordered_under_a_limit(world, ids):
     world.write_rows(rows[::-1])
     told = world.resume(code=0)
     assert "complete, 2 of 2" in told.out
-    assert "tasks.t.dataset: 2 samples → others that are chosen now; the run keeps what it has" in told.err
+    assert "tasks.t.dataset: 2 samples → other samples would be chosen; existing results are kept" in told.err
     world.task["limit"] = 3
     world.resume(code=0)
     assert asked(world) == questions(3)
@@ -188,7 +188,7 @@ def test_resume_21_a_slice_that_others_would_move_into(world):
     before = asked(world)
     world.write_rows(make_rows(40))
     told = world.resume(code=0)
-    assert "others that are chosen now; the run keeps what it has" in told.err
+    assert "other samples would be chosen; existing results are kept" in told.err
     assert asked(world) == before
     world.check_complete(4)
     assert rows
@@ -200,7 +200,7 @@ def test_resume_21_a_dataset_of_two_tasks(world):
     world.run()
     world.write_rows([*world.rows[1:], *make_rows(6)[4:]])
     told = world.resume(code=0)
-    assert "tasks.t.dataset: 4 samples → without s1; the run keeps what it has" in told.err
+    assert "tasks.t.dataset: 4 samples → without s1; existing results are kept" in told.err
     assert "tasks.t.dataset: 4 samples → 6 samples" in world.entries
     assert asked(world) == sorted([*questions(6), "u q1", "u q2", "u q3"])
     world.check_complete(9)
@@ -226,10 +226,10 @@ def test_resume_22_dataset_shrunk(world, ids):
     world.begin()
     world.write_rows(world.rows[:2])
     told = world.resume(code=0)
-    assert "tasks.t.dataset: 4 samples → without " in told.err and "the run keeps what it has" in told.err
+    assert "tasks.t.dataset: 4 samples → without " in told.err and "existing results are kept" in told.err
     assert asked(world) == questions(4) and world.entries == []
     world.check_complete(4)
-    assert "the run keeps what it has" in world("resume", "r", code=0).err
+    assert "existing results are kept" in world("resume", "r", code=0).err
 
 
 def test_resume_22_dataset_gone(world):
@@ -237,7 +237,7 @@ def test_resume_22_dataset_gone(world):
     world.begin()
     (world.directory / "rows.jsonl").unlink()
     told = world("resume", "r", code=0)
-    assert "tasks.t.dataset: rows.jsonl → not there any more; the run keeps what it has" in told.err
+    assert "tasks.t.dataset: rows.jsonl → no longer exists; existing results are kept" in told.err
     assert asked(world) == questions(4)
     world.check_complete(4)
 
@@ -256,7 +256,7 @@ def test_resume_22_shrunk_and_grown_at_once(world):
     rows = ran(world)
     world.write_rows([*rows[2:], *make_rows(5)[4:]])
     told = world.resume(code=0)
-    assert "tasks.t.dataset: 4 samples → without s1, s2; the run keeps what it has" in told.err
+    assert "tasks.t.dataset: 4 samples → without s1, s2; existing results are kept" in told.err
     assert asked(world) == questions(5)
     world.check_complete(5)
 

@@ -44,7 +44,7 @@ def test_resume_12_a_changed_field_of_a_sampling_is_refused_by_its_name(sampled,
     said = sampled.refused()
     assert f"tasks.t.sampling.{name} (identity): " in said
     assert said.count("(identity)") == 1
-    assert "`holdfast fork` begins a run with it" in said
+    assert "`holdfast fork` starts a run with it" in said
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_resume_12_a_strategy_that_decides_otherwise_in_another_version_is_refus
     """No code of the user's has changed, and none is said to have."""
     monkeypatch.setattr(Rejection, "revision", Rejection.revision + 1)
     said = sampled.refused()
-    why = "strategy and requirements → this version of Holdfast draws or checks otherwise"
+    why = "this version of Holdfast draws or checks candidates differently"
     assert f"tasks.t.sampling (identity): {why}" in said
 
 
@@ -96,8 +96,8 @@ def test_resume_12_beside_a_function_that_is_as_it_was_another_version_is_named(
     sampled("run", sampled.write(), "--run-dir", "other", code=0)
     monkeypatch.setattr(Rejection, "revision", Rejection.revision + 1)
     said = sampled("resume", "other", code=3).err
-    why = "their files are as they were, and Holdfast or a package that they use is not"
-    assert f"tasks.t.sampling (identity): strategy and requirements → {why}" in said
+    why = "the files of the requirements are unchanged, but Holdfast or a package that they use has changed"
+    assert f"tasks.t.sampling (identity): {why}" in said
 
 
 def test_resume_6_written_otherwise_it_is_the_same_sampling(sampled):
@@ -219,4 +219,4 @@ def test_resume_12_what_strategies_and_hooks_of_ones_own_hold_is_compared(world,
     assert world.json("diff", "r", world.write(), code=0)["differences"] == []
     assert old in OWN_SOURCE
     file.write_text(OWN_SOURCE.replace(old, new))
-    assert "sampling changed in task.py" in world.refused()
+    assert "sampling in task.py has changed" in world.refused()

@@ -164,7 +164,7 @@ def test_a_run_of_one_segment_without_a_whole_header_is_said_to_hold_nothing(tmp
     root = crashed_run(tmp_path / "run", "t1")
     path = segment_paths(root)[0]
     path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(NotARun, match="nothing legible is in its journal"):
+    with pytest.raises(NotARun, match="nothing in its journal can be read"):
         RunReader(root)
 
 

@@ -336,7 +336,7 @@ def test_a_writer_that_dies_of_something_else_leaves_nobody_waiting(journal):
 
     writer = opened(RealFileSystem(), journal, segment_bytes=1, on_sealed=mistake)
     writer.queue.commit(b"one")
-    with pytest.raises(StorageFailure, match="writer stopped; what was acknowledged is intact"):
+    with pytest.raises(StorageFailure, match="writer stopped; all synced records are intact"):
         writer.queue.commit(b"two")
     writer.abandon()
     assert lines_in(journal)[:1] == [b"one"]

@@ -208,7 +208,7 @@ def test_a_frame_of_an_unknown_kind_is_damage_and_no_newer_format(tmp_path, no_c
     )
     now = read_run(root)
     assert [item.kind for item in now.losses] == [DamageKind.UNREADABLE]
-    assert "no known kind (9)" in now.losses[0].detail
+    assert "unknown kind (9)" in now.losses[0].detail
 
 
 @pytest.mark.parametrize("kind", [DATA, FOOTER])

@@ -246,7 +246,7 @@ def test_an_index_that_breaks_between_two_questions_is_told_in_a_sentence(run):
     with contextlib.closing(RunReader(run)) as reader:
         reader.index._database.connection.execute("PRAGMA cache_size = 0")
         path.write_bytes(path.read_bytes()[:8192] + b"\xff" * (path.stat().st_size - 8192))
-        with pytest.raises(StorageFailure, match="broke while it was in use"):
+        with pytest.raises(StorageFailure, match="failed while it was in use"):
             list(reader.fold.finished())
     assert told(run) == expected
 

@@ -35,7 +35,7 @@ def test_under_local_the_run_goes_on_and_the_end_says_what_is_not_up(observed, h
     ended = begun(observed, server, place, tmp_path).wait()
     assert (ended.code, f"{TRIALS} of {TRIALS}" in ended.out) == (0, True), ended
     check_told(ended.err, place)
-    assert f"Not in {place.url} yet, and safe in {place.spool}" in ended.err and ": 1 segment." in ended.err
+    assert f"Not in {place.url} yet, but safe in {place.spool}" in ended.err and ": 1 segment." in ended.err
     (spool,) = place.spool.iterdir()
     assert place.read(TAKEN) == OTHER
     assert {path.name for path in (spool / "journal").iterdir()} == {key.rpartition("/")[2] for key in place.segments()}
@@ -118,7 +118,7 @@ def test_two_runs_never_become_one_heap(holdfast, server, place, tmp_path, verb)
     before = objects(place)
     command = ("resume", place.url) if verb == "resume" else ("run", eval_file, "--run-dir", place.url, "--or-resume")
     ended = holdfast(*command, code=2)
-    assert f"{place.url} holds another run than the spool" in ended.err
+    assert f"{place.url} is not the same run as the spool" in ended.err
     assert objects(place) == before
     shutil.rmtree(place.spool)
     holdfast(*command, code=0)

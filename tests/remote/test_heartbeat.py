@@ -84,7 +84,7 @@ def test_recovery_22b_a_holder_that_was_cut_off_ends_once_another_has_the_run(
     other.wait_for(answered=3)
     proxy.mode = "pass"
     ended = first.wait()
-    assert (ended.code, "another may be executing it" in ended.err) == (4, True), ended
+    assert (ended.code, "another session may be using it" in ended.err) == (4, True), ended
     assert (server.state()["received"], here.acknowledged()) == (received, acknowledged)
     assert second.wait().code == 0
     assert {record["trial"] for record in there.records(place.url) if record["type"] == "trial"} >= set(acknowledged)

@@ -32,7 +32,7 @@ def test_a_store_that_ignores_conditions_is_refused(holdfast, server, tmp_path, 
             monkeypatch.setenv(name, value)
         url = f"s3://{BUCKET}/r"
         ended = holdfast("run", fast(tmp_path, server, 2), "--run-dir", url, code=2)
-        assert "ignores conditions" in ended.err
+        assert "does not support conditional writes" in ended.err
         assert not (tmp_path / "spool").exists()
         assert server.state()["received"] == 0
 

@@ -65,7 +65,7 @@ def test_recovery_09_a_segment_that_is_gone_makes_a_run_incomplete(large):
     large.delete(large.segments()[0])
     (found,) = listed(large).values()
     assert (found.state, found.finished) == ("incomplete", 40)
-    assert "1 of the segments" in found.note
+    assert "Missing: 1 segment of its last session" in found.note
 
 
 def test_recovery_09_garbage_is_unreadable_and_hides_no_other_run(holdfast, large, store):

@@ -17,7 +17,7 @@ def test_the_run_is_rebuilt_and_goes_on(holdfast, cut_short, server, tmp_path):
     """With the local directory gone, the run comes home with everything that was uploaded (recovery 6)."""
     ended = holdfast("recover", cut_short.url, "--to", "home", code=0)
     assert "5 of 8 trials are finished" in ended.out
-    assert "last told of 5," in ended.out and "seconds ago" in ended.out
+    assert "last reported 5," in ended.out and "seconds ago" in ended.out
     assert "holdfast resume home" in ended.out
     holdfast("resume", "home", code=0)
     assert holdfast.json("report", "home")["coverage"]["valid"] == 8

@@ -25,7 +25,7 @@ def test_wrong_keys_are_told(holdfast, place, monkeypatch, name):
 def test_a_bucket_that_is_not_there_is_told(holdfast, place):
     """A missing bucket is named as such."""
     ended = holdfast("status", f"s3://no-such-bucket-{BUCKET}/run", code=5)
-    assert "404 Not Found, NoSuchBucket" in ended.err and "Is the bucket there" in ended.err
+    assert "404 Not Found, NoSuchBucket" in ended.err and "Does the bucket exist" in ended.err
 
 
 def test_a_store_that_is_not_there_is_told(holdfast, place, monkeypatch):

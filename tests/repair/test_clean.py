@@ -341,7 +341,7 @@ def test_a_rewriting_that_loses_or_changes_anything_is_found_out(tmp_path, monke
 
     for mutant in (loses, changes, adds):
         monkeypatch.setattr(rewrite.JournalRewriter, "_kept", mutant)
-        with pytest.raises(RunDamaged, match="is not what it has to be; nothing was deleted"):
+        with pytest.raises(RunDamaged, match="does not match the old one; nothing was deleted"):
             clean_steps(root)
     monkeypatch.setattr(rewrite.JournalRewriter, "_kept", kept)
     monkeypatch.setattr(rewrite.JournalRewriter, "_with_new_pins", forgets)

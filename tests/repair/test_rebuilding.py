@@ -82,7 +82,7 @@ def test_recovery_19_a_lost_session_record_is_made_again_from_config(run, told, 
     lose_sessions(run)
     code, result = told("repair", run)
     assert (code, result["before"], result["after"]) == (0, 2, 4)
-    assert "made from the configuration" in " ".join(result["changes"])
+    assert "rebuilt from the configuration" in " ".join(result["changes"])
     assert told("status", run)[1]["state"] == "complete"
     assert text("resume", run)[0] == 0
     assert told("repair", run)[1]["changes"] == []
@@ -100,7 +100,7 @@ def test_recovery_19_where_both_are_lost_it_is_said_what_is_missing(run, told, t
     before = snapshot(run / "journal") if journal != "lost" else {}
     code, result = told("repair", run)
     assert (code, result["sound"], result["session"], result["difference"]) == (1, 4, 0, 0)
-    assert "no session record survives, and config.yaml" in result["missing"][0]
+    assert "there is no session record, and config.yaml" in result["missing"][0]
     assert (snapshot(run / "journal") if journal != "lost" else {}) == before
     code, said = text("repair", run)
     assert "missing: The configuration" in said

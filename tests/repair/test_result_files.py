@@ -161,7 +161,7 @@ def test_recovery_15_what_is_no_json_object_is_a_fault(layout, content):
 def test_recovery_15_a_half_written_file_is_a_fault(layout):
     """The first half of a result is none."""
     whole = encode_result(SOUND)
-    assert "only a part of it" in reason(layout, whole[: len(whole) // 2])
+    assert "incomplete" in reason(layout, whole[: len(whole) // 2])
 
 
 def test_recovery_15_a_file_without_a_checksum_is_a_fault(layout):
@@ -171,7 +171,7 @@ def test_recovery_15_a_file_without_a_checksum_is_a_fault(layout):
 def test_recovery_15_a_file_whose_verdict_was_edited_is_a_fault(layout):
     """A failed trial does not become a valid one by an editor."""
     content = json.loads(encode_result(SOUND)) | {"scores": {"exact": 0.0}}
-    assert reason(layout, json.dumps(content).encode()) == "its checksum does not fit its content"
+    assert reason(layout, json.dumps(content).encode()) == "its checksum does not match its content"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_recovery_15_a_file_without_a_verdict_is_a_fault(layout, change, told):
     "change", [{"attempt": "two"}, {"scores": {"exact": "good"}}, {"type": "score"}, {"epoch": None}]
 )
 def test_recovery_15_a_field_of_the_wrong_kind_is_a_fault(layout, change):
-    assert "no result of a trial" in reason(layout, with_checksum(content_of(SOUND) | change))
+    assert "not the result of a trial" in reason(layout, with_checksum(content_of(SOUND) | change))
 
 
 def test_recovery_15_a_file_in_the_directory_of_another_trial_is_a_fault(layout):

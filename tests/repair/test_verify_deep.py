@@ -102,7 +102,7 @@ def test_recovery_21_a_step_whose_parent_is_not_there_is_named(planned, told):
     steps = [StepRecord(trial=key, attempt=1, step="a"), StepRecord(trial=key, attempt=1, step="b", parent="a")]
     record(root, *steps, StepRecord(trial=key, attempt=2, step="c", parent="b"))
     code, result = told("verify", root, "--deep")
-    assert (code, details(result)) == (1, [("missing", "1 trials have a step whose parent is not on record")])
+    assert (code, details(result)) == (1, [("missing", "1 trials have a step whose parent is not recorded")])
     assert result["damage"][0]["keys"] == [key]
     assert told("verify", root)[0] == 0
 
@@ -113,7 +113,7 @@ def test_recovery_21_a_valid_trial_without_an_answer_is_named(planned, told):
     artifact = msgspec.structs.replace(ends[1], source="artifact")
     record(root, *whole(ends[0])[1:], *whole(artifact)[1:])
     code, result = told("verify", root, "--deep")
-    assert (code, details(result)) == (1, [("missing", "1 trials are valid and have no answer on record")])
+    assert (code, details(result)) == (1, [("missing", "1 trials are valid but have no recorded answer")])
     assert result["damage"][0]["keys"] == [ends[0].trial]
 
 
@@ -126,7 +126,7 @@ def test_recovery_21_a_valid_trial_without_a_planned_score_is_named(planned, tol
     else:
         record(root, answer, score, msgspec.structs.replace(end, scores={}))
     code, result = told("verify", root, "--deep")
-    assert (code, details(result)) == (1, [("missing", "1 trials are valid and lack a score that was planned")])
+    assert (code, details(result)) == (1, [("missing", "1 trials are valid but a planned score is missing")])
 
 
 def test_recovery_21_limited_and_blocked_trials_need_neither(planned, told):
@@ -143,7 +143,7 @@ def test_recovery_21_a_score_that_the_scorer_did_not_give_is_named(planned, told
     answer, score, end = whole(ends[0])
     record(root, answer, msgspec.structs.replace(score, value=0.25), end)
     code, result = told("verify", root, "--deep")
-    assert (code, details(result)) == (1, [("conflict", "1 trials have another score than the scorer gave")])
+    assert (code, details(result)) == (1, [("conflict", "1 trials have a different score than the scorer gave")])
 
 
 def test_recovery_21_a_score_of_a_scorer_that_is_not_planned_is_named(planned, told):
@@ -157,7 +157,7 @@ def test_recovery_21_a_score_of_a_scorer_that_is_not_planned_is_named(planned, t
     )
     code, result = told("verify", root, "--deep")
     assert (code, len(result["damage"])) == (1, 1)
-    assert "'vibes', which is no planned scorer of the task 'code'" in result["damage"][0]["detail"]
+    assert "'vibes', which is not a planned scorer of the task 'code'" in result["damage"][0]["detail"]
 
 
 def test_recovery_21_a_trial_outside_of_the_grid_is_named(planned, told):
@@ -165,7 +165,7 @@ def test_recovery_21_a_trial_outside_of_the_grid_is_named(planned, told):
     root, ends = planned
     record(root, *whole(msgspec.structs.replace(ends[0], trial="f" * 20)), *whole(ends[1]))
     code, result = told("verify", root, "--deep")
-    assert (code, details(result)) == (1, [("count", "1 trials are on record and not part of the planned grid")])
+    assert (code, details(result)) == (1, [("count", "1 trials are recorded but not part of the planned grid")])
     assert result["damage"][0]["keys"] == ["f" * 20]
 
 
@@ -333,7 +333,7 @@ def test_recovery_25_the_parent_of_a_step_in_a_blob_is_checked(tmp_path, told):
     session.close("interrupted", 130)
     _, result = told("verify", tmp_path / "run", "--deep")
     assert result["blobs"] == 3
-    assert details(result) == [("missing", "1 trials have a step whose parent is not on record")]
+    assert details(result) == [("missing", "1 trials have a step whose parent is not recorded")]
 
 
 def test_the_answer_of_an_earlier_attempt_serves_the_one_that_is_kept(planned, told):

@@ -64,11 +64,11 @@ def test_the_holder_hands_out_the_numbers_of_the_other_writers(session, root):
 def test_a_session_that_lets_nobody_in_is_not_joined(session, root):
     """A number has to be handed out first; nothing is written."""
     before = sorted(path.name for path in (root / "journal").iterdir())
-    with pytest.raises(RunHeld, match=r"Session 1 of the run .* is over, or lets no other process write"):
+    with pytest.raises(RunHeld, match=r"Session 1 of the run .* has ended, or does not let other processes write"):
         join_session(root, 1, 1)
     session.admit_writer()
     for number in (0, 2):
-        with pytest.raises(UsageError, match=f"Writer {number} of session 1 was not handed out; 1 to 1 were"):
+        with pytest.raises(UsageError, match=f"Writer {number} of session 1 was not issued; the numbers 1 to 1 were"):
             join_session(root, 1, number)
     with pytest.raises(RunHeld, match="Session 2 of the run"):
         join_session(root, 2, 1)
@@ -138,7 +138,7 @@ def test_when_the_session_is_over_a_joined_writer_acknowledges_nothing_more(sess
     joined = join(session)
     finish_trials(joined, "t1")
     session.close("complete") if how == "close" else session.abandon()
-    with pytest.raises(RunHeld, match="is over, or its holder is gone"):
+    with pytest.raises(RunHeld, match="has ended, or the process that held it is gone"):
         asyncio.run(joined.sink.keep(TrialRecord(trial="t2", attempt=1, status=Status.VALID)))
     with pytest.raises(StorageFailure, match=r"Session 1 of .* is over"):
         joined.close()

@@ -52,7 +52,7 @@ def test_recovery_23_an_index_that_does_not_fit_is_put_right_and_said(tmp_path):
     shutil.copy(other / "index.sqlite", root / "index.sqlite")
     session = begin_session(root, planned=2)
     (note,) = describe_inconsistencies(session.reader)
-    assert "index was built anew from the journal" in note
+    assert "index was rebuilt from the journal" in note
     assert list(session.reader.fold.finished()) == ["t1", "t2"]
     session.close("complete")
     assert notes_of(root) == ([], ["t1", "t2"])
@@ -66,7 +66,7 @@ def test_recovery_23_damage_is_said_and_the_work_remains(tmp_path):
     data[data_pieces(bytes(data))[-1].end - 1] ^= 0xFF
     path.write_bytes(data)
     (note,), finished = notes_of(root)
-    assert "damaged (1 unreadable); what was lost remains to be done" in note
+    assert "damaged (1 unreadable); what was lost counts as remaining" in note
     assert finished == ["t1"]
 
 
@@ -92,7 +92,7 @@ def test_recovery_23_artifacts_without_a_record_are_said_and_left_alone(tmp_path
     (stray / "result.json").write_text("{}")
     (root / "artifacts" / "t1").mkdir()
     notes, finished = notes_of(root)
-    assert notes == ["artifacts/stray is left alone: no record of such a trial is in the journal."]
+    assert notes == ["artifacts/stray was left unchanged: the journal has no record of this trial."]
     assert finished == ["t1"]
     assert (stray / "result.json").read_text() == "{}"
 
@@ -106,7 +106,9 @@ def test_recovery_23_artifacts_that_are_gone_are_said(tmp_path):
     session.close("complete")
     (tmp_path / "run" / "artifacts" / "t1").mkdir()
     notes, _ = notes_of(tmp_path / "run")
-    assert notes == ["The artifacts of finished trials are gone (t0, t2, t3 and others); their records stand."]
+    assert notes == [
+        "The artifacts of finished trials are missing (t0, t2, t3 and others); their results are in the journal."
+    ]
     shutil.rmtree(tmp_path / "run" / "artifacts")
     notes, _ = notes_of(tmp_path / "run")
     assert "(t0, t1, t2 and others)" in notes[0]
@@ -245,7 +247,7 @@ def test_a_session_whose_lease_ran_out_records_nothing_more(tmp_path):
     commit(session, NoteRecord(kind="k", text="before"))
     session.lease.release()
     for hand_in in (session.sink.append, session.sink.put, partial(commit, session)):
-        with pytest.raises(RunHeld, match=r"holds the run .* no more"):
+        with pytest.raises(RunHeld, match=r"has lost the run .*; another session may be using it"):
             hand_in(NoteRecord(kind="k", text="after"))
     session.abandon()
     assert not [line for _, line in read_run(tmp_path / "run").records if b"after" in line]

@@ -34,7 +34,7 @@ WRONG = [0, -1, 1.5, True, None, "2"]
 @pytest.mark.parametrize("value", WRONG)
 def test_a_wrong_budget_is_refused_where_it_is_set(kind, name, value):
     """Row 14: constructors."""
-    with pytest.raises(ValueError, match=rf"^{name} is {value!r}; it has to be a whole number from 1 up\.$"):
+    with pytest.raises(ValueError, match=rf"^{name} is {value!r}; it must be a whole number, at least 1\.$"):
         kind(**{name: value})
 
 
@@ -98,8 +98,8 @@ except ValueError as error:
 """
     done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines() == [
-        "loop_budget, set by the hook Sets, is 0; it has to be a whole number from 1 up.",
-        "loop_budget is True; it has to be a whole number from 1 up.",
+        "loop_budget, set by the hook Sets, is 0; it must be a whole number, at least 1.",
+        "loop_budget is True; it must be a whole number, at least 1.",
     ]
 
 
@@ -108,7 +108,7 @@ def test_a_hook_may_set_budgets_up_to_the_ceiling():
     model = Drawing()
     result = run_sample(model, strategy=Rejection(loop_budget=2, hooks=[Sets(loop_budget=10**6)]))
     assert len(model.order) == 2
-    assert result.notes == ["The hook Sets set loop_budget to 1000000; the ceiling is 2, and that is what counts."]
+    assert result.notes == ["The hook Sets set loop_budget to 1000000; the ceiling of 2 applies."]
     model = Drawing()
     ceiling = Rejection(budget_ceiling=(3, 2), hooks=[Sets(loop_budget=3, concurrency_budget=2)])
     assert len(run_sample(model, strategy=ceiling).candidates) == 6
@@ -305,7 +305,7 @@ def test_a_cap_on_cost_counts_by_the_price():
 def test_a_cap_that_could_never_be_reached_is_refused_or_noted():
     """Row 20: cost without a price; tokens of replies that come without usage."""
     with pytest.raises(
-        ConfigurationError, match=r"budget.cost needs a price of every model that is asked, and model has"
+        ConfigurationError, match=r"budget.cost needs a price for every model that is called, and model has"
     ):
         run_sample(Drawing(), strategy=Rejection(budget=SamplingBudget(cost=1.0)))
 

@@ -245,7 +245,7 @@ def test_another_request_does_not_take_what_was_found_out_about_the_first(tmp_pa
     assert model.by_prompt["two"] == 2
     assert end(rig).status is Status.VALID
     (note,) = rig.records(NoteRecord)
-    assert note.text.startswith("2 steps on record were not asked for again")
+    assert note.text.startswith("2 recorded steps were not used")
     assert end(rig).usage == Usage(40, 20)
     assert (end(rig).samplings[0].calls, end(rig).samplings[0].wasted[0].usage) == (2, Usage(10, 5))
     folded(rig)

@@ -372,7 +372,7 @@ def test_a_crash_point_kills_at_the_ordered_arrival(order, arrivals):
 
 def test_a_crash_point_that_does_not_exist_is_refused(monkeypatch):
     """A misspelt order is told at once, with the points there are."""
-    with pytest.raises(ValueError, match=r"no crash point; points are: .*frame\.synced"):
+    with pytest.raises(ValueError, match=r"not a crash point; points are: .*frame\.synced"):
         crashpoints._ArmedCrash("frame.sunk")
 
 

@@ -1,1 +1,1 @@
-"""What was measured: reports over the journal of a run."""
+"""Scores and coverage: reports over the journal of a run."""

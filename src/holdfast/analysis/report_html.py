@@ -12,7 +12,7 @@ from holdfast.terminal.text import printable
 
 
 def report_html(report: Report) -> str:
-    """The name of the run, how far it is, and a row for every task, model and scorer."""
+    """The name of the run, its progress, and a row for every task, model and scorer."""
     state = "complete" if report.complete else "incomplete"
     title = f"<b>{_escaped(report.name)}</b>: {state}, {_escaped(coverage_text(report.coverage))}"
     header, rows = score_rows(report.tasks, report.currency)

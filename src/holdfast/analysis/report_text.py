@@ -1,4 +1,4 @@
-"""A report as text for a terminal: what was measured, on how many trials, and what is missing."""
+"""A report as text for a terminal: scores, coverage, and what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of a run: how far it is, what it cost, and what every session did.
+"""The status of a run: its progress, what it cost, and what every session did.
 
 `state` is `complete` when nothing of the plan remains, else `running` while a session holds the run, else
 `incomplete`. The ledger gives, for every session, how many calls it may have sent whose replies it did not live to
@@ -164,7 +164,7 @@ def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[Ses
 
 
 def _in_flight(how: str, open_calls: int, mark: int) -> int:
-    """At most so many calls were in flight when a session ended; `open_calls` have no reply on record."""
+    """At most this many calls were in flight when a session ended; `open_calls` have no reply on record."""
     if how == "running" or how.endswith("completed"):
         return 0
     # Everything that a session did is on record only if it has an end. Earlier versions wrote no marks.

@@ -1,6 +1,6 @@
 """Tables of figures that fit a terminal: aligned columns, and names that are too long shortened with "…".
 
-Figures are never cut: half a number would be another number.
+Figures are never cut: half a number would be a different number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sentences about events: what people are told while a session runs. The engine itself makes none."""
+"""The sentences about events: what people read while a session runs. The engine itself makes none."""
 
 from __future__ import annotations
 

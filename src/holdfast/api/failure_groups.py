@@ -1,4 +1,4 @@
-"""Why trials remain, with equal errors counted: so many trials with the error "ValueError: my bug (bug.py:4)"."""
+"""Why trials remain, with equal errors counted: "3 trials with the error ValueError: my bug (bug.py:4)"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.run.fold.states import RUNNING, State, reason_text
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _READ = 500
-"""The errors of so many trials are read: more would take long, and say little more."""
+"""The errors of this many trials are read: more would take long, and say little more."""
 _SHOWN_GROUPS = 5
 _SHOWN_CHARACTERS = 300
 _DISABLED = " is disabled for this session. "

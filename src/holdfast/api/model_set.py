@@ -18,10 +18,10 @@ from holdfast.engine.observers import GuardedObserver
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.admission_mark import AdmissionMark
+from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.clock import RealClock
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits
 from holdfast.engine.scheduling.holds import Holds
-from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.engine.trials.error_boundary import guard
 from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.errors import UsageError
@@ -56,8 +56,8 @@ class ModelSet:
             raise UsageError("A set of models needs at least one.", hint='As in ModelSet({"small": "openai/gpt-4o"}).')
         self.clock, self._spec = RealClock(), _spec_of(models)
         limits, holds = EvalLimits(self._spec), Holds(self.clock)
-        self._slots = SlotPool(lambda: None)
-        self._grant = SlotGrant(self._slots, ())
+        self._capacity = CapacityPool(lambda: None)
+        self._grant = CapacityGrant(self._capacity, ())
         self.events = Events()
         for observer in observers:
             if not callable(observer):
@@ -65,13 +65,13 @@ class ModelSet:
             self.events.subscribe(GuardedObserver(self.events, observer))
         # Nothing is on record that a higher mark would have to be on.
         mark = AdmissionMark(_ANY_NUMBER, _write_nothing, limits.run)
-        self._admission = Admission(limits, self._slots, holds, mark, on_change=self.events.emit)
+        self._admission = Admission(limits, self._capacity, holds, mark, on_change=self.events.emit)
         self._caller = Caller(
             self.clock,
             self._admission,
             CallCounts(),
             random.Random(),  # noqa: S311 - jitter
-            self._slots,
+            self._capacity,
             self.events,
             lambda _model: None,
         )

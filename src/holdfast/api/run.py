@@ -254,7 +254,7 @@ class Run:
                 yield record
 
     def report(self) -> Report:
-        """The report: what was measured, on how many trials, at what cost."""
+        """The report: scores, coverage, and at what cost."""
         return make_report(self._reader)
 
     def __repr__(self) -> str:

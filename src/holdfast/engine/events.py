@@ -1,9 +1,9 @@
-"""What happens while a session runs, as values; whoever wants to know observes them.
+"""Events: what happens while a session runs, as values for observers.
 
-An event is emitted once what it speaks of is true: an attempt has ended when its record counts, a step is recorded when
-it is durable. Observers are called in the loop's thread, in the order of the events, and after the record was
-acknowledged to those who wait for it in the journal: none can change what is kept. Sentences are made by those who show
-something to people, not here.
+An event is emitted once the fact that it reports is true: an attempt has ended when its record counts, a step is
+recorded when it is durable. Observers are called in the loop's thread, in the order of the events, and after the
+journal has acknowledged the record: no observer can change what is recorded. The display makes text from them, not
+this package.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SessionStarted(Event, frozen=True):
 
 
 class SessionEnded(Event, frozen=True):
-    """The session has ended in an orderly way; `counts` says how the trials stand. The last event."""
+    """The session has ended in an orderly way; `counts` has the states of the trials. The last event."""
 
     session: int
     ended_as: str
@@ -62,12 +62,12 @@ class TrialStarted(Event, frozen=True):
 
 
 class StepRecorded(Event, frozen=True):
-    """A step of a trial is durable; or, if `replayed`, it was on record and has not been done again."""
+    """A step of a trial is durable; or, if `replayed`, it was recorded and has not been done again."""
 
     trial: str
     attempt: int
     step: str
-    """Its key, under which it is on record."""
+    """Its key, under which it is recorded."""
     name: str
     """`generate` for a call of a model, else the name that the solver gave it."""
     model: str
@@ -89,13 +89,13 @@ class AttemptEnded(Event, frozen=True):
 
 
 class TrialLeft(Event, frozen=True):
-    """A trial is no longer running, whatever became of it."""
+    """A trial is no longer running, for any reason."""
 
     trial: str
 
 
 class CallRetried(Event, frozen=True):
-    """A try of a call failed, and is made again after a pause."""
+    """A try of a call failed, and is retried after a pause."""
 
     model: str
     kind: str
@@ -108,12 +108,12 @@ class CallRetried(Event, frozen=True):
 
 
 class ModelDisabled(Event, frozen=True):
-    """A model refused the key, say, or cannot be opened, and is asked nothing more in this session."""
+    """A model refused the key or cannot be opened, for example, and is disabled for this session."""
 
     model: str
     reason: str
     is_other_model: bool = False
-    """Whether the server is another model than the one whose replies are on record: then the session ends."""
+    """Whether the server is another model than the one whose replies are recorded: then the session ends."""
 
 
 class LimitChanged(Event, frozen=True):
@@ -131,14 +131,14 @@ class LimitChanged(Event, frozen=True):
 
 
 class UploadReported(Event, frozen=True):
-    """The run's store has taken sealed segments, or has not."""
+    """Sealed segments were uploaded to the run's store, or the upload failed."""
 
     uploaded: int
-    """How many it has just taken."""
+    """How many were just uploaded."""
     behind: int
-    """How many it still lacks."""
+    """How many are not uploaded yet."""
     failure: str = ""
-    """Why it lacks them, if it failed."""
+    """Why, if the upload failed."""
 
 
 class Interrupted(Event, frozen=True):
@@ -146,14 +146,14 @@ class Interrupted(Event, frozen=True):
 
     signal: str
     in_flight: int
-    """How many calls are sent and not yet on record."""
+    """How many calls are sent and not yet recorded."""
     at_once: bool = False
 
 
 class Note(Event, frozen=True):
-    """Something that stopped nothing, and that a person should know.
+    """A problem that did not stop the run, and that a person should know.
 
-    The kinds: `failure`, something beside the journal could not be written; `observer`, an observer raised and is
+    The kinds: `failure`, a file other than the journal could not be written; `observer`, an observer raised and is
     disabled; `unawaited`, code of a task failed where nobody waited for it.
     """
 

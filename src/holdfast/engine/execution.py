@@ -1,4 +1,4 @@
-"""Executing a run: from an open session to its end, with the exit code that tells the truth.
+"""Executing a run: from an open session to its end, with the true exit code.
 
 0 complete · 1 finished, but trials failed, were blocked or remain · 5 storage failure · 130/143 interrupted
 """
@@ -65,14 +65,14 @@ from holdfast.suggestions import did_you_mean
 
 @dataclass(frozen=True)
 class SessionOutcome:
-    """How a session ended, and how the trials of the run stand then."""
+    """How a session ended, and the states of the run's trials then."""
 
     how: str
     exit_code: int
     counts: StateCounts
     warning: str = ""
     failures: Sequence[ToleratedFailure] = ()
-    """What failed meanwhile and stopped nothing."""
+    """Failures that did not stop the session."""
 
 
 _FLUSH_SECONDS = 5.0
@@ -114,7 +114,7 @@ class Execution:
         self._session, self._prepared, self._clock = session, prepared, clock or RealClock()
         fold = session.reader.fold
         self._missing_scores = KeySet(fold.missing_scores())
-        # What only lacks scores is not run again either.
+        # Trials that only need scores are not run again either.
         self._finished = KeySet(fold.keys_with_end())
         self._failed_in_slots = KeySet(fold.failed_in_slots())
         self._counts = CallCounts()
@@ -125,11 +125,11 @@ class Execution:
         self._scheduler: Scheduler[PlannedTrial] = Scheduler(self._limits.run, holds)
         self._models = open_models(prepared, session.reader, self._clock, self._limits)
         self.admission = Admission(
-            self._limits, self._scheduler.slots, holds, self._make_mark(), session.is_held, self.events.emit
+            self._limits, self._scheduler.capacity, holds, self._make_mark(), session.is_held, self.events.emit
         )
         self.settings.listen(self._apply_settings)
         self.progress = self._make_progress()
-        # The first of all: a trial is counted before anybody hears of it.
+        # Subscribed first: a trial is counted before any observer gets its event.
         self.progress.observe(self.events)
         for observer in observers:
             self.observe(observer)
@@ -146,7 +146,7 @@ class Execution:
         async def write(calls: int) -> None:
             await sink.keep(MarkRecord(calls=calls))
 
-        # A session whose record has none has promised nothing: it writes one before its first call.
+        # A session record without a mark promises nothing: a mark is written before the first call.
         return AdmissionMark(self._session.record.mark, write, self._limits.run)
 
     def _make_progress(self) -> Progress:
@@ -210,7 +210,7 @@ class Execution:
                 self.admission,
                 self._counts,
                 rng,
-                self._scheduler.slots,
+                self._scheduler.capacity,
                 self.events,
                 self._disable,
             ),
@@ -222,7 +222,7 @@ class Execution:
             on_idle=self._check_idle,
             step_threads=self._step_threads,
             score_limits=self._limits.score,
-            slots=self._scheduler.slots,
+            capacity=self._scheduler.capacity,
             find_model=self._find_model,
             seed=self._prepared.spec.seed,
             deterministic=self._prepared.spec.deterministic is True,
@@ -321,7 +321,7 @@ class Execution:
         self.events.close(SessionEnded(self._session.number, ended.how, ended.exit_code, ended.counts))
 
     async def _work(self) -> StorageFailure | RunHeld | None:
-        """Runs everything; whatever ends that early, the run is let go."""
+        """Runs everything; if that ends early, the run is released."""
         failure: StorageFailure | RunHeld | None = None
         async with contextlib.AsyncExitStack() as undo:
             undo.callback(self._session.abandon)
@@ -341,7 +341,7 @@ class Execution:
         return failure
 
     async def _end_cancelled(self) -> None:
-        """As Ctrl-C does it to asyncio.run: what is running remains to be done."""
+        """As Ctrl-C does to asyncio.run: running trials stay unfinished."""
         self._close_admission("cancelled")
         await self._scheduler.end()
         self._interrupt.exit_code = self._interrupt.exit_code or INTERRUPTED
@@ -398,7 +398,7 @@ class Execution:
             self._check_idle(activity)
 
     def _check_idle(self, activity: TrialActivity) -> None:
-        """Once the session is about to end, a trial that only waits gives its slots to those that can finish."""
+        """Once the session is about to end, a trial that only waits gives its capacity to those that can finish."""
         if self.admission.is_closed:
             asyncio.get_running_loop().call_soon(self._cancel_if_idle, activity)
 
@@ -409,14 +409,14 @@ class Execution:
     # The end.
 
     def _stuck(self) -> SessionOutcome:
-        """How it stands while a task's code holds the session up; asked from another thread."""
+        """The counts while a task's code blocks the session; called from another thread."""
         return SessionOutcome("interrupted", self._interrupt.exit_code, self._acknowledged())
 
     def _acknowledged(self) -> StateCounts:
         try:
             return self._session.acknowledged_counts()
         except HoldfastError:
-            # The storage has failed: what this session knows by itself is all there is to say.
+            # The storage has failed: only what this session knows by itself can be reported.
             return self.progress.state_counts()
 
     def _end(self, failure: StorageFailure | RunHeld | None) -> SessionOutcome:

@@ -1,12 +1,12 @@
 """Stopping in two stages: the first signal lets calls in flight finish, the second stops at once.
 
 After the first, nothing new starts. What is running continues until it is done, but no longer than the grace period.
-What is finished by then is kept; the rest remains to be done, and none of it is scored.
+Trials that finish by then are kept; the others stay unfinished, and are not scored.
 
 A signal that goes to the whole process group also ends the commands of solvers and scorers. So it is noted the moment
-it arrives, between two bytecodes and whatever the loop is doing, before anything that it ended can be taken for a
-result. If the second signal does not end the program in a few seconds, because a task's code holds it up, then
-`on_stuck` is called, from a thread of its own.
+it arrives, between two bytecodes, before the outcome of a command that it ended can count as a result. If the second
+signal does not end the program in a few seconds, because a task's code holds it up, then `on_stuck` is called, from a
+thread of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Observers that are not the engine's own: one that raises is disabled, and harms nothing."""
+"""Observers from outside the engine: one that raises is disabled, and the run continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class GuardedObserver:
         self._events, self._observer = events, observer
 
     def __call__(self, event: Event) -> None:
-        # Tasks that it starts are no branches of the solver that it is called from.
+        # Tasks that it starts are not branches of the solver in whose context it is called.
         with Masking():
             outcome = guard_call(self._observer, event)
         if outcome.error is None:

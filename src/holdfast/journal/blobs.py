@@ -75,7 +75,7 @@ class BlobStore:
         try:
             file = self._fs.open(self.path(digest))
         except OSError:
-            return Damage(DamageKind.MISSING, where, "a record cites it, and it is not there")
+            return Damage(DamageKind.MISSING, where, "a record refers to it, but it does not exist")
         try:
             found = new_content_digest()
             offset = 0

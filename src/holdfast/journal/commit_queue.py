@@ -1,14 +1,14 @@
 """The records on their way to the journal: from any number of threads and event loops to the one thread that writes.
 
 - `commit` and `keep` return only after the record's frame was synced.
-- Records of one producer stay in the order in which it handed them in. Nobody waits for what was given to `append`
-  or `put`, but it precedes whatever follows it.
-- The queue is bounded in bytes. `append` and `commit` wait for room; a record larger than the whole bound is let in
-  alone. `put` and `keep` take a record at once, for producers that are bounded otherwise.
+- Records of one producer stay in its order. Nobody waits for a record given to `append` or `put`, but it precedes
+  every later one.
+- The queue is bounded in bytes. `append` and `commit` wait for room; a record larger than the whole bound is queued
+  alone. `put` and `keep` never wait for room, for producers that are bounded in other ways.
 - Once the queue has failed nobody is left waiting, and every later call gets StorageFailure.
 
-Records come encoded. Encoding where the record is made refuses a bad value to its own maker instead of failing a
-frame of others' records, gives the queue its bound in real bytes, and leaves nothing that could still change.
+Records arrive encoded. Encoding at the producer reports a bad value to the code that made it instead of failing a
+frame with other records, bounds the queue in real bytes, and leaves nothing that could still change.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Waiter = asyncio.Future[RecordId] | Future[RecordId] | None
 
 
 class QueuedRecord(msgspec.Struct, gc=False):
-    """A record in the queue, and who waits for it. There is one for every record: a struct is made the quickest."""
+    """A record in the queue, and who waits for it. There is one for every record: a struct is the quickest to make."""
 
     line: bytes
     key: str
     waiter: Waiter
     record: object = None
-    """What the line was made of, for whoever takes in what was written."""
+    """What the line was made of, for the index that is filled while writing."""
 
 
 class _UncancellableFuture(asyncio.Future[RecordId]):
@@ -65,7 +65,7 @@ class CommitQueue:
     # For producers.
 
     def append(self, line: bytes, key: str = "", record: object = None) -> None:
-        """Queues a record without waiting for it; it precedes everything handed in later.
+        """Queues a record without waiting for it; it precedes everything queued later.
 
         Waits only for room in the queue. Not for an event loop's own thread when the queue may be full: there,
         `put`.
@@ -90,9 +90,9 @@ class CommitQueue:
         return waiter.result()
 
     def put(self, line: bytes, key: str = "", record: object = None) -> None:
-        """Queues a record at once, room or not, and does not wait for it; it precedes everything handed in later.
+        """Queues a record at once, room or not, and does not wait for it; it precedes everything queued later.
 
-        For a producer that hands in little before it waits for a record of its own.
+        For a producer that queues little before it waits for a record of its own.
 
         Raises:
             StorageFailure: the queue has failed or is closed.
@@ -101,7 +101,7 @@ class CommitQueue:
             self._add(QueuedRecord(line, key, None, record))
 
     async def keep(self, line: bytes, key: str = "", record: object = None) -> RecordId:
-        """Queues a record at once, room or not, and returns once it is durable: for what cannot be had again.
+        """Queues a record at once, room or not, and returns once it is durable: for a record that cannot be made again.
 
         Whoever is cancelled meanwhile gets the cancellation when the record is durable, not before.
 
@@ -114,12 +114,13 @@ class CommitQueue:
         try:
             return await waiter
         except asyncio.CancelledError:
-            # A record that is not durable counts for more than the wish to stop.
+            # The record goes first: its reply is paid for, so the cancellation waits until it is durable.
             waiter.result()
             raise
 
     def _wait_for_room(self, size: int) -> None:
         """Returns once a record of this size fits, or the queue takes none any more."""
+        # An empty queue takes a record of any size: one above the bound would otherwise wait without end.
         while self._pending_bytes and self._pending_bytes + size > self._queue_bytes and not self._is_over:
             self._room.wait()
 
@@ -133,6 +134,7 @@ class CommitQueue:
             raise self._refusal(size)
         self._pending.append(record)
         self._pending_bytes += size
+        # A writer that is busy needs no wake-up: it takes everything that has gathered when its sync is done.
         if self._sleeping:
             self._sleeping = False
             self._wake.notify()
@@ -178,6 +180,7 @@ class CommitQueue:
                 record.waiter.set_result(ident)
             else:
                 by_loop.setdefault(record.waiter.get_loop(), []).append((record.waiter, ident))
+        # One wake-up of a loop for each frame, not for each record: waking a loop costs more than resolving a future.
         for loop, results in by_loop.items():
             _call_in(loop, _resolve, results)
 
@@ -208,14 +211,14 @@ class CommitQueue:
             if self._closed:
                 return False
             self._closed = True
-            # In the same step: between the two, the thread that writes would take what is to be dropped.
+            # Under one lock: in between, the writing thread would take the records that are to be dropped.
             left = self._drop_pending(failure) if self.failure is None else []
             self._wake.notify()
         _reject_all(left, failure)
         return True
 
     def request_roll(self) -> threading.Event | None:
-        """Asks the thread that writes for a new segment; set once it has begun one, None if it never will."""
+        """Asks the thread that writes for a new segment; set once it has started one, None if it never will."""
         with self._lock:
             if self._closed or self.failure is not None:
                 return None
@@ -224,7 +227,7 @@ class CommitQueue:
         return wanted
 
     def end_roll(self) -> None:
-        """The new segment that was asked for is there, or will never be: lets go whoever waits for it."""
+        """The new segment that was requested exists, or never will: wakes everybody who waits for it."""
         with self._lock:
             wanted, self._roll_wanted = self._roll_wanted, None
         if wanted is not None:

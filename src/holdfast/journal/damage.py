@@ -1,4 +1,4 @@
-"""Damage: what a reader found that is not as it was written, where, and whom it concerns."""
+"""Damage: bytes that differ from what was written, where they are, and which trials they concern."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import msgspec
 
 
 class DamageKind(enum.StrEnum):
-    """What is wrong. TORN alone is no damage: it is what an ordinary crash leaves."""
+    """What is wrong. TORN alone is not damage: it is what an ordinary crash leaves."""
 
     TORN = "torn"
     """An incomplete last frame of an unsealed segment: never acknowledged, dropped."""
     UNREADABLE = "unreadable"
-    """Bytes that are no sound frame of this segment."""
+    """Bytes that are not an intact frame of this segment."""
     FOREIGN = "foreign"
-    """Sound frames of another segment or run."""
+    """Intact frames of another segment or run."""
     REPEATED = "repeated"
-    """A frame that stands in the segment a second time."""
+    """A frame that occurs in the segment a second time."""
     GAP = "gap"
     """Sequence numbers that are missing."""
     TRUNCATED = "truncated"
@@ -25,7 +25,7 @@ class DamageKind(enum.StrEnum):
     CHANGED = "changed"
     """A segment that is not the one that a later record pinned."""
     MISSING = "missing"
-    """A segment, blob or input that was there and is gone."""
+    """A segment, blob or input that existed and is missing."""
     COUNT = "count"
     """Two counts that must agree and do not."""
     CONFLICT = "conflict"

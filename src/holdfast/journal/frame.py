@@ -1,15 +1,15 @@
 """The frame: the smallest unit that is whole or lost.
 
-A frame is a header and a payload. The header is a zstd *skippable* frame, which every zstd tool passes over; the
-payload of a data frame is an ordinary zstd frame of JSON lines. So a segment is at once our format and plain zstd:
+A frame is a header and a payload. The header is a zstd *skippable* frame, which every zstd tool skips; the payload of
+a data frame is an ordinary zstd frame of JSON lines. So a segment is at once our format and plain zstd:
 
     skippable magic, size │ "HDFT", format, kind │ run │ session, writer, segment │ records, seq │ lengths │ digest │
     origin │ CRC
     zstd frame: one JSON object per line
 
 The payload of a footer lies inside the skippable frame, so that tools do not see it. The digest covers the stored
-bytes of the payload, so a frame can be checked without being decompressed; the CRC covers the header. A header that
-does not check out, or that names another run or segment, is no header.
+bytes of the payload, so a frame can be checked without being decompressed; the CRC covers the header. A header with a
+wrong CRC, or of another run or segment, does not count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DIGEST_SIZE = 16
 RAW_LIMIT = 64 << 20
 """No frame is larger than this before compression: whatever its header says, reading it takes bounded memory."""
 FRAME_BYTES = 8 << 20
-"""A writer begins another frame once it has so much; a larger one holds a single record."""
+"""A writer starts another frame at this size; a larger one holds a single record."""
 
 _LAYOUT = struct.Struct("<II4sHBB16sIIIIQII16sIIQI")
 HEADER_SIZE = _LAYOUT.size
@@ -39,7 +39,7 @@ _INSIDE = HEADER_SIZE - 8
 
 
 class RecordId(NamedTuple):
-    """Where a record was first written; its identity for ever, and its place in the order of a run."""
+    """Where a record was first written; its permanent identity, and its place in the order of a run."""
 
     session: int
     writer: int
@@ -94,7 +94,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: bytes, offset: int = 0) -> Header | None:
-    """The header at `offset`, or None if no sound header stands there."""
+    """The header at `offset`, or None if there is no intact header."""
     if len(data) - offset < HEADER_SIZE or not data.startswith(MAGIC, offset):
         return None
     fields = _LAYOUT.unpack_from(data, offset)
@@ -132,7 +132,7 @@ class Frame(NamedTuple):
         """The payload as it was before compression, in no more memory than a writer may have used."""
         size = self.header.raw
         try:
-            # The decompressor takes the payload's own word for its size, if it gives one.
+            # The decompressor trusts the size in the payload, if there is one, so that is checked first.
             if size > RAW_LIMIT or zstandard.frame_content_size(self.payload) not in {size, -1}:
                 return None
             raw = decompressor.decompress(self.payload, max_output_size=size)

@@ -1,7 +1,7 @@
 """Random access to a file through one buffer.
 
-Bytes that cannot be read are told apart from bytes that are not there: a sector that the disk has lost is given as
-zeros, which no check takes for anything that was written, and reading goes on behind it.
+Bytes that cannot be read are distinguished from bytes that do not exist: a sector that the disk has lost is returned
+as zeros, which fail every check, and reading continues after it.
 """
 
 from __future__ import annotations

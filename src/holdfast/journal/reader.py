@@ -1,7 +1,7 @@
-"""The journal of a run as it lies on disk: its segments, in order, read while their writer may go on.
+"""The journal of a run on disk: its segments, in order, read while a writer may still be appending.
 
 The order of a run is (session, writer, sequence number, index), never a clock. Each record is given once, wherever it
-was written again.
+was rewritten.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ class SeenFrames:
 
 
 class SegmentWalk:
-    """Every segment of a journal once, while its writer may go on.
+    """Every segment of a journal once, while its writer may still be appending.
 
-    The newest come first: whatever a segment says of earlier ones is then true when those are read. A footer may still
-    vouch for a successor that was begun since; `follow` adds that.
+    The newest come first: whatever a segment says of earlier ones is then true when those are read. A footer may
+    still vouch for a successor that was started since; `follow` adds that.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -131,7 +131,7 @@ class Journal:
     def segments(self) -> list[SegmentFile]:
         """All segment files, in the order of the run.
 
-        Listed twice: a file that is renamed during one listing may be passed over by it, and is sealed only once.
+        Listed twice: a file that is renamed during one listing may be skipped by it, and is sealed only once.
         """
         found: dict[SegmentId, SegmentFile] = {}
         for name in (*self.fs.list(self.directory), *self.fs.list(self.directory)):
@@ -192,7 +192,7 @@ class Journal:
             found += scan.damage
 
     def read_frame(self, segment: SegmentFile, offset: int) -> Frame | None:
-        """The frame at `offset`, or None if no sound one stands there."""
+        """The frame at `offset`, or None if there is no intact one."""
         file = self.open(segment)
         try:
             header = decode_header(file.read_at(offset, HEADER_SIZE))

@@ -1,11 +1,11 @@
 """The segment: one file of the journal, written by one process from beginning to end.
 
 A segment is appended to only by the writer that created it, one frame at a time, each synced before the next is
-written. While it is open its name says so; sealing writes a footer, syncs it and takes the word away:
+written. While it is open its name says so; sealing writes a footer, syncs it and renames the file:
 
     000001-0000-000001.open.jsonl.zst   →   000001-0000-000001.jsonl.zst
 
-so a file with the sealed name and no footer at its end has lost bytes, whatever else is left. The footer counts the
+So a file with the sealed name and without a footer at its end has lost bytes. The footer counts the
 frames and records, chains their digests, lists the frames of every key, and says whether the writer had already
 created a successor, so the absence of that successor is a loss too.
 """
@@ -105,7 +105,7 @@ def encode_payload(lines: Sequence[bytes], compressor: zstandard.ZstdCompressor)
 
 
 class FrameCopy(NamedTuple):
-    """A frame of another segment that is to be written again, and whose records they are."""
+    """A frame of another segment that is to be rewritten, and whose records they are."""
 
     header: Header
     payload: bytes

@@ -1,7 +1,7 @@
-"""Two copies of one segment, each damaged in its own way, made into one that has every sound frame of both.
+"""Two copies of one segment, each damaged in its own way, made into one that has every intact frame of both.
 
-Frames of a segment are the same bytes wherever they were copied to, so a frame is taken from whichever copy has it
-whole; where nothing is lost in both, the result is the segment as it was written.
+Frames of a segment are the same bytes in every copy, so a frame is taken from whichever copy has it intact; where
+nothing is lost in both, the result is the segment as it was written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Piece(NamedTuple):
 
 
 class SegmentCopy:
-    """What is sound in one copy of a segment."""
+    """What is intact in one copy of a segment."""
 
     def __init__(self, fs: FileSystem, path: Path, run: bytes, ident: SegmentId) -> None:
         self.frames: dict[int, _Piece] = {}
@@ -43,7 +43,7 @@ class SegmentCopy:
 
 
 def merge_copies(fs: FileSystem, copies: list[SegmentCopy], target: Path) -> None:
-    """Writes every sound frame of the copies, in order, and a footer if one has it, to a new file, and syncs it."""
+    """Writes every intact frame of the copies, in order, and a footer if one has it, to a new file, and syncs it."""
     frames = {seq: piece for copy in reversed(copies) for seq, piece in copy.frames.items()}
     footers = [copy.footer for copy in copies if copy.footer is not None]
     file = fs.create(target)

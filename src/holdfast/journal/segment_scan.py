@@ -1,10 +1,10 @@
-"""Reading a segment, whatever has become of it.
+"""Reading a segment, damaged or not.
 
 A scan gives every frame that is whole, in order, and a Damage for everything that is not. It never raises on bad
 bytes and never gives a record that was not written: a frame counts only if its header's CRC, run and segment check
-out and the digest of its payload does. Where something does not check out, reading goes on at the next sound header.
+out and the digest of its payload does. Where something does not check out, reading continues at the next intact header.
 
-The bytes that a scan considers are fixed when it begins; a writer may go on appending behind them.
+The bytes that a scan considers are fixed when it starts; a writer may append more after them.
 """
 
 from __future__ import annotations
@@ -126,19 +126,19 @@ class SegmentScan:
         return self._or_lost(frame, frame.lines(self._decompressor))
 
     def picked(self, frame: Frame, heads: tuple[bytes, ...]) -> list[RecordLine]:
-        """As `lines`, but only the records that begin with one of `heads`; the others are passed over uncopied."""
+        """As `lines`, but only the records that begin with one of `heads`; the others are skipped uncopied."""
         return self._or_lost(frame, frame.picked(self._decompressor, heads))
 
     def _or_lost(self, frame: Frame, records: list[_T] | None) -> list[_T]:
         if records is None:
             header = frame.header
-            detail = f"frame {header.seq} is not what its header says"
+            detail = f"frame {header.seq} does not match its header"
             lost = (header.seq, header.seq)
             self.damage.append(Damage(DamageKind.UNREADABLE, self._where, detail, frame.offset, header.size, lost))
         return records or []
 
     def _sound_frame(self, header: Header, offset: int) -> Frame | None:
-        """The frame if it is sound and ours."""
+        """The frame if it is intact and ours."""
         if header.run != self._run or header[3:6] != self._ident or offset + header.size > self._buffer.size:
             return None
         payload = self._buffer.at(offset + HEADER_SIZE, header.stored)
@@ -147,7 +147,7 @@ class SegmentScan:
         return Frame(header, offset, payload)
 
     def _accept(self, frame: Frame, end: int) -> bool:
-        """Counts a sound frame; False for one that may not be read."""
+        """Counts an intact frame; False for one that may not be read."""
         header = frame.header
         if not _is_known(header):
             is_newer = header.format > FORMAT
@@ -159,11 +159,11 @@ class SegmentScan:
             return False
         if header.kind not in {DATA, COPY}:
             self._add_damage(
-                DamageKind.UNREADABLE, frame.offset, header.size, f"a frame of no known kind ({header.kind})"
+                DamageKind.UNREADABLE, frame.offset, header.size, f"a frame of unknown kind ({header.kind})"
             )
             return False
         if self._next_seq and header.seq < self._next_seq:
-            self._add_damage(DamageKind.REPEATED, frame.offset, header.size, f"frame {header.seq} stands here again")
+            self._add_damage(DamageKind.REPEATED, frame.offset, header.size, f"frame {header.seq} is repeated here")
             return False
         if self._next_seq and header.seq > self._next_seq:
             self._lose(self._next_seq, header.seq - 1, frame.offset)
@@ -186,8 +186,8 @@ class SegmentScan:
             self._add_damage(DamageKind.UNREADABLE, frame.offset, frame.header.size, "the footer cannot be decoded")
 
     def _resynchronise(self, offset: int, header: Header | None) -> int:
-        """Reports the bytes from `offset` that are no frame of ours; where the next sound header stands."""
-        # Only the header is passed over: bytes may be missing from the payload, and the next frame begin early.
+        """Reports the bytes from `offset` that are no frame of ours; the place of the next intact header."""
+        # Only the header is skipped: bytes may be missing from the payload, and the next frame begin early.
         found = self._find_header(offset + (HEADER_SIZE if header and self._is_of_segment(header) else 1))
         length = found - offset
         if header is not None and not self._is_of_segment(header):
@@ -195,7 +195,7 @@ class SegmentScan:
         elif found == self._buffer.size and self._is_cut_off(header, offset):
             self._add_damage(DamageKind.TORN, offset, length, f"{length} bytes of a frame that was never acknowledged")
         else:
-            self._add_damage(DamageKind.UNREADABLE, offset, length, f"{length} bytes are not as they were written")
+            self._add_damage(DamageKind.UNREADABLE, offset, length, f"{length} bytes differ from what was written")
         return found
 
     def _is_of_segment(self, header: Header) -> bool:
@@ -207,7 +207,7 @@ class SegmentScan:
         return may_begin_header(self._buffer.at(offset, HEADER_SIZE))
 
     def _find_header(self, offset: int) -> int:
-        """The place of the next sound header of this segment, or the end."""
+        """The place of the next intact header of this segment, or the end."""
         buffer = self._buffer
         while offset < buffer.size:
             data = buffer.at(offset, BUFFER_BYTES)

@@ -1,7 +1,7 @@
-"""What the segments of a journal hold, and what they say of one another.
+"""The segments of a journal, and what they say about one another.
 
-They vouch for one another: a footer for the successor its writer had created, numbers and sequence numbers for what
-stands between, pins for everything that a later session saw. What is vouched for and not there is damage, not an
+They vouch for one another: a footer for the successor that its writer had created, sequence numbers for the frames in
+between, pins for everything that a later session saw. A missing segment that another vouches for is damage, not an
 ordinary crash.
 """
 
@@ -78,7 +78,7 @@ def unseen_successors(states: Iterable[SegmentState], pins: Iterable[SegmentPin]
 def cross_check(
     states: Iterable[SegmentState], pins: Iterable[SegmentPin], lost: Iterable[SegmentId] = ()
 ) -> list[Damage]:
-    """What the segments and the pins say that is not so; what was already noted as `lost` is not said again."""
+    """The contradictions between segments and pins; segments already noted as `lost` are left out."""
     known = {state.ident: state for state in sorted(states)}
     damage = [_truncated(state) for state in known.values() if state.named_sealed and not state.sealed]
     missing: dict[SegmentId, str] = {}
@@ -98,14 +98,14 @@ def cross_check(
 
 
 def _truncated(state: SegmentState) -> Damage:
-    return Damage(DamageKind.TRUNCATED, state.where, "it was sealed, and its footer is gone")
+    return Damage(DamageKind.TRUNCATED, state.where, "it was sealed, but its footer is missing")
 
 
 def _missing_segment(ident: SegmentId, reason: str, known: dict[SegmentId, SegmentState]) -> Damage:
     lost = _frames_between(ident, known)
     frames = f" with frames {lost[0]} to {lost[1]}" if lost[0] else ""
     where = f"journal/{ident.filename(sealed=True)}"
-    return Damage(DamageKind.MISSING, where, f"the segment is gone{frames}; {reason}", lost=lost)
+    return Damage(DamageKind.MISSING, where, f"the segment is missing{frames}; {reason}", lost=lost)
 
 
 def _frames_between(ident: SegmentId, known: dict[SegmentId, SegmentState]) -> tuple[int, int]:
@@ -130,7 +130,7 @@ def _note_missing(state: SegmentState, known: dict[SegmentId, SegmentState], mis
 
 def _check_pin(state: SegmentState, pin: SegmentPin) -> list[Damage]:
     if pin.sealed and not state.sealed and not state.named_sealed:
-        return [Damage(DamageKind.TRUNCATED, state.where, "a later record saw it sealed, and its footer is gone")]
+        return [Damage(DamageKind.TRUNCATED, state.where, "a later record saw it sealed, but its footer is missing")]
     if state.frames < pin.frames and not state.lost:
         detail = f"a later record saw {pin.frames} frames, {state.frames} are there"
         lost = (state.last_seq + 1, state.last_seq + pin.frames - state.frames)
@@ -138,7 +138,7 @@ def _check_pin(state: SegmentState, pin: SegmentPin) -> list[Damage]:
     if state.frames == pin.frames and state.last_digest.hex() != pin.last_digest:
         return [Damage(DamageKind.CHANGED, state.where, "its last frame is not the one that a later record saw")]
     if state.frames > pin.frames and pin.sealed:
-        # A sealed segment never grows: this one has taken its place, as a copy of the run that was resumed on its own.
+        # A sealed segment never grows: this is another one, from a copy of the run that was resumed separately.
         detail = f"a later record saw it sealed with {pin.frames} frames, {state.frames} are there"
         return [Damage(DamageKind.CHANGED, state.where, detail)]
     return []

@@ -4,8 +4,7 @@ One thread takes all the records that wait in the queue, writes them as one fram
 producer of that frame. There is no timer: during one sync the next frame gathers. Promises:
 
 - Frame n+1 is written only after frame n is synced, so at most the last frame of a segment is ever in doubt.
-- A failed write or sync ends the writer: every waiter and every later call gets StorageFailure. Nothing is tried
-  again.
+- A failed write or sync ends the writer: every waiter and every later call gets StorageFailure. Nothing is retried.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from holdfast.storage.filesystem import FileSystem
 
 SEGMENT_BYTES = 16 << 20
 _SEALING_SECONDS = 5.0
-"""Longer than a disk takes to seal a segment; whoever waits has other work too."""
+"""Longer than a disk takes to seal a segment; the caller has other work too."""
 
 
 class JournalWriter:
@@ -61,7 +60,7 @@ class JournalWriter:
         ident = SegmentId(self.session, self.writer, 1)
         try:
             segment = SegmentWriter(self._fs, self._directory, self._run, ident, 1, self._format)
-            # A writer of the same number may have sealed its first segment, which takes that name away.
+            # Both names: a writer of the same number may have sealed its first segment, which renames it.
             if self._is_alone():
                 return segment
             segment.close()
@@ -84,9 +83,8 @@ class JournalWriter:
 
     def _run_thread(self) -> None:
         batch: list[QueuedRecord] | None = []
-        failure: StorageFailure | None = StorageFailure(
-            "The journal's writer stopped; what was acknowledged is intact."
-        )
+        # Assumed until the loop below ends in order, so that an unexpected error leaves nobody waiting either.
+        failure: StorageFailure | None = StorageFailure("The journal's writer stopped; all synced records are intact.")
         try:
             while (batch := self.queue.take()) is not None:
                 if batch:
@@ -97,7 +95,7 @@ class JournalWriter:
         except OSError as error:
             failure = _write_failure(self._directory, error)
         finally:
-            # Whatever ended this thread, nobody is left waiting for it.
+            # Whatever ended this thread, no producer is left waiting.
             if failure is not None:
                 self.queue.fail(batch or [], failure)
             self.queue.end_roll()
@@ -107,7 +105,7 @@ class JournalWriter:
             self._roll_segment()
         seq = self._segment.append([record.line for record in batch], [record.key for record in batch if record.key])
         frame = Origin(self.session, self.writer, seq)
-        # Set first: whoever is woken may ask for it.
+        # Set first: a producer that is woken may read it.
         self.acknowledged_seq = seq
         self.queue.acknowledge(batch, frame)
         crashpoints.reach("frame.acknowledged")
@@ -120,6 +118,7 @@ class JournalWriter:
         """Begins the next segment, then seals the present one, whose footer may then vouch for its successor."""
         old = self._segment
         following = self._directory, self._run, old.ident.next, old.next_seq, self._format
+        # The successor exists before a footer announces it: an announced segment that is missing counts as a loss.
         self._segment = SegmentWriter(self._fs, *following)
         crashpoints.reach("segment.successor-created")
         try:
@@ -136,12 +135,12 @@ class JournalWriter:
         self.queue.end_roll()
 
     def roll(self) -> None:
-        """Has the present segment sealed, if anything is in it; waits for that, a few seconds at the most."""
+        """Has the present segment sealed, if anything is in it; waits for that, a few seconds at most."""
         if (begun := self.queue.request_roll()) is not None:
             begun.wait(_SEALING_SECONDS)
 
     def copy(self, frame: FrameCopy) -> None:
-        """Writes a doubtful frame of another segment again; only before any record is handed in.
+        """Writes a doubtful frame of another segment again; only before any record is queued.
 
         Raises:
             StorageFailure: the copy could not be made durable.
@@ -158,18 +157,19 @@ class JournalWriter:
 
     @property
     def last_seq(self) -> int:
-        """The last frame that was written: whatever is durable now stands in none after it."""
+        """The last frame that was written: everything that is durable now is in it or before it."""
         return self._segment.next_seq - 1
 
     def close(self, last: Callable[[list[SegmentPin]], bytes] | None = None, copies: Iterable[FrameCopy] = ()) -> None:
         """Writes what waits, the copies, then `last`'s record, given the pins of all segments before it, and seals.
 
-        That record stands in a segment of its own, so that neither it nor what it vouches for can vanish unnoticed.
+        That record has its own segment, so that neither it nor the segments that it vouches for can vanish unnoticed.
 
         Raises:
-            StorageFailure: something could not be made durable; what was acknowledged is intact.
+            StorageFailure: something could not be made durable; acknowledged records are intact.
         """
         was_open = self.queue.close()
+        # Everything that waits is durable before `last` is made: it counts those records and pins their segments.
         self._thread.join()
         try:
             if was_open and self.queue.failure is None:
@@ -191,13 +191,13 @@ class JournalWriter:
 
         A frame that is being written is still synced and acknowledged. Does nothing after `close`.
         """
-        if self.queue.abandon(why or StorageFailure("The journal was let go; nothing more can be recorded.")):
+        if self.queue.abandon(why or StorageFailure("The journal was released; nothing more can be recorded.")):
             self._thread.join()
             self._segment.close()
 
     def _seal_last(self, last: Callable[[list[SegmentPin]], bytes] | None) -> None:
         if last is not None:
-            # One that was begun a moment ago, and has nothing in it yet, will do.
+            # A segment that was just started and is still empty is good enough.
             if self._segment.frames:
                 self._roll_segment()
             crashpoints.reach("session.ending")
@@ -210,5 +210,5 @@ class JournalWriter:
 def _write_failure(directory: Path, error: OSError) -> StorageFailure:
     return StorageFailure(
         f"The journal {directory} could not be written: {error.strerror or error}.",
-        hint="What was acknowledged is intact; put the storage right, then resume.",
+        hint="All synced records are intact; fix the storage, then resume.",
     )

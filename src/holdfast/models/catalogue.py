@@ -1,4 +1,4 @@
-"""All providers by name: built-in ones and plug-ins, how one is opened, and which are ready here.
+"""All providers by name: built-in ones and plug-ins, how one is opened, and which are ready on this machine.
 
 The built-in ones are found without any metadata, so that a source tree works, and plug-ins through the entry-point
 group "holdfast.providers". A plug-in cannot take a built-in's name.
@@ -45,7 +45,7 @@ class ProviderStatus(NamedTuple):
 
 
 def open_provider(spec: ModelSpec) -> Provider:
-    """The provider a model names, ready; a ConfigurationError where it is not there or lacks something."""
+    """The provider a model names, ready; a ConfigurationError where it does not exist or needs something."""
     name = spec.provider
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")

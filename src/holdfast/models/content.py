@@ -26,7 +26,7 @@ class ImagePart(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_f
 
 
 class RawPart(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="raw"):
-    """Any other part (audio, a file, what is not known yet), as the JSON of the server."""
+    """Any other part (audio, a file, what is unknown yet), as the JSON of the server."""
 
     value: Any
 

@@ -123,7 +123,7 @@ class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
         Raises:
             ToolCallReply: it said nothing, and wants tools called.
-            ReplyWithoutText: it said nothing, and gave something that is no text.
+            ReplyWithoutText: it said nothing, and gave something that is not a text.
         """
         content = self.content
         if type(content) is str and not self.tool_calls and (content or not self.refusal):

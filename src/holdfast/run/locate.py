@@ -1,4 +1,4 @@
-"""Which run a person means: a path, a URL, `@latest`, or an unambiguous part of a run's name.
+"""Finding the run that a user names: a path, a URL, `@latest`, or an unambiguous part of a run's name.
 
 Names and `@latest` look at the runs below `runs/` and at those directly in the current directory, which `--run-dir`
 may have put there. The newest run is the one that was started last; resuming an older one does not change that.
@@ -34,7 +34,7 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
     if text == LATEST:
         return find_newest_run(runs)
     path = Path(text)
-    # Too long a text is no path either.
+    # Too long a text is not a path either.
     with contextlib.suppress(OSError):
         if path.exists():
             return path

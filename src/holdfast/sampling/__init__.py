@@ -1,6 +1,6 @@
 """Sampling: one request, several candidates, in depth and in breadth, until one meets its requirements.
 
-`docs/sampling.md` says how. Each name is loaded when it is first asked for.
+`docs/sampling.md` explains it. Each name is loaded when it is first used.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What one sampling may take: calls, tokens, cost, time; judges count like everything else."""
+"""The budget of one sampling: calls, tokens, cost, time; judges count like everything else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SamplingBudget(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BudgetTally:
-    """What a sampling has taken so far, beside what it may take."""
+    """What a sampling has used so far, and its caps."""
 
     def __init__(self, budget: SamplingBudget) -> None:
         self._budget = budget
@@ -61,7 +61,7 @@ class BudgetTally:
         """What a person should know of the caps."""
         if not self._has_unknown or (self._budget.tokens is None and self._budget.cost is None):
             return []
-        return ["Some replies came without usage: what they took counts in no cap on tokens or cost."]
+        return ["Some replies had no usage data, so they do not count towards a cap on tokens or cost."]
 
     def _spent(self) -> str:
         budget = self._budget
@@ -73,12 +73,12 @@ class BudgetTally:
 
 
 def check_count(name: str, value: object) -> None:
-    """Raises ValueError unless it is a whole number from 1 up, or None."""
+    """Raises ValueError unless it is a whole number of at least 1, or None."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError(f"{name} is {value!r}; it has to be a whole number from 1 up.")
+        raise ValueError(f"{name} is {value!r}; it must be a whole number, at least 1.")
 
 
 def _check_amount(name: str, value: object) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is not None and not (is_number and 0 < float(value) < math.inf):  # type: ignore[arg-type]
-        raise ValueError(f"{name} is {value!r}; it has to be a number above 0.")
+        raise ValueError(f"{name} is {value!r}; it must be a number above 0.")

@@ -1,4 +1,4 @@
-"""A candidate: one draw of a sampling, what it met of the requirements, and what it took."""
+"""A candidate: one draw of a sampling, its verdicts, and its usage."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class CandidateStatus(enum.StrEnum):
     VALID = "valid"
     INVALID = "invalid"
     ERROR = "error"
-    """No reply could be had, or it could not be checked."""
+    """There was no reply, or it could not be checked."""
     CANCELLED = "cancelled"
     """It was not needed any more."""
     BLOCKED = "blocked"
-    """A policy of the provider's refused it."""
+    """A content policy refused it."""
 
     @property
     def is_valid(self) -> bool:
@@ -38,7 +38,7 @@ class CandidateStatus(enum.StrEnum):
 
 
 class CandidateRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A candidate as it is on record; its reply is a step of its own, beside it."""
+    """A candidate as it is recorded; its reply is a step of its own, beside it."""
 
     lane: int
     turn: int
@@ -69,7 +69,7 @@ class Candidate:
     began: float = 0.0
     """By the clock that measures durations."""
     status: CandidateStatus = CandidateStatus.CANCELLED
-    """What it stays if nothing comes of it."""
+    """Its status until it has ended."""
     messages: tuple[Message, ...] = ()
     """What was asked."""
     reply: Reply | None = None
@@ -80,7 +80,7 @@ class Candidate:
     """By the strategy's scorer or, without one, the mean of the verdicts' scores."""
     error: BaseException | None = None
     failure: Failure | None = None
-    """The error as it is on record."""
+    """The error as it is recorded."""
     seconds: float = 0.0
     arrival: int = -1
     """Which of the sampling's candidates it was to end, from 0."""

@@ -1,7 +1,7 @@
-"""What happens in a sampling, as values.
+"""The events of a sampling.
 
 They carry a sequence number. Their order is that in which things happened within one lane; between lanes it is the
-order of arrival, which no two executions need share.
+order of arrival, which may differ from execution to execution.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class SamplingStarted(Event, frozen=True):
     loop_budget: int
     concurrency_budget: int
     most_calls: int
-    """Calls at the most, those of judges included."""
+    """Calls at most, those of judges included."""
     most_cost: float | None
     """The cap on its cost, if it has one."""
     sequence: int = 0
 
 
 class CandidateEnded(Event, frozen=True):
-    """A candidate has ended, in whatever way; `replayed` if it was on record."""
+    """A candidate has ended, in whatever way; `replayed` if it was recorded."""
 
     trial: str
     sampling: int
@@ -52,20 +52,20 @@ class LaneRepaired(Event, frozen=True):
 
 
 class SamplingEnded(Event, frozen=True):
-    """A sampling is over, and nothing of it is in flight."""
+    """A sampling has ended, and nothing of it is in flight."""
 
     trial: str
     sampling: int
     success: bool
     stop_reason: str
     started: int
-    """Candidates that were begun."""
+    """Candidates that were started."""
     completed: int
     """Of them, those that were checked."""
     cancelled: int
     errored: int
     deepest_turn: int
-    """-1 if none was begun."""
+    """-1 if none was started."""
     error: Failure | None = None
     """What the sampling has raised, if it did."""
     sequence: int = 0

@@ -1,4 +1,4 @@
-"""Hooks: code of the user's that follows a sampling, and may change it within bounds before it starts."""
+"""Hooks: user code that observes a sampling, and may change it within bounds before it starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What a hook wants otherwise; None leaves it as it is."""
+    """The changes that a hook wants; None changes nothing."""
 
     loop_budget: int | None = None
     """Above the strategy's ceiling, the ceiling is what counts."""
@@ -27,7 +27,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 class SamplingHook:
-    """Told of a sampling. Each method may be plain or async; it is called in the loop, so a plain one must be quick.
+    """Observes a sampling. Each method may be plain or async; it is called in the loop, so a plain one must be quick.
 
     Called in the lane that it is about: `current_place()` says which. An exception ends the sampling.
     """
@@ -42,4 +42,4 @@ class SamplingHook:
         """A lane asks once more, with these messages."""
 
     def end(self, event: SamplingEnded, result: SamplingResult | None) -> Awaitable[None] | None:
-        """The sampling is over; there is no result if it has raised."""
+        """The sampling has ended; there is no result if it has raised."""

@@ -1,6 +1,6 @@
-"""Where a sampling is carried out: inside a trial, where everything is durable, or in memory.
+"""The host of a sampling: a trial, where everything is durable, or memory.
 
-Everything that a sampling asks for goes through its host. The code of lanes, requirements and hooks runs where no scope
+All calls and records of a sampling go through its host. The code of lanes, requirements and hooks runs where no scope
 is set: every call belongs to the place that is given with it.
 """
 
@@ -41,13 +41,13 @@ def check_price(name: str, spec: ModelSpec) -> None:
     """Raises ConfigurationError if a model has no price, so that a cap on cost would never be reached."""
     if spec.price is None:
         raise ConfigurationError(
-            f"budget.cost needs a price of every model that is asked, and {name} has none.",
+            f"budget.cost needs a price for every model that is called, and {name} has none.",
             hint="Give its price, or cap calls or tokens.",
         )
 
 
 class SamplingHost(Protocol):
-    """One sampling's way to models, records and clocks."""
+    """A sampling's access to models, records and clocks."""
 
     trial: str
     """The key of its trial; empty outside a run."""
@@ -60,19 +60,19 @@ class SamplingHost(Protocol):
     is_deterministic: bool
     """Whether the choice may depend on no timing, whatever the strategy says."""
     choice: SamplingChoice | None
-    """The choice on record, if the sampling had ended."""
+    """The recorded choice, if the sampling had ended."""
 
     @property
     def recorded(self) -> Sequence[CandidateRecord]:
-        """The candidates on record that ended valid or invalid, in the order of their records."""
+        """The recorded candidates that ended valid or invalid, in the order of their records."""
 
     @property
     def others(self) -> Sequence[CandidateRecord]:
-        """The candidates on record that ended otherwise, in the order of their records."""
+        """The recorded candidates that ended otherwise, in the order of their records."""
 
     @property
     def calls(self) -> int:
-        """How many calls it has taken so far, those on record included; calls that were never sent do not count."""
+        """How many calls it has taken so far, those recorded included; calls that were never sent do not count."""
 
     def was_replayed(self, place: Place) -> bool:
         """Whether the candidate of that place has its reply from the record."""
@@ -92,23 +92,23 @@ class SamplingHost(Protocol):
         model: str = "",
         role: ModelRole = ModelRole.UNDER_TEST,
     ) -> Reply:
-        """One call of a model, as a step of that place; replayed where its reply is on record.
+        """One call of a model, as a step of that place; replayed where its reply is recorded.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: there was no reply.
         """
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Calls code of the user's: a plain function in a thread, and what can be awaited is awaited."""
+        """Calls user code: a plain function in a thread, and awaits what it returns if that can be awaited."""
 
     def put(self, candidate: Candidate, *, is_final: bool) -> None:
-        """Hands in the record of a candidate; one that is not final is drawn again when the sampling is resumed."""
+        """Queues the record of a candidate; one that is not final is drawn again when the sampling is resumed."""
 
     async def keep(self, choice: SamplingChoice, errors: Sequence[BaseException]) -> None:
         """Makes the choice durable. `errors` are those of lanes without which it might have been another."""
 
     def finish(self) -> None:
-        """The sampling is over. What else is on record of it counts as used."""
+        """The sampling has ended. What else is recorded of it counts as used."""
 
     def cost_of(self, model: str, usage: Usage | None) -> float | None:
         """What a reply costs by the price that is set now, for the budget."""
@@ -123,7 +123,7 @@ class SamplingHost(Protocol):
         """An error as it is recorded."""
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Whether nothing can go on after this error, in no lane."""
+        """Whether no lane can continue after this error."""
 
     def monotonic(self) -> float: ...
     def wall(self) -> float: ...

@@ -1,4 +1,4 @@
-"""The samplings of a trial as they are on record: for whoever shows them, also where a kill has cut them short."""
+"""The samplings of a trial as they are recorded: for display, also where a kill has interrupted them."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class StepPlace(NamedTuple):
 
 
 class ShownCandidate(msgspec.Struct, frozen=True):
-    """One candidate on record, with the beginning of its text."""
+    """One recorded candidate, with the beginning of its text."""
 
     lane: int
     turn: int
     iteration: int | None
     status: CandidateStatus | None
-    """None if its reply is on record, and what became of it is not."""
+    """None if its reply is recorded, and what became of it is not."""
     chosen: bool
     text: str | None
-    """At most so much of it as a person would look at; None if no reply is on record."""
+    """Its beginning, as much as a person would look at; None if no reply is recorded."""
     verdicts: tuple[Verdict, ...] = ()
     score: float | None = None
     model: str = ""
@@ -67,7 +67,7 @@ class ShownCandidate(msgspec.Struct, frozen=True):
 
 
 class ShownSampling(msgspec.Struct, frozen=True):
-    """One sampling on record; without a choice where it has not ended."""
+    """One recorded sampling; without a choice where it has not ended."""
 
     attempt: int
     scope: str

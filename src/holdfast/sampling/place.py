@@ -34,7 +34,7 @@ def current_place() -> Place | None:
 
 
 def derive_seed(seed: int, *parts: object) -> int:
-    """A seed of its own for whatever the parts name: the same in every session, and on every machine.
+    """A separate seed for whatever the parts name: the same in every session, and on every machine.
 
     It is the first 31 bits of the BLAKE2b digest of the parts, joined to the seed by slashes.
     """

@@ -1,4 +1,4 @@
-"""What a sampling came to: the chosen candidate, all the others, and why it ended."""
+"""The result of a sampling: the chosen candidate, all the others, and why it ended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SamplingResult:
     notes: list[str] = field(default_factory=list)
     """What a person should know: budgets that were cut, lanes that failed beside a success."""
     calls: int = 0
-    """Calls of models that it took, those of judges and those on record included."""
+    """Calls of models that it took, those of judges and those recorded included."""
 
     @property
     def reply(self) -> Reply:
@@ -61,7 +61,7 @@ class SamplingResult:
 
     @property
     def deepest_turn(self) -> int:
-        """The last turn that a lane began; -1 if none was begun."""
+        """The last turn that a lane began; -1 if none was started."""
         return max((candidate.turn for candidate in self.candidates), default=-1)
 
     @property

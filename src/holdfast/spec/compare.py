@@ -1,9 +1,9 @@
 """Drift: a saved eval and an offered one become one eval, and every difference gets a verdict.
 
-The rule: a field may change on resume if and only if changing it touches neither sample data nor any persisted
-result. Both evals must be resolved, so that an explicit default, a `null` or the order of keys is no difference. The
-walk follows the schema and the class on each field; a new field is judged the day it is added. Nothing is read or
-written here.
+The rule: a field may change on resume if and only if changing it touches neither sample data nor any persisted result.
+Both evals must be resolved, so that an explicit default, a `null` or the order of keys makes no difference. The walk
+follows the schema and the class on each field; a new field is judged the day it is added. Nothing is read or written
+here.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ B = TypeVar("B", bound=Block)
 class DriftVerdict(enum.StrEnum):
     """What becomes of a difference."""
 
-    APPLIED = "applied"
+    APPLIED = "changed"
     """It only changes how fast, how shown, where things are reached, or how the records are read."""
-    GROWN = "grown"
+    GROWN = "added"
     """More is asked for; what is missing will be run."""
     KEPT = "kept"
     """Fewer are offered; the saved ones stand."""
@@ -57,9 +57,9 @@ class MergedEval(msgspec.Struct, frozen=True):
 
 _CHANGES = {Drift.THROUGHPUT, Drift.LOCATION, Drift.DERIVED}
 _WAYS_OUT = {
-    Drift.IDENTITY: "`holdfast fork` begins a run with it and keeps the trials it does not touch",
-    Drift.RECORDED: "`holdfast fork` begins a run with it",
-    Drift.SCORING: "`holdfast fork` begins a run with it, keeps the answers and scores them again",
+    Drift.IDENTITY: "`holdfast fork` starts a run with it and keeps the trials it does not affect",
+    Drift.RECORDED: "`holdfast fork` starts a run with it",
+    Drift.SCORING: "`holdfast fork` starts a run with it, keeps the answers and scores them again",
 }
 
 

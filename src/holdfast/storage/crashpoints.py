@@ -1,8 +1,8 @@
-"""Named places at which a test may kill this process, exactly there.
+"""Crash points: named places at which a test can kill this process.
 
-`reach(name)` stands at every boundary between two durable states. It does nothing unless the process was
-started with `HOLDFAST_CRASH_AT=name` or `HOLDFAST_CRASH_AT=name:n`: then the n-th arrival there ends the process
-with SIGKILL, as the machine would. The test suite kills at every point of POINTS and MAINTENANCE in turn.
+`reach(name)` is called at every boundary between two durable states. It does nothing unless the process was started
+with `HOLDFAST_CRASH_AT=name` or `HOLDFAST_CRASH_AT=name:n`: then the n-th arrival there ends the process with SIGKILL,
+as the machine would. The test suite kills at every point of POINTS and MAINTENANCE in turn.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MAINTENANCE = (
     "spool.derived-removed",
     "spool.file-removed",
 )
-"""Points that only the verbs `repair`, `clean` and `recover` come to."""
+"""Points that only the commands `repair`, `clean` and `recover` reach."""
 
 
 class _ArmedCrash:
@@ -60,7 +60,7 @@ class _ArmedCrash:
         name, _, count = order.partition(":")
         if name not in (known := POINTS + MAINTENANCE):
             raise ValueError(
-                f"HOLDFAST_CRASH_AT names {name!r}, which is no crash point; points are: {', '.join(known)}"
+                f"HOLDFAST_CRASH_AT names {name!r}, which is not a crash point; points are: {', '.join(known)}"
             )
         self.name = name
         self.left = int(count or 1)

@@ -1,7 +1,7 @@
-"""Two directories change places, in one step that a crash cannot split.
+"""Exchanging two directories in one step that a crash cannot split.
 
-No other call of the kernel does that: a rename onto a directory that holds something is refused, and between two
-renames there would be a moment without either. Not part of a FileSystem, because nothing but cleaning needs it.
+No other system call does that: a rename onto a non-empty directory is refused, and between two renames one name would
+not exist. Not part of a FileSystem, because nothing but cleaning needs it.
 """
 
 from __future__ import annotations

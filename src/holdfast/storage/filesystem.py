@@ -1,13 +1,13 @@
-"""The one door to the disk.
+"""The file system: the only way to the disk for durable bytes.
 
-Every byte of a run that must survive goes through a FileSystem: a test puts a recording or a failing one in its
-place and sees exactly what was written, synced and renamed, in which order. The derived index is the one
-exception: SQLite keeps its own file, and losing that costs time, never data.
+Every byte of a run that must survive goes through a FileSystem: a test replaces it with a recording or a failing one
+and sees exactly what was written, synced and renamed, in which order. The derived index is the one exception: SQLite
+keeps its own file, and losing that costs time, never data.
 
 Contract, the same for every implementation:
 - `create` makes a file that did not exist, or raises FileExistsError; nothing is ever opened to be changed.
 - `write` writes all bytes or raises OSError; a part of them may then be in the file.
-- `sync` returns once the bytes are on stable storage, or raises; a failed sync is never tried again.
+- `sync` returns once the bytes are on stable storage, or raises; a failed sync is never retried.
 - A name made by `create`, `rename` or `make_directory` survives a power loss only after `sync_directory` of its parent.
 """
 

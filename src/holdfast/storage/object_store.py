@@ -1,8 +1,7 @@
-"""An object store: where the segments of a run go when its machine may not come back.
+"""An object store: keeps the segments of a run in case its machine is lost.
 
-Keys are relative to the run's URL. A conditional write either wins or loses, and says which; a store that ignores the
-condition is found out by `probe` and refused for leases. Whatever the store answers that is neither is a
-StorageFailure, which callers that may wait try again.
+Keys are relative to the run's URL. A conditional write either wins or loses, and says which; `probe` detects a store
+that ignores the condition, and leases refuse it. Any other answer is a StorageFailure, which callers may retry.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class StoredObject(NamedTuple):
 
 
 class ObjectReadFile:
-    """An object as a file to read from: only the bytes that are asked for are fetched.
+    """An object as a file to read from: only the bytes that are asked for are downloaded.
 
     Reading raises StorageFailure where the store fails.
     """
@@ -48,7 +47,7 @@ class ObjectReadFile:
         return self._store.read_range(self._entry.key, offset, size) if size > 0 else b""
 
     def sync(self) -> None:
-        """What a store has taken is there."""
+        """A store keeps what it has accepted."""
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -67,10 +66,12 @@ class ObjectStore:
         """Opens the store; the keys to it come from the environment, as its own tools read them.
 
         Raises:
-            ConfigurationError: the URL is none, or the package for it is not installed.
+            ConfigurationError: the URL is invalid, or the package for it is not installed.
         """
         if not is_url(url):
-            raise ConfigurationError(f"{url!r} is no URL of an object store.", hint=f"Use one of {', '.join(SCHEMES)}.")
+            raise ConfigurationError(
+                f"{url!r} is not the URL of an object store.", hint=f"Use one of {', '.join(SCHEMES)}."
+            )
         self.url = url.rstrip("/")
         self._obstore = _import_obstore()
         self._store = self._open_store()
@@ -101,7 +102,7 @@ class ObjectStore:
             self._obstore.put(self._store, key, path)
 
     def put_segment(self, key: str, path: Path) -> None:
-        """Stores a file under a name that is never given twice; one that is there with the same bytes is left alone.
+        """Stores a file under a name that is never given twice; an existing one with the same bytes is left unchanged.
 
         Raises:
             SegmentConflict: the store holds something else under this name.
@@ -117,11 +118,11 @@ class ObjectStore:
             )
 
     def put_new(self, key: str, data: bytes) -> str | None:
-        """Stores an object that was not there; its tag, or None if another was first."""
+        """Stores an object that did not exist; its tag, or None if another was first."""
         return self._put_if(key, data, "create")
 
     def put_over(self, key: str, data: bytes, tag: str) -> str | None:
-        """Stores an object over the one with this tag; its tag, or None if that one is no longer there."""
+        """Stores an object over the one with this tag; its tag, or None if that one no longer exists."""
         return self._put_if(key, data, {"e_tag": tag})
 
     def _put_if(self, key: str, data: bytes, mode: Any) -> str | None:
@@ -140,7 +141,7 @@ class ObjectStore:
                 raise
 
     def get(self, key: str) -> tuple[bytes, str] | None:
-        """A small object and its tag, or None if it is not there."""
+        """A small object and its tag, or None if it does not exist."""
         with self._as_storage_failure(f"read {key}"):
             try:
                 found = self._obstore.get(self._store, key)
@@ -149,11 +150,11 @@ class ObjectStore:
             return bytes(found.bytes()), str(found.meta["e_tag"] or "")
 
     def head(self, key: str, size: int) -> bytes:
-        """The first bytes of an object; none if it is not there."""
+        """The first bytes of an object; none if it does not exist."""
         return self.read_range(key, 0, size)
 
     def read_range(self, key: str, start: int, size: int) -> bytes:
-        """So many bytes of an object; none if it is not there."""
+        """A number of bytes of an object; none if it does not exist."""
         if not size:
             return b""
         with self._as_storage_failure(f"read {key}"):
@@ -219,7 +220,7 @@ class ObjectStore:
                 self.delete(key)
         if first is None or again is not None or over is None or stale is not None:
             raise ConfigurationError(
-                f"{self.url} ignores conditions on writes, so nothing would keep two sessions apart.",
+                f"{self.url} does not support conditional writes, so two sessions could write to one run.",
                 hint="Use a store with conditional writes, or a local run directory.",
             )
 

@@ -1,7 +1,7 @@
-"""What a store's library reports when something fails, as one sentence for a person, and a hint that helps.
+"""Errors of a store's library as one sentence for people, with a hint.
 
-The library's own text names the request, its retries and the first line of a page of XML; whoever reads it wants to
-know what the store answered, and what to set.
+The library's own text has the request, its retries and the first line of a page of XML; a reader wants to know what
+the store answered, and what to set.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ _REQUEST = re.compile(r"Error performing [A-Z]+ (?P<url>\S+?)(\?\S*)? in .*? - (
 _ANSWER = re.compile(r"Server returned non-2xx status code: (?P<status>\d{3} [^:<]*)")
 _CODE = re.compile(r"<Code>(?P<code>\w+)</Code>")
 _LONGEST = 300
-_INTACT = "What is on this machine is intact."
+_INTACT = "The data on this machine is intact."
 _KEYS = "Set the store's keys, for S3 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION."
-_ADDRESS = "Is the store there? A server of your own is named by AWS_ENDPOINT_URL."
+_ADDRESS = "Is the store running? Set AWS_ENDPOINT_URL to use your own server."
 _METADATA = "169.254.169.254"
 """Where a machine in a cloud asks for keys if none are set."""
 
@@ -39,7 +39,7 @@ def failure_hint(error: BaseException) -> str:
     if _METADATA in text or re.search(r"status code: 40[13]\b", text):
         return f"{_KEYS} {_INTACT}"
     if re.search(r"status code: 404\b", text):
-        return f"Is the bucket there, and its name right? {_INTACT}"
+        return f"Does the bucket exist, and is its name right? {_INTACT}"
     return f"{_ADDRESS} {_INTACT}" if "error sending request" in text else _INTACT
 
 

@@ -1,8 +1,8 @@
-"""What failed beside the journal and stopped nothing: an index, a heartbeat, an upload.
+"""Failures outside the journal that do not stop a run: an index, a heartbeat, an upload.
 
-Nothing that was acknowledged depends on any of these, so the run goes on. But nothing fails unseen: every failure is
-counted under the name of what could not be written, with the last reason, and the first of each name is told at once
-to whoever listens.
+No acknowledged record depends on any of these, so the run continues. But no failure is hidden: each is counted under
+the name of what could not be written, with the last reason, and the first of each name is reported to the listener at
+once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class ToleratedFailure(msgspec.Struct, frozen=True):
-    """Something that could not be written, so many times."""
+    """Something that could not be written, and how often."""
 
     what: str
     count: int
@@ -35,7 +35,7 @@ class ToleratedFailures:
         self._tell: Callable[[ToleratedFailure], None] | None = None
 
     def note(self, what: str, error: OSError | str) -> None:
-        """Counts a failure; the first of its name is told."""
+        """Counts a failure; the first of its name is reported."""
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else error
         with self._lock:
             before = self._found.get(what)

@@ -40,7 +40,7 @@ def code_of(task: Task, spelling: Spelling = PRESENT) -> TaskCode:
 
 
 def settings_digests(task: Task) -> dict[str, str]:
-    """What the task itself sets beside its code, as digests; what it leaves open is not there."""
+    """What the task itself sets beside its code, as digests; settings that it leaves open are left out."""
     return {name: json_digest(value) for name, value in _settings(task) if value}
 
 

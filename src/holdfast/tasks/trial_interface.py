@@ -1,4 +1,4 @@
-"""What a solver sees of the trial it is carrying out."""
+"""What a solver sees of the trial it is running."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Trial(Protocol):
     # One call of the model; replayed where its reply is on record, and never paid twice.
     #
     # With a strategy or with requirements it is one sampling of the model: its candidates and its choice are durable
-    # as well, and the conversation goes on from the one that is chosen. Without a strategy, one candidate is drawn.
+    # as well, and the conversation continues from the chosen one. Without a strategy, one candidate is drawn.
     # Validators get the `validation_context`, or the sample if none is given.
     @overload
     async def generate(

@@ -69,7 +69,7 @@ def hanging(lead: str, text: str, width: int) -> list[str]:
 
 
 def one_line(text: str, most: int) -> str:
-    """Foreign text, harmless and in one line of at most so many characters."""
+    """Foreign text, harmless and in one line of at most `most` characters."""
     # Cut before anything is searched in it: a text may have many megabytes.
     line = " ".join(printable(text[: 4 * most]).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -1,4 +1,4 @@
-"""`holdfast report`: what was measured, on how many trials, and at what cost."""
+"""`holdfast report`: scores, coverage, and at what cost."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _SHOWN_CHARACTERS = 2000
 @click.option("--sessions", "all_sessions", is_flag=True, help="List every session, however many there are.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str | None, *, all_sessions: bool, as_json: bool) -> int:
-    """Show how far RUN is, what it cost and what its sessions did.
+    """Show the progress of RUN, what it cost and what its sessions did.
 
     Without RUN, list all runs, the newest one last, and show the newest one.
     """

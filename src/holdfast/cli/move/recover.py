@@ -1,4 +1,4 @@
-"""`holdfast recover`: bring a run home from an object store, or list what could be brought."""
+"""`holdfast recover`: download a run from an object store, or list what could be brought."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from holdfast.terminal.text import duration_text, printable
 @click.command("recover")
 @click.argument("place", metavar="URL|PLACE", required=False)
 @click.option("--to", type=click.Path(path_type=Path), help="The directory for the run; runs/<name> without it.")
-@click.option("--merge", is_flag=True, help="Bring into a directory that holds the run what it lacks.")
+@click.option("--merge", is_flag=True, help="Download the missing parts into a directory that holds part of the run.")
 @click.option("--no-steps", is_flag=True, help="Leave out the transcripts of finished trials.")
-@click.option("--list", "listing", is_flag=True, help="Only list the runs below a directory or a prefix.")
+@click.option("--list", "listing", is_flag=True, help="Only list the runs in a directory or under a prefix.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(place: str | None, to: Path | None, *, merge: bool, no_steps: bool, listing: bool, as_json: bool) -> int:
     """Download the run at URL into a directory, where `holdfast resume` can resume it."""

@@ -28,7 +28,7 @@ models:
   small:
     # A model inside this process that answers from a table: no key, no cost.
     # For a real one:   provider: openai, model: gpt-4o-mini, api_key_env: OPENAI_API_KEY
-    # `holdfast list models` lists the providers, and which of them are ready here.
+    # `holdfast list models` lists the providers, and which of them are ready on this machine.
     # price: {input: 0.15, output: 0.60}                 # per million tokens; then the report has the cost
     provider: scripted
     model: table

@@ -1,4 +1,4 @@
-"""`holdfast resume`: resume a run, from the run alone or with changes that the gate allows."""
+"""`holdfast resume`: resume a run, as it is or with changes that the gate allows."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _print_changes(started: StartedSession) -> None:
 def _print_kept(kept: list[Difference], note: str) -> None:
     """Says where the offered eval has less than the run, which keeps it, and what was found about its config.yaml."""
     for item in kept:
-        say(f"  {item.path}: {change_text(item.old, item.new)}; the run keeps what it has")
+        say(f"  {item.path}: {change_text(item.old, item.new)}; existing results are kept")
     if note:
         say(f"note: {note}")
 

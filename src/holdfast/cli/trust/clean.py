@@ -1,4 +1,4 @@
-"""`holdfast clean`: the only verb that deletes, and only what a sound run does not need any more."""
+"""`holdfast clean`: the only command that deletes, and only what an intact run no longer needs."""
 
 from __future__ import annotations
 

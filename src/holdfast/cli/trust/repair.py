@@ -1,4 +1,4 @@
-"""`holdfast repair`: rebuild what lies outside the journal, and what the journal lost from per-trial result files."""
+"""`holdfast repair`: rebuild derived files, and what the journal lost from per-trial result files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _repair_lines(repair: RepairReport) -> list[str]:
     lines += [f"  {change}" for change in repair.changes]
     if repair.backup:
         lines.append(f"  What was replaced is in {repair.backup}.")
-    lines.append(f"  {repair.sound} of {repair.files} result files are sound.")
+    lines.append(f"  {repair.sound} of {repair.files} result files are intact.")
     lines.append(f"  Finished trials: {repair.before} before, {repair.after} after, {repair.difference} more.")
     lines += [f"    {_group_text(group)}" for group in _informative_groups(repair.groups)]
     lines += _first_lines([f"not counted: {fault.where}: {fault.reason}" for fault in repair.faults])

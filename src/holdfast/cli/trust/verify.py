@@ -16,7 +16,7 @@ from holdfast.terminal.text import quantity
 
 @click.command("verify")
 @click.argument("run", default=LATEST)
-@click.option("--deep", is_flag=True, help="Also hold the records against one another, trial by trial.")
+@click.option("--deep", is_flag=True, help="Also cross-check records, trial by trial.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, *, deep: bool, as_json: bool) -> int:
     """Check every frame, digest and count of RUN. Exits 1 if anything is lost or differs.

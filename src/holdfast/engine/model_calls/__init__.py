@@ -1,1 +1,1 @@
-"""Calling models: the open models of an eval, their rate limits, retries, and which model it is that replies."""
+"""Calling models: the open models of an eval, their rate limits, retries, and the check which model replies."""

@@ -1,9 +1,8 @@
-"""Calling a model until it answers: slots, rate limits, retries, and the admission that an interrupt closes.
+"""Calling a model until it answers: concurrency limits, rate limits, retries, and admission.
 
-A rate limit (429) is waited out and never counts against anything. A passing failure is retried with growing, jittered
-pauses, for as long as the deadline allows: a model that has answered no call for that long is tried once more by each
-call that still comes, and no longer waited for. An error that a retry cannot cure ends the call at once. A model that
-refuses the key or does not exist is disabled for this session.
+A rate limit (429) is waited out and never counts as a failure. A temporary failure is retried with growing, jittered
+pauses, until the deadline: once a model has answered no call for that long, each further call tries it only once. A
+permanent error ends the call at once. A model that refuses the key or does not exist is disabled for this session.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from holdfast.engine.model_calls.served_model import UnexpectedModel
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.call_tally import Flight
+from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.models.errors import THIS_MODEL, ModelError, PassingError, RateLimited, Rejected
 from holdfast.models.message import Reply, Request, Usage
 from holdfast.spec.loading.error_messages import key_path
@@ -32,7 +31,7 @@ _LONGEST_PAUSE = 60.0
 _LONGEST_REQUESTED_PAUSE = 3600.0
 _NO_KEY = 401
 _HOPELESS = {_NO_KEY, 403, 404}
-_GIVE_A_REPLY = "It has to return a Reply, with its text, as `holdfast.Reply` describes it."
+_GIVE_A_REPLY = "It must return a Reply with its text; see `holdfast.Reply`."
 
 
 @dataclass
@@ -87,13 +86,13 @@ class Caller:
         admission: Admission,
         counts: CallCounts,
         rng: random.Random,
-        slots: SlotPool,
+        capacity: CapacityPool,
         events: Events,
         on_refused: Callable[[OpenModel], None],
     ) -> None:
         """`on_refused` is called when a model is disabled for this session."""
         self._clock, self._admission, self._counts, self._rng = clock, admission, counts, rng
-        self._slots, self._events, self._on_refused = slots, events, on_refused
+        self._capacity, self._events, self._on_refused = capacity, events, on_refused
 
     async def call(
         self,
@@ -101,7 +100,7 @@ class Caller:
         request: Request,
         deadline_seconds: float,
         activity: TrialActivity,
-        grant: SlotGrant,
+        grant: CapacityGrant,
         flight: Flight,
         on_sent: Callable[[], None],
     ) -> tuple[Reply, int]:
@@ -124,7 +123,7 @@ class Caller:
             else:
                 return reply, tries.made
             finally:
-                self._release_slot(model)
+                self._release_capacity(model)
             with activity.waiting():
                 await self._clock.sleep(pause)
 
@@ -158,23 +157,24 @@ class Caller:
             ModelClosed: it was disabled.
         """
         status = error.status if isinstance(error, Rejected) else None
-        # Where it has replied to others, only a refused key is more than a matter of this one request.
+        # Once the model has replied to other calls, a 403 or 404 concerns only this request; a refused key concerns
+        # all.
         is_hopeless = status in _HOPELESS and (not model.has_replied or status == _NO_KEY)
         if isinstance(error, Rejected) and (is_hopeless or isinstance(error, UnexpectedModel)):
             self._close(model, error)
             raise ModelClosed(model, getattr(error, "usage", None)) from None
 
     async def _admit(
-        self, model: OpenModel, request: Request, activity: TrialActivity, grant: SlotGrant, flight: Flight
+        self, model: OpenModel, request: Request, activity: TrialActivity, grant: CapacityGrant, flight: Flight
     ) -> Reservation | None:
-        """Returns with the model's slot held and the call in flight, when one more request may be sent."""
+        """Returns with the model's capacity held and the call in flight, when one more request may be sent."""
         if model.rate_limiter.is_unlimited and self._admission.begin_nowait(flight, model.name, model.limit, grant):
             return None
         with activity.waiting():
             while True:
                 await self._admission.wait_until_open(activity, model.name)
                 if not grant.hand_over(model.limit):
-                    await self._slots.acquire((model.limit,))
+                    await self._capacity.acquire((model.limit,))
                 is_admitted, reservation = False, None
                 try:
                     if not model.rate_limiter.is_unlimited:
@@ -182,13 +182,13 @@ class Caller:
                     if is_admitted := await self._admission.begin(flight, model.name, model.limit):
                         return reservation
                 finally:
-                    # Held meanwhile, or given up. Its turn is over: it would go out too late for the rate it was given.
+                    # Held or abandoned meanwhile: its place in the rate limit is too old to be used later.
                     if not is_admitted:
                         model.rate_limiter.settle(reservation, None)
-                        self._release_slot(model)
+                        self._release_capacity(model)
 
-    def _release_slot(self, model: OpenModel) -> None:
-        self._slots.release((model.limit,))
+    def _release_capacity(self, model: OpenModel) -> None:
+        self._capacity.release((model.limit,))
 
     async def _send(
         self,
@@ -217,7 +217,7 @@ class Caller:
         return reply
 
     def _check_served(self, model: OpenModel, reply: Reply) -> None:
-        """Compares the first reply from a new address with the replies on record."""
+        """Compares the first reply from a new address with the recorded replies."""
         if not model.expected_name or not reply.model:
             return
         if reply.model != model.expected_name:

@@ -30,10 +30,10 @@ class OpenModel:
     """How many of its calls may be sent and not answered at once."""
 
     estimate: TokenEstimate
-    """How many tokens a call of it will take."""
+    """The estimate of how many tokens a call will use."""
 
     expected_name: str = ""
-    """Which model the server has to say it is, where it is reached at another address than before."""
+    """The model name that the server must report, if it is reached at another address than before."""
 
     is_other_model: bool = False
     """Whether the server has said that it is another one."""
@@ -58,7 +58,7 @@ class OpenModel:
         return self.failing_since
 
     def cost_of(self, usage: Usage | None) -> float:
-        """What a reply costs by the price that is set now, for limits; what a run cost is worked out when reading."""
+        """What a reply costs by the price that is set now, for limits; what a run cost is computed when reading."""
         price = self.spec.price
         if price is None or usage is None:
             return 0.0
@@ -109,8 +109,8 @@ class _NoProvider:
     """The provider of a model that is disabled from the start."""
 
     async def send(self, request: Request) -> Reply:  # noqa: ARG002 - as every provider
-        """Nobody gets here: what a disabled model is asked is refused before."""
+        """Never called: calls of a disabled model are refused earlier."""
         raise Rejected("The provider could not be opened.")
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """There is nothing to release."""

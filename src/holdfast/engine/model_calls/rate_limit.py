@@ -1,8 +1,8 @@
-"""Keeping to a provider's rate: so many requests and so many tokens a minute, over any minute.
+"""The rate limit of a model: requests and tokens per minute, over any minute.
 
-Both are spread evenly, with a burst of a second's worth, and requests go out in the order they came. What a reply will
-take is not known before it is there: an estimate is reserved when its request goes out, and corrected when the reply
-is there. The limit can be changed at any moment.
+Both are spread evenly, with a burst of one second's worth, and requests are sent in the order they came. The tokens of
+a reply are unknown beforehand: an estimate is reserved when the request is sent, and corrected when the reply arrives.
+The limit can be changed at any moment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.models.message import Request, Usage
 from holdfast.spec import RateLimit
 
 _MINUTE = 60.0
-# Waiting out the difference of two floats must come to an end.
+# Rounding errors of floats must not cause endless tiny waits.
 _MOMENT = 1e-9
 
 
@@ -32,7 +32,7 @@ class Reservation:
 
 
 class MinuteQuota:
-    """So much a minute: refilled evenly, and not exceeded in any minute by what is reserved."""
+    """An amount per minute: refilled evenly, and not exceeded in any minute by what is reserved."""
 
     def __init__(self, per_minute: int, clock: Clock) -> None:
         self._set(per_minute)
@@ -45,13 +45,13 @@ class MinuteQuota:
         self._burst = max(self._rate, 1.0)
 
     def change(self, per_minute: int, now: float) -> None:
-        """From now on so much a minute; what was reserved stays reserved."""
+        """Changes the amount per minute; reservations stay."""
         self._pass_time(now)
         self._set(per_minute)
         self._available = min(self._available, self._burst)
 
     def wait_seconds(self, amount: float, now: float) -> float:
-        """How long until so much can be reserved; 0 if it can now. An amount beyond the limit goes alone."""
+        """How long until an amount can be reserved; 0 if it can be now. An amount beyond the limit is sent alone."""
         self._pass_time(now)
         short = min(amount, self._burst) - self._available
         evenly = short / self._rate if short > _MOMENT else 0.0
@@ -66,7 +66,7 @@ class MinuteQuota:
         return reservation
 
     def correct(self, reservation: Reservation, amount: float) -> None:
-        """A reservation turns out to be of so much."""
+        """Corrects a reservation to the actual amount."""
         difference, reservation.amount = amount - reservation.amount, amount
         self._available -= difference
         if reservation.is_counted:
@@ -122,7 +122,7 @@ class RateLimiter:
     async def reserve(self, request: Request) -> Reservation | None:
         """Waits until one more request may be sent; what was reserved for its tokens, if they are limited."""
         async with self._turn:
-            # Estimated when its turn comes: replies have told more by then.
+            # Estimated as late as possible: more replies have improved the estimate by then.
             tokens = self._estimate.tokens_of(request)
             while wait := self._wait_seconds(tokens):
                 await self._sleep(wait)
@@ -132,7 +132,7 @@ class RateLimiter:
             return self._tokens.reserve(tokens, now) if self._tokens is not None else None
 
     async def _sleep(self, seconds: float) -> None:
-        """Waits so long, or until the limit is changed."""
+        """Waits for this time, or until the limit is changed."""
         self._changed.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -144,6 +144,6 @@ class RateLimiter:
         return max(requests, self._tokens.wait_seconds(tokens, now) if self._tokens is not None else 0.0)
 
     def settle(self, reservation: Reservation | None, usage: Usage | None) -> None:
-        """Corrects a reservation by what the reply is said to have taken; a failed try took nothing that is known."""
+        """Corrects a reservation with the usage of the reply; the usage of a failed try is unknown."""
         if reservation is not None and self._tokens is not None:
             self._tokens.correct(reservation, usage.input_tokens + usage.output_tokens if usage else 0)

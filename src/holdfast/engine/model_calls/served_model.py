@@ -1,7 +1,7 @@
-"""Which model replies at an address: a resume that reaches another server must not mix in another model's replies.
+"""Checking which model replies at an address: a resume must not mix in another model's replies.
 
-Where a model is reached may change between sessions. Servers say which model a reply is from; if one at a new address
-says another name than the replies on record, it is another model.
+The address of a model may change between sessions. Servers report the model of a reply; if a server at a new address
+reports another name than the recorded replies have, it is another model.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from holdfast.spec.loading.error_messages import key_path
 
 
 class UnexpectedModel(Rejected):
-    """The server at a new address says that it is another model than the one whose replies are on record."""
+    """The server at a new address says that it is another model than the one whose replies are recorded."""
 
     def __init__(self, name: str, spec: ModelSpec, expected: str, reply: Reply) -> None:
         super().__init__(
             f"The server at {spec.base_url} reports the model {reply.model!r}; the replies on record are from "
             f"{expected!r}.",
             hint=f"Give the address of that one with --set {key_path('models', name)}.base_url=URL; "
-            "for the other one begin a new run.",
+            "to use the other one, start a new run.",
         )
         self.usage = reply.usage
 

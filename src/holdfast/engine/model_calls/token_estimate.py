@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.models.message import Request, Usage
 
 _FIRST_GUESS = 500.0
-# What a provider puts around the text, in characters: a short text says little about what a character takes.
+# A provider wraps the text in a few tokens; counted as characters, so that short texts do not distort the ratio.
 _AROUND = 200
 _MARGIN = 1.25
 _FADING = 0.99
@@ -24,7 +24,7 @@ class TokenEstimate:
         return _characters(request) * self._per_character + min(expected, max_tokens or expected)
 
     def learn(self, request: Request, usage: Usage) -> None:
-        """A request and its reply took so much."""
+        """Learns the actual usage of a request and its reply."""
         self._output = max(self._output * _FADING, usage.output_tokens)
         self._per_character = max(self._per_character * _FADING, usage.input_tokens / _characters(request))
 

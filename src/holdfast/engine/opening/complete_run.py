@@ -1,7 +1,7 @@
-"""What remains of a run: the plan of its next session, or that no trial remains.
+"""The plan of a run's next session, or the fact that no trial remains.
 
 The gate checks a complete run like any other, and no session is opened. Nothing in it changes; only a `config.yaml`
-that is missing or out of date is written again.
+that is missing or out of date is rewritten.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.tasks import Task
 
 
 class CompleteRun(NamedTuple):
-    """What there is to say of a run in which no trial remains."""
+    """What is reported about a run in which no trial remains."""
 
     counts: StateCounts
     kept: list[Difference]

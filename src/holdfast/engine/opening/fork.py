@@ -1,9 +1,9 @@
 """Forking: a new run with another eval, which keeps every trial that the change does not affect.
 
 A trial is kept when everything that determines its answer is the same: the messages it asks with, or its solver's
-source and input; its model and generation; its axes and epoch; its limits. If only the scoring differs, its replies and
-its answer are kept, and it is scored again. All of it is in the new run before the run has a name, so a kill leaves
-either nothing or the whole.
+source and input; its model and generation; its axes and epoch; its limits. If only the scoring differs, its replies
+and its answer are kept, and it is scored again. All of it is in the new run before the run gets its name, so a kill
+leaves either nothing or a complete run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ForkSummary(msgspec.Struct):
     remaining_by_reason: dict[str, int]
     """Why the others remain, and how many."""
     cost: float | None
-    """What those are likely to cost, by what the trials of the run have taken so far; None where that is not known."""
+    """What those are likely to cost, by what the trials of the run have taken so far; None where that is unknown."""
     warnings: list[str] = []
     """What was noticed about the eval."""
 
@@ -103,7 +103,7 @@ class _KeptTrials:
             for model in task.models:
                 for planned in TrialSequence(task, model, KeySet([]), KeySet([])).trials():
                     yield from self._records_of(planned)
-        text = f"taken over from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
+        text = f"kept from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
         yield NoteRecord(kind="fork", text=text, data={"run": self._source, "trials": self._taken})
 
     def _records_of(self, planned: PlannedTrial) -> Iterator[Record]:
@@ -156,7 +156,7 @@ class _KeptTrials:
         """Why a trial cannot be kept; empty if it can."""
         old, name = self._old.task(planned.task.name), planned.task.name
         if old is None:
-            return "its answer would be another" if name in self._old.prepared.spec.tasks else "new task or model"
+            return "its answer could differ" if name in self._old.prepared.spec.tasks else "new task or model"
         if planned.model not in old.models:
             return "new task or model"
         position = old.dataset.position(planned.task.dataset.key(planned.position))
@@ -166,7 +166,7 @@ class _KeptTrials:
             return "not in the run yet"
         mine = self._new.answer_identity(planned.task, planned.model, planned.position, planned.axes)
         if mine != self._old.answer_identity(old, planned.model, position, planned.axes):
-            return "its answer would be another"
+            return "its answer could differ"
         return ""
 
     def _kept_scores(self, planned: PlannedTrial) -> set[str]:

@@ -73,7 +73,7 @@ class StartedSession:
         return self.url or str(self.root)
 
     def not_uploaded_text(self) -> str:
-        """What is not in the store yet, and how to upload it, once the session is over; empty if nothing is missing."""
+        """What is not in the store yet, and how to upload it, after the session; empty if nothing is missing."""
         return self.session.uploader.left_text() if self.session.uploader is not None else ""
 
 

@@ -33,7 +33,7 @@ class PlannedGrid:
 
     def why_not(self, trial: TrialRecord) -> str:
         """Why a result does not belong to the grid; empty if it does."""
-        return "" if trial.trial in self else "it is the result of no planned trial"
+        return "" if trial.trial in self else "it does not belong to a planned trial"
 
 
 def _planned_keys(prepared: PreparedEval) -> Iterator[str]:
@@ -65,6 +65,6 @@ def _task_as_planned(name: str, spec: EvalSpec, session: SessionRecord, inputs: 
 
 
 def wrong_key(trial: TrialRecord) -> str:
-    """Why a result cannot be that of its own trial, where the grid is not known; empty if it can."""
+    """Why a result cannot be that of its own trial, where the grid is unknown; empty if it can."""
     key = trial_key(trial.task, trial.model, trial.axes, trial.sample, trial.epoch)
     return "" if key == trial.trial else f"its task, model, sample and epoch are those of the trial {key}"

@@ -1,6 +1,6 @@
 """A run in an object store: started or resumed under the store's lease, from a spool on this machine.
 
-The store is probed first: one that ignores conditions on writes could not keep two sessions apart. A resume downloads
+The store is probed first: without conditional writes two sessions could write to one run. A resume downloads
 what the spool does not have, and uploads what the store does not have; only then does work start.
 """
 
@@ -110,7 +110,7 @@ def resume_remote_run(
 
     Raises:
         ResumeAborted: it cannot be resumed with what is offered.
-        RunHeld: another session executes it.
+        RunHeld: another session is using it.
         StorageFailure: the store cannot be reached.
         SegmentConflict: trials count only once they are up, and the store holds something else in their place.
     """
@@ -137,7 +137,7 @@ def upload_rest(url: str) -> None:
     """Uploads what a spool on this machine has and the store has not; for a run in which no trial remains.
 
     Raises:
-        RunHeld: a session executes the run.
+        RunHeld: a session is using the run.
         SegmentConflict: it holds something else in its place.
         StorageFailure: the store does not take it; it stays in the spool.
     """
@@ -167,7 +167,7 @@ def _refuse_other_run(store: ObjectStore, root: Path) -> None:
         return
     if here != there:
         raise UsageError(
-            f"{store.url} holds another run than the spool {root} of this machine.",
+            f"{store.url} is not the same run as the spool {root} on this machine.",
             hint=f"To resume the run in the store, move {root} away; the run in it can be read and resumed there.",
         )
 

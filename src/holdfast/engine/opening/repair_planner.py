@@ -1,8 +1,8 @@
 """A session rebuilt from a configuration alone, when the journal's records of it are lost.
 
-The datasets come from the run's own copies: the one with the content that is at the dataset's path now or, if that has
-changed or is gone, one that holds every sample the run has results of. Only where the run has no such copy is the
-dataset read from its path. What cannot be found is named, and the plan is then not known.
+The datasets come from the run's own copies: the one with the content that is at the dataset's path now or, if that
+has changed or is gone, one that holds every sample the run has results of. Only where the run has no such copy is the
+dataset read from its path. What cannot be found is named, and the plan is then unknown.
 """
 
 from __future__ import annotations

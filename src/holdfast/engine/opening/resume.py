@@ -48,7 +48,7 @@ def resume_run(
 
     Raises:
         NotARun: there is no run at `root`.
-        RunHeld: another session executes it.
+        RunHeld: another session is using it.
         ResumeAborted: it cannot be resumed with what is offered; no record was written.
         ConfigurationError: a task or a model lacks something here; no record was written.
         UsageError: the selection is not valid, or matches no trial; no record was written.

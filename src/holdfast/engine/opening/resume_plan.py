@@ -1,7 +1,7 @@
-"""The plan of a resume: what is saved in the run, compared with what is offered now, and the inputs to use.
+"""The plan of a resume: the comparison of the run with what is offered now, and the inputs to use.
 
-Datasets are looked up where the eval says they are; a file whose bytes have not changed is not read further. Where
-the file has changed, its samples are compared by key with those that the run has asked about. Where it is gone, the
+Datasets are looked up where the eval says they are; a file whose bytes have not changed is not read further. Where the
+file has changed, its samples are compared by key with those that the run has asked about. Where it is missing, the
 run's own copy is used. Nothing in the run is written here.
 """
 
@@ -105,16 +105,18 @@ class ResumeComparison:
         except ConfigurationError:
             if not any(item.verdict is DriftVerdict.REFUSED for item in joined.differences):
                 raise
-            # A refused change need not even exist here.
+            # A refused change may refer to things that do not exist here.
             return Decision(joined.spec, joined.differences)
 
     def _check_serving(self) -> None:
         path = self._reader.layout.root / "serving.yaml"
         found = raw_digest(path) if path.exists() else ""
         if found != self._session.serving:
-            state = "is gone" if not found else "was not there before" if not self._session.serving else "has changed"
+            state = (
+                "is missing" if not found else "did not exist before" if not self._session.serving else "has changed"
+            )
             raise ResumeAborted(
-                f"Resume aborted: {path} {state}; it is compared byte for byte.", hint="Bring back the file as it was."
+                f"Resume aborted: {path} {state}; it is compared byte for byte.", hint="Restore the file."
             )
 
     def _decide(self, spec: EvalSpec) -> Decision:
@@ -185,7 +187,7 @@ class ResumeComparison:
             if state == "gone":
                 path = self._tasks[names[0]].dataset
                 there = Path(path.path).name if isinstance(path, DatasetSpec) else "given"
-                kept += [_dataset_kept(name, there, "not there any more") for name in names]
+                kept += [_dataset_kept(name, there, "no longer exists") for name in names]
             elif state == "changed":
                 selections = {name: self._selection(name, spec) for name in names}
                 offered = self._inputs.fresh.rows(source, self._tasks[names[0]])
@@ -249,7 +251,7 @@ def _displaced(task: str, selection: SampleSelection, before: Samples, offered: 
     others = [key for key in before.asked if key not in chosen]
     if not chosen or not others or len(chosen) < len(before.asked):
         return []
-    return [_dataset_kept(task, f"{len(before.asked)} samples", "others that are chosen now")]
+    return [_dataset_kept(task, f"{len(before.asked)} samples", "other samples would be chosen")]
 
 
 def same_values(data: Any, config: dict[str, Any]) -> bool:
@@ -278,7 +280,7 @@ def plan_resume(
     Raises:
         NotARun: no session record is left.
         ResumeAborted: the run cannot be resumed with what is offered.
-        RunHeld: another session executes it, and its work cannot be told from a change.
+        RunHeld: another session is using it, and its work cannot be distinguished from a change.
     """
     last_session(reader)
     while True:

@@ -1,9 +1,8 @@
-"""What an eval may cost: at the most, before anything is called; and likely, by what trials have taken so far.
+"""What an eval may cost: at most, before anything is called; and likely, by what trials have taken so far.
 
-A declarative task asks once in every attempt, or as often as its sampling may (sampling_cost.py). How often a solver in
-Python asks is up to its code, and is not guessed.
-Tokens of a prompt are guessed by its length; a reply is taken to be as long as `max_tokens` allows, so without that
-there is no bound, and none is given.
+A declarative task asks once in every attempt, or as often as its sampling may (sampling_cost.py). How often a Python
+solver asks is up to its code, and is not estimated. Tokens of a prompt are estimated from its length; a reply is
+assumed to be as long as `max_tokens` allows, so without that there is no bound, and none is given.
 """
 
 from __future__ import annotations
@@ -42,24 +41,24 @@ class SamplingShape(msgspec.Struct, frozen=True):
     turns: int
     """In a lane, one after the other."""
     calls: int
-    """Of models, for one trial at the most; judges included."""
+    """Of models, for one trial at most; judges included."""
 
 
 class ModelBound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one model may be asked for, at the most and taken by itself."""
+    """What one model may be asked for, at most and taken by itself."""
 
     calls: int
     cost: float | None = None
 
 
 class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The calls and the cost of one task on one model, at the most."""
+    """The calls and the cost of one task on one model, at most."""
 
     task: str
     model: str
     trials: int
     calls: int | None = None
-    """Calls if no attempt fails, at the most; None where the task's own code decides."""
+    """Calls if no attempt fails, at most; None where the task's own code decides."""
     most_calls: int | None = None
     """Calls if every attempt fails and is made again."""
     most_cost: float | None = None

@@ -63,7 +63,7 @@ def comparable_code(task: Task, saved: TaskCode | None) -> TaskCode:
 
 
 class _EarlierSpelling(Spelling):
-    """Digests held the modules of Holdfast, and the name of a person's module was a hash of its path."""
+    """Digests contained the modules of Holdfast, and the name of a user's module was a hash of its path."""
 
     rule = 1
 

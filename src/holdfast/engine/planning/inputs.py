@@ -72,7 +72,7 @@ class FreshInputs:
         """A new run has no copies yet."""
 
     def keep_cache(self, layout: Layout) -> None:
-        """Keeps in the run, which this session holds, what was worked out about the rows."""
+        """Keeps in the run, which this session holds, what was computed about the rows."""
         self._cache.keep(layout.shelf)
 
     def append_to_saved(self, name: str, saved: Rows, task: Task) -> None:
@@ -148,5 +148,5 @@ class SavedInputs:
             return Rows.open(path, digest=saved.digest, source=source, cache=self._cache)
         except FileNotFoundError:
             raise RunDamaged(
-                f"The run's copy of {saved.source or name} ({path}) is gone.", hint="Bring it back from a backup."
+                f"The run's copy of {saved.source or name} ({path}) is missing.", hint="Restore it from a backup."
             ) from None

@@ -19,7 +19,7 @@ from holdfast.tasks.datasets.derived_cache import DerivedCache, derived_name
 from holdfast.tasks.task import Task
 
 _CACHED_FROM = 2000
-"""The keys of fewer trials are worked out again as quickly."""
+"""The keys of fewer trials are computed again as quickly."""
 _REVISION = 1
 """Raised whenever trials get other keys than before."""
 

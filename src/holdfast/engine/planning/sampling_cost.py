@@ -1,8 +1,8 @@
-"""What one sampling may take at the most: calls by model, judges included, and their cost.
+"""What one sampling may take at most: calls by model, judges included, and their cost.
 
-Candidates are drawn with the prompt of the task. A judge reads that and an answer of full length. A repaired request is
-longer than the first, and so is what a judge is told beside the answer: by how much is not known before, so the cost is
-then a lower bound of the worst case, and is said to be one.
+Candidates are drawn with the prompt of the task. A judge reads that and an answer of full length. A repaired request
+is longer than the first, and so is what a judge reads besides the answer: by how much is unknown beforehand, so the
+cost is then a lower bound of the worst case, and is marked as one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SamplingCost:
         return repairs or bool(self._judges) or self._full_cost() is None
 
     def by_model(self, samplings: int) -> dict[str, ModelBound]:
-        """What each model may be asked for in so many samplings."""
+        """What each model may be asked for in a number of samplings."""
         drawn = dict.fromkeys((self._own, *self._strategy.models), self._candidates)
         judged: Counter[str] = Counter()
         for judge in self._judges:

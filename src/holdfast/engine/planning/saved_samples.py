@@ -1,4 +1,4 @@
-"""The samples of a run, from the run alone: what was asked in a trial, and what was expected.
+"""The samples of a run, read from its own files: the input and the target of a trial.
 
 The record of a trial names its task and the key of its sample; the sample itself is in the run's copy of the rows, as
 the newest session has it. The copy is enough for a task in an eval file, and for a task in Python that lists its
@@ -77,7 +77,7 @@ class SavedSamples:
 
     def _samples_of(self, task: str) -> _TaskSamples | None:
         if task not in self._tasks:
-            # What fails once is not tried again: code would be imported anew for each of many lookups.
+            # A failure is not retried: code would be imported again for each of many lookups.
             self._tasks[task] = None
             self._tasks[task] = self._open(task)
         return self._tasks[task]
@@ -129,7 +129,7 @@ class SavedSamples:
             return copied
 
     def _data_settings(self, task: str) -> Mapping[str, str] | None:
-        """What the task set in the newest session, as digests; None if that is not on record."""
+        """What the task set in the newest session, as digests; None if that is not recorded."""
         code = self._session.code.get(task)
         return None if code is None else _data_settings(code.settings)
 
@@ -137,7 +137,7 @@ class SavedSamples:
         """The samples as the task's code reads them.
 
         Raises:
-            HoldfastError: the code is not there, fails, or reads rows in another way than it did in the run.
+            HoldfastError: the code does not exist, fails, or reads rows in another way than it did in the run.
         """
         with guarded(f"The task {task!r}"):
             loaded = self._loaded_task(task)
@@ -151,7 +151,7 @@ class SavedSamples:
     def _loaded_task(self, task: str) -> Task:
         entry = self._spec.tasks[task]
         if entry.use is not None and entry.use.startswith(IN_MEMORY):
-            raise UsageError(f"The task {task!r} was defined in a Python process, and no file has its code.")
+            raise UsageError(f"The task {task!r} was defined in a Python process, not in a file.")
         return unsampled_task(task, entry, self._spec, self._inputs)
 
 
@@ -160,13 +160,13 @@ def _data_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 class _TaskSamples(NamedTuple):
-    """The samples of one task, and what is not known of them without its code."""
+    """The samples of one task, and what is unknown of them without its code."""
 
     dataset: Dataset
     is_renumbered: bool = False
-    """Its operations are not known: they may have repeated rows, and so have given them other occurrence numbers."""
+    """Its operations are unknown: they may have repeated rows, and so have given them other occurrence numbers."""
     is_target_unknown: bool = False
-    """The order of its choices is not known, nor the letter that a target became in that order."""
+    """The order of its choices is unknown, nor the letter that a target became in that order."""
     solver: Generate | None = None
     """What makes the questions of its prompts, where it has several."""
 

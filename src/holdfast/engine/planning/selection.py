@@ -1,8 +1,7 @@
-"""Which trials a session runs, where that is not simply all that remain: `--where` and `--redo`.
+"""Selecting the trials of a session with `--where` and `--redo`.
 
-`where` takes only some of the remaining trials; `redo` has some that have ended attempted once more, and keeps what
-they have until the new attempt has a result of its own. Both are worked out once, under the lease, before anything is
-written.
+`where` selects some of the remaining trials; `redo` runs some that have ended again, and keeps their results until the
+new attempt has one. Both are computed once, under the lease, before anything is written.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def trial_key(task: str, model: str, axes: Mapping[str, str], sample: str, epoch
 
 
 def trial_seed(seed: int, key: str) -> int:
-    """A seed of a trial's own, the same in every session."""
+    """The seed of a trial, the same in every session."""
     return int.from_bytes(blake2b(f"{seed}/{key}".encode(), digest_size=8).digest(), "big") >> 1
 
 

@@ -1,1 +1,1 @@
-"""When a trial may start and a call may go out: concurrency limits, slots, admission, and the clock."""
+"""Deciding when a trial may start and a call may be sent: concurrency limits, capacity, admission, and the clock."""

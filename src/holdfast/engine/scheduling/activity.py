@@ -1,8 +1,8 @@
 """What a trial is doing at this moment: what an interrupt waits for, and what a time limit counts.
 
-A trial that only waits for permission to continue (a slot, its turn, the end of a pause) is idle. Once the session is
-about to end, nothing is lost by stopping it there. Its time limit does not run while it waits: the trial cannot help
-how many others there are, or how often a server says 429.
+A trial that only waits for permission to continue (capacity, its turn, the end of a pause) is idle. Once the session
+is about to end, nothing is lost by stopping it there. Its time limit does not run while it waits: the trial cannot
+help how many others there are, or how often a server says 429.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class TimeLimit:
-    """So many seconds of a trial's own time."""
+    """A number of seconds of a trial's own time."""
 
     def __init__(self, seconds: float) -> None:
         self._left, self._is_running = seconds, True
@@ -79,7 +79,7 @@ class TrialActivity:
         return _ActivitySpan(self, 1, 0, 0)
 
     def waiting(self) -> _ActivitySpan:
-        """While the trial waits for a slot, for its turn, or for a pause to end."""
+        """While the trial waits for capacity, for its turn, or for a pause to end."""
         return _ActivitySpan(self, 0, 1, 0)
 
     def in_flight(self) -> _ActivitySpan:

@@ -15,9 +15,9 @@ from holdfast.engine.events import ADMISSION, LimitChanged
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission_mark import AdmissionMark
 from holdfast.engine.scheduling.call_tally import CallTally, Flight, TrialGroup
+from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits, Limit
 from holdfast.engine.scheduling.holds import ALL_MODELS, Hold, Holds
-from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.spec import EvalSpec
@@ -32,7 +32,7 @@ class Admission:
     def __init__(
         self,
         limits: EvalLimits,
-        slots: SlotPool,
+        capacity: CapacityPool,
         holds: Holds,
         mark: AdmissionMark,
         is_held: Callable[[], bool] = lambda: True,
@@ -40,9 +40,9 @@ class Admission:
     ) -> None:
         """`is_held` says whether the lease is held, and raises once it is lost; `on_change` hears of limits and holds.
 
-        That admission is closed is said by whoever closes it.
+        The closing of admission is reported by the code that closes it.
         """
-        self._limits, self._slots, self._holds, self._mark = limits, slots, holds, mark
+        self._limits, self._capacity, self._holds, self._mark = limits, capacity, holds, mark
         self._is_held, self._on_change = is_held, on_change
         self.is_closed = False
         self.tally = CallTally()
@@ -56,13 +56,13 @@ class Admission:
             UsageError: there is no limit of that name, or the maximum is not a whole number from 1 up.
         """
         self._limits.set_maximum(name, maximum)
-        self._slots.serve()
+        self._capacity.serve()
         self._on_change(LimitChanged(name, maximum, "set"))
 
     def apply(self, spec: EvalSpec) -> None:
         """Sets the limits of the run and its tasks as the eval has them now."""
         self._limits.apply(spec)
-        self._slots.serve()
+        self._capacity.serve()
 
     # Holds.
 
@@ -90,6 +90,7 @@ class Admission:
     def close(self) -> None:
         """Nothing new starts any more: the session is about to end. May be called by the handler of a signal."""
         self.is_closed = True
+        # Without an event: this may run inside a signal handler, between two bytecodes of any code.
         self._holds.place(DRAIN)
 
     def is_open(self, model: str = ALL_MODELS) -> bool:
@@ -143,7 +144,7 @@ class Admission:
             await self.block_forever(activity)
 
     async def block_forever(self, activity: TrialActivity) -> NoReturn:
-        """Never returns: the trial that waits here remains to be done, and ends with the session."""
+        """Never returns: the trial that waits here stays unfinished, and ends with the session."""
         with activity.waiting():
             while True:
                 await asyncio.get_running_loop().create_future()
@@ -155,11 +156,11 @@ class Admission:
         tally = self.tally
         return Flight(model, tally.of(model), tokens, None if group is None else tally.of_group(group))
 
-    def begin_nowait(self, flight: Flight, model: str, limit: Limit, grant: SlotGrant) -> bool:
-        """Lets one request of a call go out, with a slot of the model's limit, if nothing is in its way."""
+    def begin_nowait(self, flight: Flight, model: str, limit: Limit, grant: CapacityGrant) -> bool:
+        """Lets one request of a call be sent, with capacity of the model's limit, if nothing prevents it."""
         if limit.is_exceeded or not self.is_open(model) or not (flight.is_in_flight or self._mark.enter_nowait()):
             return False
-        is_admitted = grant.hand_over(limit) or self._slots.acquire_nowait((limit,))
+        is_admitted = grant.hand_over(limit) or self._capacity.acquire_nowait((limit,))
         if not is_admitted and not flight.is_in_flight:
             self._mark.leave()
         elif not flight.is_in_flight:
@@ -169,7 +170,7 @@ class Admission:
     async def begin(self, flight: Flight, model: str, limit: Limit) -> bool:
         """Counts a call as in flight, once the mark allows that; whether its request may go out now.
 
-        It may not where the limit that it has a slot of was lowered while it waited.
+        It may not if the limit whose capacity it holds was lowered while it waited.
         """
         is_new = not flight.is_in_flight
         if is_new:
@@ -178,6 +179,7 @@ class Admission:
             flight.begin()
         is_admitted = False
         try:
+            # Checked again: a hold or a lower limit may have come while this call waited for the mark.
             is_admitted = self.is_open(model) and not limit.is_exceeded
         finally:
             if is_new and not is_admitted:

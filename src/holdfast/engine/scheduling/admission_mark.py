@@ -1,9 +1,8 @@
-"""The admission mark: how many calls may be in flight at the most, on record before they are.
+"""The admission mark: how many calls may be in flight at most, recorded before they are.
 
-Which calls were in flight when a process was killed cannot be found out: their records may not have been synced. How
-many there were at the most can: **more calls than the mark says are never in flight, because a higher mark is durable
-before that.** It starts low and doubles, so that a session waits for it a few times in all. Only calls beyond the mark
-wait.
+After a kill nobody knows which calls were in flight: their records may not have been synced. But the maximum is known:
+**more calls than the mark says are never in flight, because a higher mark is durable before that.** It starts low and
+doubles, so that a session waits for it only a few times. Only calls beyond the mark wait.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ FIRST_MARK = 16
 def first_mark(concurrency_limit: int, planned: int) -> int:
     """The mark that a session starts with.
 
-    A trial that makes one call at a time has none in flight when its slot is free again, so no more than these are
-    needed by trials of that kind; others raise it.
+    A trial that makes one call at a time has none in flight when its capacity is free again, so trials of that kind
+    need no more than this; others raise it.
     """
     return max(1, min(FIRST_MARK, concurrency_limit, planned))
 
@@ -64,6 +63,7 @@ class AdmissionMark:
     async def _until_raised(self) -> None:
         """The first who waits has the mark raised, the others wait for that."""
         if self._raised is not None:
+            # Shielded: a call that is cancelled while it waits must not cancel the wait of the others.
             await asyncio.shield(self._raised)
             return
         self._raised = raised = asyncio.get_running_loop().create_future()
@@ -77,7 +77,7 @@ class AdmissionMark:
         try:
             await self._write(calls)
         except asyncio.CancelledError:
-            # Durable all the same: the cancellation has waited for it.
+            # Durable anyway: the cancellation has waited for it.
             self.calls = calls
             raise
         self.calls = calls

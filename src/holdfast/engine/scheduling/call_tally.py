@@ -22,7 +22,7 @@ class ModelTally:
         self.reserved = 0.0
         """Tokens that the calls in flight are expected to take."""
         self.spent = Usage()
-        """What the calls of this session took, as it is on record."""
+        """What the calls of this session took, as it is recorded."""
 
 
 class GroupTally:

@@ -1,4 +1,4 @@
-"""Time as an argument: the engine asks a Clock, so that a test can let an hour pass in no time."""
+"""Time as an argument: the engine uses a Clock, so that a test can let an hour pass in no time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the engine knows of time."""
+    """The clock that the engine uses."""
 
     def monotonic(self) -> float:
         """Seconds that never go backwards; for waiting and for durations."""
@@ -17,7 +17,7 @@ class Clock(Protocol):
         """Seconds since the epoch; for people, never compared."""
 
     async def sleep(self, seconds: float) -> None:
-        """Returns after so many seconds of this clock."""
+        """Returns after a number of seconds of this clock."""
 
 
 class RealClock:

@@ -58,7 +58,7 @@ class EvalLimits:
         return self._add(f"models.{model}.concurrency_limit", maximum)
 
     def solve(self, task: str, model: Limit) -> tuple[Limit, ...]:
-        """What a trial needs to start, narrowest first; the model's slot is for its first call."""
+        """What a trial needs to start, narrowest first; the model's capacity is for its first call."""
         return (model, *self._of_stage(task, "solve"))
 
     def active(self) -> Limit:
@@ -75,13 +75,13 @@ class EvalLimits:
         """Sets a limit, or takes its maximum away; what is in use stays in use.
 
         Raises:
-            UsageError: there is no limit of that name, or the maximum is not a whole number from 1 up.
+            UsageError: there is no limit of that name, or the maximum is not a whole number of at least 1.
         """
         limit = self._by_name.get(name)
         if limit is None:
-            raise UsageError(f"There is no limit called {name!r}.", hint=did_you_mean(name, self._by_name))
+            raise UsageError(f"There is no limit named {name!r}.", hint=did_you_mean(name, self._by_name))
         if maximum is not None and maximum < 1:
-            raise UsageError(f"{name} cannot be {maximum}.", hint="A limit is a whole number from 1 up.")
+            raise UsageError(f"{name} cannot be {maximum}.", hint="A limit is a whole number, at least 1.")
         for changed in (limit, *self._active) if limit is self.run else (limit,):
             changed.maximum = maximum
 

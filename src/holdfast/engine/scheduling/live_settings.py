@@ -1,7 +1,7 @@
-"""The settings that a session reads while it works, in one place.
+"""The settings that may change while a session runs, in one place.
 
-Whoever uses one asks for it when it is needed and keeps no copy, so that a change takes effect at once. What has to
-act on a change (a limit that lets in who waits) listens.
+Code reads a setting when it is needed and keeps no copy, so that a change takes effect at once. Code that has to act
+on a change (a limit that lets waiting calls in) subscribes.
 """
 
 from __future__ import annotations

@@ -7,18 +7,18 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
+from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.concurrency_limits import Limit
 from holdfast.engine.scheduling.holds import Holds
-from holdfast.engine.scheduling.slots import SlotGrant, SlotPool
 
 _END_SECONDS = 5.0
 TrialT = TypeVar("TrialT")
-"""What is started. The scheduler hands it on and never looks into it."""
-RunTrial = Callable[[TrialT, SlotGrant], Coroutine[Any, Any, None]]
+"""What is started. The scheduler passes it on and never looks into it."""
+RunTrial = Callable[[TrialT, CapacityGrant], Coroutine[Any, Any, None]]
 
 
 class TrialQueue(Generic[TrialT]):
-    """The trials of one task and model, and the slots that one of them needs to start.
+    """The trials of one task and model, and the capacity that one of them needs to start.
 
     `active` bounds those that have started and not ended.
     """
@@ -32,11 +32,11 @@ class Scheduler(Generic[TrialT]):
     """Runs all trials of all queues."""
 
     def __init__(self, run_limit: Limit, holds: Holds) -> None:
-        """Every trial needs a slot of `run_limit`: while it is full no queue has to be asked."""
+        """Every trial needs capacity of `run_limit`: while it is full no queue has to be checked."""
         self._run_limit, self._holds = run_limit, holds
         self._wake = asyncio.Event()
         holds.listen(self._wake.set)
-        self.slots = SlotPool(self._wake.set)
+        self.capacity = CapacityPool(self._wake.set)
         self._queues: deque[TrialQueue[TrialT]] = deque()
         self.tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -88,7 +88,7 @@ class Scheduler(Generic[TrialT]):
         blocked = 0
         while blocked < len(self._queues) and not self._run_limit.is_full:
             queue = self._queues[0]
-            if self._holds.stop(queue.model) or not self.slots.try_acquire(queue.needed):
+            if self._holds.stop(queue.model) or not self.capacity.try_acquire(queue.needed):
                 blocked += 1
                 self._queues.rotate(-1)
                 continue
@@ -103,7 +103,7 @@ class Scheduler(Generic[TrialT]):
             self._start(trial, queue, run_trial)
 
     def _start(self, trial: TrialT, queue: TrialQueue[TrialT], run_trial: RunTrial[TrialT]) -> None:
-        grant = SlotGrant(self.slots, queue.limits)
+        grant = CapacityGrant(self.capacity, queue.limits)
         # Made directly: it belongs to no solver, so whatever makes the tasks of solvers need not look at it.
         task = asyncio.Task(run_trial(trial, grant), loop=asyncio.get_running_loop())
         self.tasks.add(task)
@@ -119,7 +119,7 @@ class Scheduler(Generic[TrialT]):
         task.add_done_callback(ended)
 
     def _fail(self, error: BaseException) -> None:
-        """A trial ended with something that is no outcome of a trial: the session cannot continue."""
+        """A trial raised something that is not an outcome of a trial: the session cannot continue."""
         if self._error is None:
             self._error = error
             self.cancel()

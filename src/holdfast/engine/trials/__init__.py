@@ -1,1 +1,1 @@
-"""Running one trial: its attempts, its durable steps and conversation, and what is on record of it."""
+"""Running one trial: its attempts, its durable steps and conversation, and what is recorded of it."""

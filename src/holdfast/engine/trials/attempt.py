@@ -1,10 +1,10 @@
-"""One attempt at a trial: solved, then scored, each outcome handed to the journal before the next begins."""
+"""One attempt at a trial: solved, then scored; each outcome is queued for the journal before the next starts."""
 
 from __future__ import annotations
 
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TimeLimit
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
@@ -43,7 +43,7 @@ class Attempt:
         self.is_worth_a_retry = True
         """Whether another attempt may help where this one fails."""
 
-    async def run(self, grant: SlotGrant) -> TrialRecord:
+    async def run(self, grant: CapacityGrant) -> TrialRecord:
         """The record of how the attempt ended; it is not yet written."""
         if self.answer is None:
             outcome = await guard(self._solve_and_record())
@@ -56,15 +56,15 @@ class Attempt:
             self.answer = outcome.value
         return await self._score(grant, self.answer)
 
-    async def score_only(self, grant: SlotGrant) -> TrialRecord:
+    async def score_only(self, grant: CapacityGrant) -> TrialRecord:
         """As `run`, for a trial that has its answer and only lacks scores."""
         if self.answer is None:
-            why = "Its answer is no longer on record, so it cannot be scored; `holdfast resume --redo` runs it again."
+            why = "Its answer is no longer recorded, so it cannot be scored; `holdfast resume --redo` runs it again."
             return self._end_record(Status.UNFINISHED, error=Failure("answer lost", why), stage="score")
         return await self._score(grant, self.answer)
 
     async def _solve_and_record(self) -> AnswerRecord:
-        """The solver's answer, handed to the journal."""
+        """The solver's answer, queued for the journal."""
         found = await self._solve()
         self._trial.account.check_answered()
         await self._admission.block_if_interrupted(self._trial.activity)
@@ -101,13 +101,13 @@ class Attempt:
             trial.activity.time_limit = None
             trial.account.limit = trial.account.limit or ("time" if limit.is_reached else "")
 
-    async def _score(self, grant: SlotGrant, answer: AnswerRecord) -> TrialRecord:
+    async def _score(self, grant: CapacityGrant, answer: AnswerRecord) -> TrialRecord:
         self._trial.end_solving()
         given = Answer(answer.text, answer.value, answer.unscored)
         scoring = Scoring(self._environment, self._planned, self._state, self._trial, given)
         await scoring.run(self._scorers.all, grant)
         if scoring.unfinished:
-            # Something is left to be done: that decides before what has failed.
+            # An unfinished slot can still be filled on resume, so it decides before a failed one.
             return self._unscored_end(Status.UNFINISHED, scoring.unfinished)
         if scoring.failed:
             return self._unscored_end(Status.FAILED, scoring.failed)
@@ -130,10 +130,10 @@ class Attempt:
         return self._end_record(status, error=outcome.failure(), stage="solve")
 
     def _account_for_unused(self, unused: list[StepRecord]) -> None:
-        """Replies on record were paid for, asked for again or not."""
+        """Recorded replies were paid for, whether they are requested again or not."""
         replies = self._trial.account.add_unused(unused)
         if replies and self._state.answer is None:
-            text = f"{replies} steps on record were not asked for again: the solver asked for something else."
+            text = f"{replies} recorded steps were not used: the solver asked for something else."
             self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
     def _samplings(self, unused: list[StepRecord]) -> tuple[SamplingSummary, ...]:

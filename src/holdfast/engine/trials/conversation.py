@@ -1,7 +1,7 @@
 """The conversation of a trial, as each branch of its solver sees it.
 
-A conversation belongs to the asyncio task that holds it: branches started with gather() or a TaskGroup begin with what
-was said so far and then go their own ways, so what each asks does not depend on which is faster.
+A conversation belongs to the asyncio task that holds it: branches started with gather() or a TaskGroup start with a
+copy and continue independently, so what each asks does not depend on which is faster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one place where every exception of the user's code is caught: of solvers, scorers, steps and observers.
 
-What they raise becomes a value, with a traceback that begins in their own file, and is judged by its kind: after an
-error of the task the attempt has failed; after an error of the infrastructure the trial remains to be done.
+An exception becomes a value, with a traceback that begins in the user's own file, and its kind decides: after an error
+of the task the attempt has failed; after an error of the infrastructure the trial stays unfinished.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def is_worth_a_retry(self) -> bool:
-        """Whether another attempt may end otherwise: a model that calls tools would only be paid to call them again."""
+        """Whether another attempt may end differently: a model that calls tools would only do so again, for money."""
         return not isinstance(_innermost(self.error), ReplyWithoutText)
 
     def failure(self) -> Failure:
@@ -85,7 +85,7 @@ def _error_text(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as broken:  # noqa: BLE001 - an exception of the task's own may fail even at this
-        text = f"it cannot be told: {type(broken).__name__}"
+        text = f"its message cannot be read: {type(broken).__name__}"
     shown = _redacted(text or type(error).__name__)
     return shown if len(shown) <= _MESSAGE_CHARACTERS else f"{shown[:_MESSAGE_CHARACTERS]}…"
 
@@ -117,7 +117,7 @@ async def guard(work: Awaitable[T]) -> Outcome:
     except (StorageFailure, RunHeld, KeyboardInterrupt):
         raise
     except GeneratorExit as error:
-        # Whoever closes a coroutine that was given up does so from outside of its task; what is raised in it is ours.
+        # Whoever closes a coroutine that was abandoned does so from outside of its task; what is raised in it is ours.
         if not _is_running(task):
             raise
         return Outcome(error=error)

@@ -1,8 +1,8 @@
-"""What is on record of a trial: where the next attempt begins, and what counts.
+"""The recorded history of a trial: where the next attempt starts, and what counts.
 
 An attempt that was interrupted continues: its steps are replayed, its answer and scores are kept. An attempt whose
-solver failed is over, and the next one begins anew. One that has its answer is never begun anew because of a scorer:
-what is left of it are score slots, and each of them continues by itself.
+solver failed has ended, and the next one starts from nothing. One that has its answer is never restarted because of a
+scorer: what is left of it are score slots, and each of them continues by itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ T = TypeVar("T", CallRecord, StepRecord, AnswerRecord, ScoreRecord, TrialRecord)
 
 @dataclass
 class AttemptState:
-    """An attempt as far as it is on record."""
+    """An attempt as far as it is recorded."""
 
     attempt: int = 1
     first: int = 1
@@ -56,7 +56,7 @@ class AttemptState:
     scores: dict[str, ScoreRecord] = field(default_factory=dict)
     end: TrialRecord | None = None
     in_flight: frozenset[str] = frozenset()
-    """The keys of calls that were sent, and of which nothing more is on record."""
+    """The keys of calls that were sent, and of which nothing more is recorded."""
     slots: dict[str, SlotState] = field(default_factory=dict)
     """By scorer, the slots that have failed."""
     slot_steps: dict[str, list[StepRecord]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class TrialHistory:
         return begun
 
     def attempt_again(self, key: str) -> AttemptState:
-        """Another attempt at a trial that is finished: from the beginning, or as far as one that was cut short came."""
+        """Another attempt at a trial that is finished: from the beginning, or from the end of an interrupted one."""
         if (trial := self._reader.fold.find(key)) is None:
             return AttemptState()
         records, attempt = self._records_of(trial), trial.row.attempt
@@ -100,7 +100,7 @@ class TrialHistory:
     def kept_attempt(self, key: str) -> AttemptState:
         """What a fork keeps of a trial: the attempt whose end counts, or else the newest.
 
-        In format 1 an attempt after a scorer had failed took over the answer of the one before it. Both are one here,
+        In format 1 an attempt after a failed scorer used the answer of the one before it. Both are one here,
         with the number of the one that gave the answer; the records keep their own.
         """
         trial = self._reader.fold.find(key)
@@ -128,7 +128,7 @@ def _statuses(records: list[AnyRecord], attempt: int) -> set[Status]:
 
 
 def _anew(records: list[AnyRecord], attempt: int) -> AttemptState:
-    """An attempt that begins with nothing."""
+    """An attempt without any records."""
     return AttemptState(attempt, _first_of_series(records, attempt))
 
 

@@ -1,6 +1,6 @@
 """A named scope as a solver uses it: `with trial.scope("draft"):`, or `await trial.scope("draft").generate(…)`.
 
-Its steps have a place of their own on record, and its conversation begins with what was said where it was made; what is
+Its steps are recorded under its own path. Its conversation begins with a copy of the one where it was made; what is
 said in it stays there.
 """
 
@@ -25,7 +25,7 @@ class _Asking(Protocol):
 
 
 class NamedScope:
-    """A named place inside a trial; one branch of the solver may use it at a time, any number of times in turn."""
+    """A named scope inside a trial; one branch of the solver may use it at a time, any number of times in turn."""
 
     def __init__(self, trial: _Asking, scope: Scope) -> None:
         self._trial, self._scope = trial, scope

@@ -9,10 +9,10 @@ from holdfast.run.core.records import Record
 
 
 class RecordSink(Protocol):
-    """Takes records. Those of one trial stay in the order in which they were handed in."""
+    """Takes records. Those of one trial stay in the order in which they were queued."""
 
     def put(self, record: Record) -> None:
-        """Hands a record in at once, without waiting for it; for those who wait for a later record of theirs.
+        """Queues a record at once, without waiting for it; for callers that wait for a later record.
 
         Raises:
             StorageFailure: nothing more can be recorded.

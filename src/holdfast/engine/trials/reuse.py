@@ -61,7 +61,7 @@ class ReusableReplies:
             # A copy without steps has another id than the run in which its replies were drawn.
             drawn_in = [reader.run.hex(), *recovered_from(reader)][-1]
             for model, step, line in _recorded_replies(reader):
-                # A reply that several of the runs have taken over from one is still one draw.
+                # A reply that several of the runs have reused from one run is still one draw.
                 row = (*_reply_identity(model, step, drawn_in), line)
                 self._db.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?)", row)
 
@@ -85,10 +85,10 @@ class ReusableReplies:
 
 
 def _recorded_replies(reader: RunReader) -> Iterator[tuple[bytes, StepRecord, bytes]]:
-    """Every reply of a model that is on record: the model's identity, the step, and its line."""
+    """Every reply of a model that is recorded: the model's identity, the step, and its line."""
     if not reader.sessions:
         raise ConfigurationError(
-            f"{reader.layout.root} has no session record, so nobody knows whom its replies are from."
+            f"{reader.layout.root} has no session record, so it is not known which models gave its replies."
         )
     models = {name: model_identity(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
     for _, line in reader.stream([], "step"):

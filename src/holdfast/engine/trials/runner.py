@@ -1,8 +1,8 @@
-"""Running the trials of a session: attempt after attempt, each outcome on record before the next begins.
+"""Running the trials of a session: attempt after attempt, each outcome recorded before the next begins.
 
-What a solver raises is a failed attempt, and another follows, up to the task's `max_retries`, unless it would come to
-the same. What a scorer raises concerns its slot alone. What the infrastructure does leaves the trial unfinished: never
-scored, and the same attempt continues when the run is resumed.
+An exception in a solver is a failed attempt, and another follows, up to the task's `max_retries`, unless it would have
+the same outcome. An exception in a scorer concerns its slot alone. A failure of the infrastructure leaves the trial
+unfinished: never scored, and the same attempt continues when the run is resumed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.engine.events import AttemptEnded, TrialLeft, TrialStarted
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.attempt import Attempt
 from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.engine.trials.running_trial import RunningTrial
@@ -44,7 +44,7 @@ class TrialRunner:
         """What every running trial and every score slot is doing."""
         return [activity for trial in self.running for activity in trial.activities()]
 
-    async def run(self, planned: PlannedTrial, grant: SlotGrant) -> None:
+    async def run(self, planned: PlannedTrial, grant: CapacityGrant) -> None:
         """Attempts the trial until it has ended for this session."""
         counts, events = self._environment.counts, self._events
         counts.trials += 1
@@ -68,7 +68,7 @@ class TrialRunner:
             if events.is_observed(TrialLeft):
                 events.emit(TrialLeft(planned.key))
 
-    async def _score_only(self, planned: PlannedTrial, grant: SlotGrant) -> None:
+    async def _score_only(self, planned: PlannedTrial, grant: CapacityGrant) -> None:
         """Has a trial that ended before scored by the scorers that were added since; the solver is not asked."""
         state = self._history.answer_and_scores(planned.key, slots_again=planned.slots_again)
         trial, attempt = self._start(planned, state, grant)
@@ -82,12 +82,12 @@ class TrialRunner:
             self.running.discard(trial)
         self._report_end(planned, end, will_retry=False)
 
-    async def _attempt(self, planned: PlannedTrial, state: AttemptState, grant: SlotGrant) -> AttemptState | None:
+    async def _attempt(self, planned: PlannedTrial, state: AttemptState, grant: CapacityGrant) -> AttemptState | None:
         """Runs one attempt until its end is durable; where the next one begins, if there is to be one."""
         trial, attempt = self._start(planned, state, grant)
         try:
             end = await attempt.run(grant)
-            # Counted from the first attempt on record, so that an interrupt between two of them grants no further ones.
+            # Counted from the first recorded attempt, so that an interrupt between two of them grants no further ones.
             has_retries = state.attempt - state.first < planned.task.max_retries
             will_retry = end.status is Status.FAILED and has_retries and attempt.is_worth_a_retry
             if will_retry:
@@ -100,7 +100,7 @@ class TrialRunner:
             trial.account.end_failed_calls(self._environment.admission)
             self.running.discard(trial)
 
-    def _start(self, planned: PlannedTrial, state: AttemptState, grant: SlotGrant) -> tuple[RunningTrial, Attempt]:
+    def _start(self, planned: PlannedTrial, state: AttemptState, grant: CapacityGrant) -> tuple[RunningTrial, Attempt]:
         """Starts an attempt, which is among those running until it is discarded there."""
         environment, sample = self._environment, planned.task.dataset.sample(planned.position, planned.row)
         trial = RunningTrial(environment, planned, state, sample, self._models[planned.model], grant)

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.asking.durable_calls import AskedModel, DurableCalls
 from holdfast.engine.trials.asking.trial_account import NO_LIMITS, TrialAccount
 from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
@@ -46,7 +46,7 @@ class SlotPlace(NamedTuple):
 
 
 class RunningTrial:
-    """What a solver holds of the attempt it is carrying out: calls, steps, and what they have used.
+    """The trial as its solver uses it: calls, steps, and their usage.
 
     A score slot has one as well.
     """
@@ -77,7 +77,7 @@ class RunningTrial:
         state: AttemptState,
         sample: Sample,
         model: OpenModel,
-        grant: SlotGrant,
+        grant: CapacityGrant,
         slot: SlotPlace | None = None,
     ) -> None:
         """To be made in the asyncio task that runs the attempt, or the slot."""
@@ -92,7 +92,7 @@ class RunningTrial:
         """What its score slots are doing, each in a task of its own."""
         limits = planned.task.limits if slot is None else NO_LIMITS
         self.account = TrialAccount(planned.model, limits, environment.find_model)
-        # Whatever a slot asks, the trial's answer is on record before it.
+        # Before a slot asks anything, the trial's answer is recorded.
         is_named = slot is not None
         self._recorder = TrialRecorder(environment, planned, state.attempt, self.activity, is_named=is_named)
         self._calls = DurableCalls(environment, self._recorder, self.account, self._steps, grant)
@@ -115,7 +115,7 @@ class RunningTrial:
 
     @property
     def seed(self) -> int:
-        """A seed of this trial's own, the same in every session."""
+        """The seed of this trial, the same in every session."""
         return self._recorder.seed
 
     @property
@@ -147,7 +147,7 @@ class RunningTrial:
         self._is_over = True
 
     def finish(self) -> list[StepRecord]:
-        """Ends the attempt: nothing more can be asked of it. The steps on record that it did not ask for again."""
+        """Ends the attempt: nothing more can be asked of it. The recorded steps that it did not ask for again."""
         self._is_over = True
         self._steps.scopes.forget()
         return self._steps.unused()
@@ -163,13 +163,13 @@ class RunningTrial:
         validation_context: Any = None,
         **generation: Any,
     ) -> Coroutine[Any, Any, Any]:
-        """One call of the model under test, or one sampling of it; replayed as far as it is on record.
+        """One call of the model under test, or one sampling of it; replayed as far as it is recorded.
 
         Raises:
             ModelError: no reply could be had.
             LimitReached: the trial has used up its tokens or its cost.
             ConfigurationError: a generation parameter is unknown or out of range.
-            UsageError: the trial is over.
+            UsageError: the trial has ended.
         """
         # No coroutine of its own: nearly every call of a run comes through here.
         if strategy is None and not requirements:
@@ -196,7 +196,7 @@ class RunningTrial:
         context: Any,
     ) -> SamplingResult:
         """One sampling, in the conversation of this branch, which continues from the chosen candidate."""
-        # Thirty modules that a run without samplings has no use for.
+        # Imported here: a run without samplings does not need these thirty modules.
         from holdfast.engine.trials.asking.sampling_host import TrialSampling  # noqa: PLC0415
         from holdfast.sampling.lanes.sampler import run_sampling  # noqa: PLC0415
         from holdfast.sampling.strategies.repair import Rejection  # noqa: PLC0415
@@ -270,7 +270,7 @@ class RunningTrial:
         A plain function runs in one of the session's threads. Arguments and result must be msgspec-encodable.
 
         Raises:
-            UsageError: an argument or the result cannot be recorded, or the trial is over.
+            UsageError: an argument or the result cannot be recorded, or the trial has ended.
         """
         self.check_running("step")
         if not isinstance(name, str) or not callable(function):

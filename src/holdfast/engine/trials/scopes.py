@@ -1,4 +1,4 @@
-"""Scopes: the places inside a trial from which its steps are asked for, each with a path and a count of its own.
+"""Scopes: the places inside a trial from which its steps are requested, each with its own path and count.
 
 A path comes from the structure of the solver, never from timing: every asyncio task that a solver starts is the n-th
 child of the scope it is started in, and `trial.scope("a")` gives a scope a name. So branches that ask the same question
@@ -38,7 +38,7 @@ class ScopeUser(NamedTuple):
     def no_name(self, name: object) -> UsageError:
         """What was given as the name of a scope is not one."""
         return UsageError(
-            f"{name!r} is not a name of a scope.", hint=f'A scope has a name, as in {self.handle}.scope("draft").'
+            f"{name!r} is not a valid scope name.", hint=f'Give the scope a name, as in {self.handle}.scope("draft").'
         )
 
     def in_use(self, path: str) -> UsageError:
@@ -171,7 +171,7 @@ class AttemptScopes:
         return self._by_path.get(path)
 
     def forget(self) -> None:
-        """The attempt is over. Scopes refer to this object: with them in it, only the collector could free it."""
+        """The attempt has ended. Scopes refer to this object: with them in it, only the collector could free it."""
         self._by_path.clear()
 
     def numbered(self, parent: Scope, number: int) -> Scope:
@@ -183,7 +183,7 @@ class AttemptScopes:
         """The scope of this name; the same one whenever it is asked for."""
         spelled = self._spell(name)
         if not parent.path and _is_slot_part(spelled.partition("/")[0]):
-            # Where the slots lie no solver gets by a name of its own.
+            # Paths of score slots are reserved: no name that a solver gives leads there.
             spelled = _escaped(spelled)
         return self.at(_joined(parent.path, spelled))
 
@@ -375,6 +375,6 @@ def scoping_tasks() -> Iterator[None]:
         installed: object = loop.get_task_factory()
         if not factory.users:
             del _factories[loop]
-            # If somebody has put a factory around it meanwhile, that one stays: without a scope this one does nothing.
+            # If other code has wrapped the factory meanwhile, it stays: without a scope ours does nothing.
             if installed is factory:
                 loop.set_task_factory(factory.inner)

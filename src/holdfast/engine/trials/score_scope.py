@@ -1,4 +1,4 @@
-"""What a scorer holds that takes a `scope`: calls of models and steps of its slot, durable as those of a solver are."""
+"""The `scope` of a scorer: model calls and steps of its slot, as durable as those of a solver."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.asking.durable_calls import AskedModel
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION
 from holdfast.engine.trials.history import AttemptState
@@ -32,7 +32,7 @@ class SlotScope:
         planned: PlannedTrial,
         state: AttemptState,
         sample: Sample,
-        grant: SlotGrant,
+        grant: CapacityGrant,
         activity: TrialActivity,
         path: str,
     ) -> None:
@@ -51,7 +51,7 @@ class SlotScope:
 
         Raises:
             ModelError: no reply could be had.
-            UsageError: the eval has no such model, or the slot is over.
+            UsageError: the eval has no such model, or the slot has ended.
         """
         if not model:
             return await self._own.generate(prompt, **generation)
@@ -73,15 +73,15 @@ class SlotScope:
         return NamedScope(self, self._own.scope_below(name))
 
     def check_answered(self) -> None:
-        """Raises the error that a scorer has swallowed, if a request of its never got an answer.
+        """Raises the error that a scorer has caught, if one of its requests never got an answer.
 
         Raises:
-            ModelError: the infrastructure failed, and what the scorer made of that is no score.
+            ModelError: the infrastructure failed, and what the scorer made of that is not a score.
         """
         self._own.account.check_answered()
 
     def finish(self) -> int:
-        """Ends the attempt of the slot; how many steps on record it did not ask for again. They count as paid."""
+        """Ends the attempt of the slot; how many recorded steps it did not ask for again. They count as paid."""
         return self._own.account.add_unused(self._own.finish())
 
     def end_failed_calls(self) -> None:

@@ -1,9 +1,9 @@
 """Scoring an answer: every scorer has a slot, which is filled, failed or left unfinished on its own.
 
-Plain scorers are asked in the order of the plan, under the one grant of the trial. Those that are awaited may take long
-or cost money: each runs in a task of its own, side by side with the others, with a grant of its own, and what it comes
-to is durable before it ends. A slot that fails is attempted again by itself, up to the task's `max_retries`: neither
-the solver nor another scorer is asked again because of it.
+Plain scorers are asked in the order of the plan, under the one grant of the trial. Those that are awaited may take
+long or cost money: each runs in its own task, concurrently with the others, with its own grant, and its outcome is
+durable before it ends. A slot that fails is retried on its own, up to the task's `max_retries`: neither the solver nor
+another scorer runs again because of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.history import NEW_SLOT, AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
@@ -66,7 +66,7 @@ class _OpenSlot:
     __slots__ = ("activity", "attempt", "grant", "of", "retries_left", "scope")
 
     def __init__(
-        self, of: TaskScorer, attempt: int, retries_left: int, grant: SlotGrant, activity: TrialActivity
+        self, of: TaskScorer, attempt: int, retries_left: int, grant: CapacityGrant, activity: TrialActivity
     ) -> None:
         """With the grant and the activity of its trial, until it gets its own."""
         self.of, self.attempt, self.retries_left = of, attempt, retries_left
@@ -75,7 +75,7 @@ class _OpenSlot:
 
 
 class Scoring:
-    """The slots of one trial: those on record, and those that are filled now."""
+    """The slots of one trial: those that are recorded, and those that are filled now."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Scoring:
         self.unfinished: dict[str, Failure] = {}
         """Slots that the infrastructure has kept from being filled."""
 
-    async def run(self, scorers: tuple[TaskScorer, ...], grant: SlotGrant) -> None:
+    async def run(self, scorers: tuple[TaskScorer, ...], grant: CapacityGrant) -> None:
         """Fills every slot that is neither filled nor failed; the slots of the solver are given back before."""
         if self._answer.unscored:
             await self._leave_unscored(scorers, grant)
@@ -113,7 +113,7 @@ class Scoring:
         if awaited:
             await self._fill_side_by_side(awaited)
 
-    async def _leave_unscored(self, scorers: tuple[TaskScorer, ...], grant: SlotGrant) -> None:
+    async def _leave_unscored(self, scorers: tuple[TaskScorer, ...], grant: CapacityGrant) -> None:
         """Fills every slot without a score, for the reason that the answer gives: there is nothing to judge."""
         for scorer in scorers:
             if (slot := self._open(scorer, grant)) is not None:
@@ -121,7 +121,7 @@ class Scoring:
                 await self._hand_in(slot, record)
                 self.filled[scorer.name] = record
 
-    def _open(self, scorer: TaskScorer, grant: SlotGrant) -> _OpenSlot | None:
+    def _open(self, scorer: TaskScorer, grant: CapacityGrant) -> _OpenSlot | None:
         """The slot of a scorer, if there is anything left to do for it."""
         if scorer.name in self.filled:
             return None
@@ -133,13 +133,13 @@ class Scoring:
         return _OpenSlot(scorer, known.attempt, retries, grant, self._trial.activity)
 
     async def _fill_side_by_side(self, slots: list[_OpenSlot]) -> None:
-        """Fills slots at once, each with a grant of its own; the first has that of the trial.
+        """Fills slots concurrently, each with its own grant; the first uses that of the trial.
 
         Raises:
-            asyncio.CancelledError: one of them was given up, because the session is about to end.
+            asyncio.CancelledError: one of them was abandoned, because the session is about to end.
         """
         for slot in slots[1:]:
-            slot.grant = SlotGrant(self._environment.slots, ())
+            slot.grant = CapacityGrant(self._environment.capacity, ())
         tasks = [asyncio.get_running_loop().create_task(self._fill_with_grant(slot)) for slot in slots]
         try:
             with self._trial.activity.in_flight():
@@ -182,7 +182,7 @@ class Scoring:
             slot.attempt, slot.retries_left = slot.attempt + 1, slot.retries_left - 1
 
     async def _judge_and_record(self, slot: _OpenSlot) -> ScoreRecord:
-        """A scorer's score, handed to the journal."""
+        """A scorer's score, queued for the journal."""
         if slot.of.is_awaited:
             await self._admission.wait_until_open(slot.activity)
         if slot.of.takes_scope:
@@ -198,7 +198,7 @@ class Scoring:
         return record
 
     async def _record_blocked(self, slot: _OpenSlot, outcome: Outcome) -> ScoreRecord:
-        """A content policy stepped in: as with a trial that is blocked, that stays, and nobody is asked again."""
+        """A content policy refused: as for a blocked trial, this is final, and the scorer is not called again."""
         reason = f"content policy: {outcome.failure().message}"
         record = self._filled_record(slot, Score(None, explanation=reason))
         await self._keep(slot, record)
@@ -227,7 +227,7 @@ class Scoring:
         return result
 
     async def _record_failure(self, slot: _OpenSlot, outcome: Outcome) -> bool:
-        """Puts a failed attempt of a slot on record; whether another follows."""
+        """Records a failed attempt of a slot; whether another follows."""
         failure, will_retry = outcome.failure(), outcome.is_worth_a_retry and slot.retries_left > 0
         record = ScoreRecord(
             trial=self._planned.key,
@@ -267,7 +267,7 @@ class Scoring:
         return {"usage": slot.scope.usage, "shares": slot.scope.shares}
 
     async def _hand_in(self, slot: _OpenSlot, record: ScoreRecord) -> None:
-        """Hands in the outcome of a slot's attempt; where nobody waits for a later record of the trial, until it is
+        """Queues the outcome of a slot's attempt; where nobody waits for a later record of the trial, until it is
         durable.
         """
         if self._place or slot.of.is_awaited:
@@ -285,7 +285,7 @@ class Scoring:
 
     def _note_unused(self, steps: int) -> None:
         if steps:
-            text = f"{steps} steps on record were not asked for again: the scorer asked for something else."
+            text = f"{steps} recorded steps were not used: the scorer asked for something else."
             self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
 

@@ -1,7 +1,7 @@
-"""The threads in which plain functions of steps run: a bounded number for a session, used again for the next step.
+"""The threads in which plain functions of steps run: a bounded number for a session, reused for the next step.
 
-They are daemons: neither the end of a session nor that of the interpreter waits for one. A function that does not come
-back after its trial was given up keeps its thread, but not its place among those that may run.
+They are daemons: neither the end of a session nor that of the interpreter waits for one. A function that does not
+come back after its trial was abandoned keeps its thread, but not its place among those that may run.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The key of a step is its scope, its name, the fingerprint of what was asked, and how many times that had been asked
 there before. So branches that run side by side find their own replies again in whatever order they arrive, and a
-request that is not on record is made live without affecting the others.
+request that is not recorded is made live without affecting the others.
 
-Where branches are numbered otherwise than before (another Python starts its tasks in another order, or a branch is
+Where branches get other numbers than before (another Python starts its tasks in another order, or a branch is
 started as others complete), a branch may borrow a reply to the same request that nobody else will ask for: of a branch
 that does not exist now, has ended, or has left its own record, or of the branch that it was started in; and, once it
 has left its own record, of one that has not asked for anything yet.
@@ -78,10 +78,10 @@ def as_recorded(name: str, part: str, value: object) -> Any:
 
 
 class Steps:
-    """The steps of one attempt that are on record; each is given once."""
+    """The steps of one attempt that are recorded; each is given once."""
 
     def __init__(self, records: list[StepRecord], in_flight: Collection[str] = (), path: str = "") -> None:
-        """`in_flight` are the keys of calls that were sent, and of which nothing more is on record.
+        """`in_flight` are the keys of calls that were sent, and of which nothing more is recorded.
 
         `path` is that of a score slot, if they are its steps.
         """
@@ -89,14 +89,14 @@ class Steps:
         self._failed = {id(step): step for step in records if step.error is not None} if records else {}
         self._records, self._in_flight = records, in_flight
         self._families: dict[str, set[str]] = {}
-        """By names, the paths of the named scopes on record that have them and have not moved since."""
+        """By names, the paths of the recorded named scopes that have them and have not moved since."""
         self._by_request: dict[tuple[str, str], list[str]] | None = None
         self._lenders: set[str] = set()
         self._by_sampling: dict[str, list[StepRecord]] | None = None
         self.scopes = AttemptScopes(path)
 
     def replay(self, scope: Scope, key: str) -> StepRecord | None:
-        """The step on record that this scope asks for, or one that it may borrow, whose key is then another."""
+        """The recorded step that this scope asks for, or one that it may borrow, whose key is then another."""
         found = self._waiting.pop(key, None)
         if found is None:
             scope.has_missed = True
@@ -122,22 +122,22 @@ class Steps:
             return lender is None
         if lender.has_ended or lender.has_missed or lender.holds(borrower):
             return True
-        # Both are numbered otherwise than before: the borrower does not ask for what it has on record, and the lender
+        # Both are numbered otherwise than before: the borrower does not ask for what it has recorded, and the lender
         # has not asked for anything yet.
         return not lender.has_asked and self._has_own_record(borrower.path)
 
     def _has_moved(self, family: str) -> bool:
-        """Whether a named scope that was made inside a task is now made inside another: no second one on record has its
+        """Whether a named scope that was made inside a task is now made inside another: no second recorded one has its
         names, and nothing has its place now.
         """
         return len(self._families[names_in(family)]) <= 1 and self.scopes.find(family) is None
 
     def _has_own_record(self, path: str) -> bool:
-        """Whether a scope has something on record that it has not asked for, or had it and has lent it."""
+        """Whether a scope has something recorded that it has not asked for, or had it and has lent it."""
         return path in self._lenders or any(scope_in_key(key) == path for key in self._waiting)
 
     def _keys_by_request(self) -> dict[tuple[str, str], list[str]]:
-        """The keys of steps on record by the names of their scopes and what was asked; made when needed."""
+        """The keys of recorded steps by the names of their scopes and what was asked; made when needed."""
         if self._by_request is None:
             self._by_request = {}
             self._families = _families(self._records)
@@ -147,7 +147,7 @@ class Steps:
         return self._by_request
 
     def of_sampling(self, path: str) -> list[StepRecord]:
-        """What is on record of the sampling at this path, in the order of the records."""
+        """What is recorded of the sampling at this path, in the order of the records."""
         if self._by_sampling is None:
             self._by_sampling = {}
             for step in self._records:
@@ -156,7 +156,7 @@ class Steps:
         return self._by_sampling.get(path, [])
 
     def is_waiting(self, step: StepRecord) -> bool:
-        """Whether it is a result on record that nobody has asked for."""
+        """Whether it is a recorded result that nobody has asked for."""
         return self._waiting.get(step.step) is step
 
     def take(self, steps: list[StepRecord]) -> list[StepRecord]:
@@ -166,15 +166,15 @@ class Steps:
         return [*waiting, *failed]
 
     def unused(self) -> list[StepRecord]:
-        """Steps on record that nobody has asked for in this session; each is given once."""
+        """Recorded steps that nobody has asked for in this session; each is given once."""
         unused, self._waiting, self._failed = [*self._waiting.values(), *self._failed.values()], {}, {}
         return unused
 
 
 def _unlent(records: list[StepRecord]) -> dict[str, StepRecord]:
-    """The results on record by their keys, without those that another branch has taken over.
+    """The recorded results by their keys, without those that another branch has borrowed.
 
-    A branch whose reply was taken over may have asked for another one since, under the same key.
+    A branch whose reply was borrowed may have asked for another one since, under the same key.
     """
     loans = Counter(step.lender for step in records if step.lender)
     found: dict[str, StepRecord] = {}

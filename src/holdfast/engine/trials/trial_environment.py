@@ -10,10 +10,10 @@ from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
+from holdfast.engine.scheduling.capacity import CapacityPool
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.concurrency_limits import Limit
 from holdfast.engine.scheduling.live_settings import LiveSettings
-from holdfast.engine.scheduling.slots import SlotPool
 from holdfast.engine.trials.record_sink import RecordSink
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.step_threads import StepThreads
@@ -35,7 +35,7 @@ class TrialEnvironment:
     step_threads: StepThreads
     score_limits: Mapping[str, tuple[Limit, ...]]
     """By task, what a score slot needs to be worked on."""
-    slots: SlotPool
+    capacity: CapacityPool
     find_model: Callable[[str], OpenModel]
     """Gives the model of that name; raises UsageError where the eval has none."""
     seed: int = 0

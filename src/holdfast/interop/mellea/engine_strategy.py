@@ -49,7 +49,7 @@ class EngineStrategy(Strategy):
         if isinstance(index, bool) or not isinstance(index, int) or not -count <= index < count:
             name = type(self._sampling.strategy).__name__
             raise ValueError(
-                f"{name}.select_from_failure returned {index!r}, which is no index of {count} failed candidates."
+                f"{name}.select_from_failure returned {index!r}, not an index of the {count} failed candidates."
             )
         self.index_chosen = index
         return index % count

@@ -73,14 +73,14 @@ class MelleaHost:
             MelleaLogger.get_logger().warning("In the sampling, %s", note)
 
     def finish(self) -> None:
-        """Nothing is on record."""
+        """Nothing is recorded."""
 
     def cost_of(self, model: str, usage: Usage | None) -> float | None:  # noqa: ARG002 - the engine's
         """Mellea has no prices here."""
         return None
 
     def is_observed(self, kind: type[Event]) -> bool:  # noqa: ARG002 - the engine's
-        """Mellea's plugins are told by hooks."""
+        """Mellea's plugins get hooks instead."""
         return False
 
     def emit(self, event: Event) -> None:

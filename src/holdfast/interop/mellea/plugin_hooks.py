@@ -65,7 +65,7 @@ class PluginHooks:
         return changed.loop_budget  # type: ignore[no-any-return] # the caller checks what a hook has set
 
     def in_lanes(self) -> list[SamplingHook]:
-        """Those that are told of what happens in a lane."""
+        """The plugins that observe lanes."""
         hooks: list[SamplingHook] = []
         if has_plugins(HookType.SAMPLING_ITERATION):
             hooks.append(_IterationHook(self))
@@ -113,7 +113,7 @@ class PluginHooks:
             await self._invoke(HookType.SAMPLING_REPAIR, payload)
 
     async def end(self, result: SamplingResult | None, failure: str | None, error: BaseException | None) -> None:
-        """The sampling is over, in whatever way."""
+        """The sampling has ended, in whatever way."""
         if not has_plugins(HookType.SAMPLING_LOOP_END):
             return
         from mellea.plugins.hooks.sampling import SamplingLoopEndPayload  # noqa: PLC0415 - needs Mellea's extra

@@ -116,7 +116,7 @@ class MelleaSampling:
         )
 
     def _failure_of(self, outcome: Outcome | None) -> str | None:
-        """Why it is no success, as the end hook is told; after Mellea's own words comes what failed beside it."""
+        """Why it is not a success, for the end hook: Mellea's own words, then the other failures."""
         if outcome is None or outcome.success:
             return None
         return "; ".join([f"Budget exhausted after {len(self.checked)} iterations", *outcome.notes])
@@ -223,7 +223,7 @@ class MelleaSampling:
         return follows
 
     def is_wanted(self, lane: int, turn: int) -> bool:  # noqa: ARG002 - for those that end sooner
-        """Whether a lane goes on with that turn."""
+        """Whether a lane continues with that turn."""
         return True
 
     def select_from_failure(self, attempts: list[MelleaAttempt]) -> int:

@@ -44,7 +44,7 @@ class _SolverSampling(MelleaSampling):
         return [(originals.get(id(requirement), requirement), verdict) for requirement, verdict in found]
 
     def next_of(self, lane: MelleaLane) -> tuple[SampleActionType, Context]:
-        """The fast solver's repair or, when it is through or stands still, what the slow one is told."""
+        """The fast solver's repair or, when it has used its turns or makes no progress, the request to the slow one."""
         if len(lane.attempts) < self._loops and not _stands_still(lane.attempts):
             return super().next_of(lane)
         self._slow_turn = len(lane.attempts)

@@ -1,4 +1,4 @@
-"""Mellea's strategies by their names, with their constructors and static methods; only `sample` is another."""
+"""Mellea's strategies by their names, with their constructors and static methods; only `sample` differs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WholeNumber:
 
 
 class OnEngine:
-    """Put before a strategy of Mellea's, it carries out its samplings on the engine."""
+    """Put before a strategy of Mellea's, it runs its samplings on the engine."""
 
     loop_budget: Any = WholeNumber()
     concurrency_budget: Any = WholeNumber()
@@ -59,7 +59,7 @@ class OnEngine:
             PluginViolationError: a hook blocked, in whatever lane.
             TypeError: a requirement or a repair returned something of the wrong type, or the strategy cannot repair
                 over this context.
-            ValueError: a hook set a budget that is none, or `select_from_failure` returned no index.
+            ValueError: a hook set an invalid budget, or `select_from_failure` returned no index.
         """
         settings = SampleSettings(validation_ctx, format, model_options, tool_calls, show_progress)
         in_force = self._in_force(requirements)

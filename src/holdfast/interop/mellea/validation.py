@@ -28,7 +28,7 @@ class Validator:
         """Each requirement with its verdict. The output is added to the context, unless it is its last entry.
 
         Raises:
-            TypeError: a requirement gave something that is no verdict.
+            TypeError: a requirement gave something that is not a verdict.
             ValueError: a hook replaced the verdicts by fewer or more.
             PluginViolationError: a hook blocked.
         """
@@ -95,7 +95,7 @@ class Validator:
         results: list[ValidationResult],
         error: BaseException | None,
     ) -> list[ValidationResult]:
-        """The verdicts as a hook wants them; it is told of an error, too."""
+        """The verdicts as a hook wants them; it also gets errors."""
         if not has_plugins(HookType.VALIDATION_POST_CHECK):
             return results
         from mellea.plugins.hooks.validation import ValidationPostCheckPayload  # noqa: PLC0415 - needs Mellea's extra

@@ -1,11 +1,11 @@
 """Building an index from the journal, and keeping it true.
 
 Its rows count only while the bytes they were read from are unchanged: every `refresh` hashes all indexed bytes again
-(without decompressing them) and reads what is new. Where bytes that were indexed have changed or gone, nothing that
-rests on them can be told apart from the rest, so everything is folded again from the frames that are there.
+(without decompressing them) and reads what is new. If indexed bytes have changed or are missing, the rows that depend
+on them cannot be separated from the rest, so everything is folded again from the existing frames.
 
-The index knows nothing of what records mean. A `Fold` takes the records of every frame once, in any order of the
-segments, and keeps what follows from them in tables of its own, in the same file and the same transactions.
+The index does not know what records mean. A `Fold` gets the records of every frame once, in any order of the segments,
+and keeps its results in its own tables, in the same file and the same transactions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Fold(Protocol):
         """Writes what was taken in to the tables."""
 
     def forget_prepared(self, seen: SeenFrames) -> None:
-        """Lets go of prepared frames that were taken in already."""
+        """Drops prepared frames that were taken in already."""
 
     def clear(self) -> None:
         """Empties the tables."""
@@ -105,7 +105,7 @@ class IndexBuilder:
 
     @property
     def _db(self) -> sqlite3.Connection:
-        # Not kept: the database has another connection after it was begun anew.
+        # Not kept: the database has another connection after it was rebuilt.
         return self._database.connection
 
     def refresh(self, *, settle: bool = True, again: bool = True) -> None:
@@ -118,12 +118,12 @@ class IndexBuilder:
         try:
             self._refresh(settle=settle)
         except INDEX_ERRORS as error:
-            # Whatever is wrong with a cache, the journal has the answer.
+            # The index is only a cache: whatever is wrong with it, it is rebuilt from the journal.
             self._database.begin_anew(error)
             try:
                 self._refresh(settle=settle)
             except INDEX_ERRORS as once_more:
-                # The disk is full, say: a new index fits there no better than the old.
+                # For example a full disk: a new index would not fit either.
                 self._database.begin_anew(once_more, in_temporary_file=True)
                 self._refresh(settle=settle)
 

@@ -1,9 +1,9 @@
-"""The SQLite file of an index: a cache that is used only if it is sound, of this run and of this version.
+"""The SQLite file of an index: a cache that is used only if it is intact, of this run and of this version.
 
-It is believed only while it is, byte for byte, as an index left it: its hash lies beside it. Whatever else is there, or
-cannot be read or written, is replaced by an empty index: in its place, or, where that cannot be written, in a temporary
-file of this process. Why is kept in `note`. A published index is never changed, only replaced by another file of its
-name, so any number of processes may read it in place.
+It is trusted only if it is byte for byte as an index left it: its hash is in a file beside it. Anything else, and a
+file that cannot be read or written, is replaced by an empty index: in its place or, where that cannot be written, in a
+temporary file of this process. The reason is in `note`. A published index is never changed, only replaced by another
+file of its name, so any number of processes may read it in place.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ STATE_COLUMNS = (
 
 
 class IndexDatabase:
-    """The file, open: what `connection` gives is sound, of this run and of this version."""
+    """The file, open: what `connection` gives is intact, of this run and of this version."""
 
     def __init__(self, path: Path | None, run: bytes, schema: str, published: sqlite3.Connection | None = None) -> None:
         """`schema` are the tables of the fold; a `published` index is open already, and is only read."""
@@ -62,7 +62,7 @@ class IndexDatabase:
         self._schema = _SCHEMA + schema
         self._about = {"run": run.hex(), "schema": schema_id(schema)}
         self.note = ""
-        """Why the index was built anew, if it was."""
+        """Why the index was rebuilt, if it was."""
         self.failures = ToleratedFailures()
         self._changes = self._published_size = 0
         self._use(published or self._open_or_begin())
@@ -83,7 +83,7 @@ class IndexDatabase:
         """The rows that the tables give.
 
         Raises:
-            StorageFailure: the file was spoilt since it was opened; whoever opens it next builds it anew.
+            StorageFailure: the file was damaged since it was opened; the next process that opens it rebuilds it.
         """
         try:
             # Not `yield from`: that closes the cursor with the generator, also where the database is closed already.
@@ -91,8 +91,8 @@ class IndexDatabase:
                 yield row
         except INDEX_ERRORS as error:
             raise StorageFailure(
-                f"The index {self.path or 'in a temporary file'} broke while it was in use: {error}.",
-                hint="The journal is intact; do it again, and the index is built anew.",
+                f"The index {self.path or 'in a temporary file'} failed while it was in use: {error}.",
+                hint="The journal is intact; run the command again, and the index is rebuilt.",
             ) from error
 
     def _open_or_begin(self) -> sqlite3.Connection:
@@ -104,7 +104,7 @@ class IndexDatabase:
                 if not self.is_of_run_and_version(db):
                     self.note = "it belonged to another run or version" if existed else ""
                 elif not self._is_as_left(db):
-                    # Found now: no check of a database finds a changed key or flag, and every answer rests on those.
+                    # By the hash, because SQLite's own check does not find a changed key or flag.
                     self.note = "it was damaged, or its writer was killed"
                 else:
                     unless_used.pop_all()
@@ -115,11 +115,11 @@ class IndexDatabase:
         return self._begin_empty()
 
     def _connect(self) -> sqlite3.Connection:
-        # Whoever fills an index commits several times a second; whoever reads it meanwhile waits for that.
+        # The process that fills an index commits several times a second; a reader waits for that.
         db = sqlite3.connect(self.path or "", isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS)
         db.execute("PRAGMA cache_size = -16000")
         db.execute("PRAGMA cell_size_check = ON")
-        # A cache that a power loss has torn is found out by its hash.
+        # No syncs: a cache that is torn by a power loss is detected by its hash.
         db.execute("PRAGMA synchronous = OFF")
         return db
 
@@ -195,7 +195,7 @@ class IndexDatabase:
         self._leave_to_others(error)
         self.note = f"it could not be used ({error})"
         if isinstance(error, sqlite3.OperationalError):
-            # Not what was in the file is wrong, but the disk it is on.
+            # The disk is the problem, not the content of the file.
             self.failures.note(INDEX, str(error))
         self._changes = self._published_size = 0
         self._use(self._begin_empty())
@@ -207,7 +207,7 @@ class IndexDatabase:
 
 
 def open_published(path: Path, run: bytes, schema: str) -> IndexDatabase | None:
-    """The index at `path` as it is, for reading in place; None unless it is sound and of this run and version."""
+    """The index at `path` as it is, for reading in place; None unless it is intact and of this run and version."""
     try:
         before = path.stat()
         connection = _connect_immutable(path)
@@ -250,7 +250,7 @@ def sum_path(path: Path) -> Path:
 
 
 def _journal_path(path: Path) -> Path:
-    """Where SQLite keeps what it needs to undo a change of the index that was cut short."""
+    """Where SQLite keeps what it needs to undo a change of the index that was interrupted."""
     return path.with_name(path.name + "-journal")
 
 
@@ -329,7 +329,7 @@ def publish_index(writing: Path, published: Path) -> None:
     """Puts an index that nobody changes any more in the place that readers look at.
 
     Raises:
-        OSError: it could not be renamed; the one that was published before stands.
+        OSError: it could not be renamed; the one that was published before is unchanged.
     """
     if has_its_sum(writing):
         _rename_index(writing, published)

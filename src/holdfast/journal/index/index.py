@@ -1,8 +1,8 @@
-"""The index: what the segments of a run hold, and a fold of their records, so that nobody has to read them all.
+"""The index: the segments of a run and a fold of their records, so that they need not all be read.
 
-It is kept in SQLite, and nothing but a cache: it may be deleted, cut or come from another run at any time, and is then
+It is kept in SQLite, and is only a cache: it may be deleted, cut or come from another run at any time, and is then
 built again with the same answers. The answers are those of the last refresh. Each frame counts once, wherever it was
-written again.
+rewritten.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast.journal.segment_state import SegmentState, cross_check
 
 
 class DoubtfulFrame(NamedTuple):
-    """The last whole frame of an unsealed segment: written, perhaps never synced, and not yet written again."""
+    """The last whole frame of an unsealed segment: written, perhaps never synced, and not yet rewritten."""
 
     segment: SegmentFile
     frame: Frame
@@ -37,7 +37,7 @@ class DoubtfulFrame(NamedTuple):
 
     @property
     def copy(self) -> FrameCopy:
-        """What is to be written again."""
+        """What is to be rewritten."""
         return FrameCopy(self.frame.header, self.frame.payload, self.keys)
 
 
@@ -70,7 +70,7 @@ class Index:
 
     @property
     def note(self) -> str:
-        """Why the index was built anew, if it was."""
+        """Why the index was rebuilt, if it was."""
         return self._database.note
 
     def refresh(self, *, settle: bool = True, again: bool = True, growing: bool = False) -> None:
@@ -97,7 +97,7 @@ class Index:
         return [state_from_row(row) for row in self._database.query(query)]
 
     def gone(self) -> list[SegmentPin]:
-        """Segments that were indexed once and are there no more.
+        """Segments that were indexed once and no longer exist.
 
         Not the empty ones: the name of a segment that nothing was written to yet may vanish with the power.
         """

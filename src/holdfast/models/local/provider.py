@@ -26,7 +26,7 @@ from holdfast.spec.schema.model import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECO
 
 
 class RequestSlots:
-    """A number of slots, handed out in the order of asking; one request may take them all."""
+    """A number of slots, issued in the order of asking; one request may take them all."""
 
     def __init__(self, total: int) -> None:
         self._free = total

@@ -1,7 +1,7 @@
 """The chat format of OpenAI-compatible servers: requests to bytes, bytes to a Reply.
 
-What stays the same from request to request is encoded once. A reply that JSON forbids but a reader can still
-make out (lone surrogates, raw control characters, NaN) is read all the same: it has been paid for.
+What stays the same from request to request is encoded once. A reply that JSON forbids but a reader can still make out
+(lone surrogates, raw control characters, NaN) is read anyway: it has been paid for.
 """
 
 from __future__ import annotations

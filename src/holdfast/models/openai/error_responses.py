@@ -52,7 +52,7 @@ def from_status(name: str, status: int, headers: Mapping[str, str], body: bytes,
 
 
 def from_error_field(name: str, error: Any) -> ModelError:
-    """The error for an answer with status 200 whose body is an error all the same."""
+    """The error for an answer with status 200 whose body is an error anyway."""
     complaint = _complaint_in({"error": error})
     code = complaint.code
     status = int(code) if code.isdecimal() and 400 <= int(code[:4]) < 600 else None

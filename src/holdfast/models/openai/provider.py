@@ -1,8 +1,8 @@
 """Any OpenAI-compatible chat endpoint: one `send` is exactly one HTTP request.
 
-Nothing is tried again here and no redirect is followed; the caller decides what a ModelError means. A
-cancelled `send` closes its connection at once, so that the server stops working. Errors are raised without
-their cause: those of the HTTP library hold the request's headers, and with them the key.
+Nothing is retried here and no redirect is followed; the caller decides what a ModelError means. A cancelled `send`
+closes its connection at once, so that the server stops working. Errors are raised without their cause: those of the
+HTTP library hold the request's headers, and with them the key.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Cleaning a spool: what of a run is, byte for byte, in its store need not be on this machine too.
+"""Cleaning a spool: deletes local files of a run that its store holds byte for byte.
 
-Every file is compared with its object, and only then deleted. What is not in the store, or differs there, stays, and so
-does whatever nobody knows. The run is held here and in the store meanwhile, so no session starts on a spool
-that is being cleaned. A kill at any moment leaves a spool which is whole together with the store.
+Every file is compared with its object, and only then deleted. Files that are not in the store or differ there are
+kept, and so are unknown files. The run is held here and in the store meanwhile, so no session starts on a spool that
+is being cleaned. After a kill at any moment, spool and store together are complete.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def clean_spool(url: str, root: Path, *, dry_run: bool = False) -> CleanedSpool:
     """Deletes from the spool at `root` what the store has.
 
     Raises:
-        NotARun: there is no run, neither here nor at the URL.
-        RunHeld: a session executes the run, here or elsewhere.
-        StorageFailure: the store does not answer, or a file cannot be deleted; what was not compared is as it was.
+        NotARun: there is no run, neither here nor at the URL. RunHeld: a session is using the run, here or elsewhere.
+        StorageFailure: the store does not answer, or a file cannot be deleted; files that were not compared are
+        unchanged.
     """
     store = ObjectStore(url)
     if not root.is_dir() and not store.list("journal"):
-        raise NotARun(f"{url} holds no run, and there is no spool of it here.", hint="Give the URL of a run.")
+        raise NotARun(f"There is no run at {url}, and this machine has no spool of it.", hint="Give the URL of a run.")
     cleaning = _SpoolCleaning(store, root, dry_run=dry_run)
     try:
         if dry_run or not root.is_dir():
@@ -84,7 +84,7 @@ def _refuse_if_held(store: ObjectStore, root: Path) -> None:
         raise run_held(root, holder)
     published = find_published_lease(store)
     if published is not None and published.is_current():
-        raise RunHeld(f"The run {store.url} is being executed by {published.holder}.", hint="Wait for it, or stop it.")
+        raise RunHeld(f"The run {store.url} is in use by {published.holder}.", hint="Wait until it ends, or stop it.")
 
 
 @contextlib.contextmanager
@@ -123,23 +123,23 @@ class _SpoolCleaning:
                 self.result.bytes += path.stat().st_size
 
     def _is_local(self, key: str) -> bool:
-        """Whether it is no part of the run: derived from it, or about this spool only."""
+        """Whether it is not a part of the run: derived from it, or about this spool only."""
         layout = Layout(self._root)
         own = {layout.remote.name, layout.recovered.name}
         return key in _DERIVED | own or key.startswith(("lease", f"{layout.shelf.name}/"))
 
     def _keep_reason(self, key: str, path: Path, sizes: dict[str, int]) -> str:
         if path.is_symlink() or path.name.startswith(".") or not (key in RUN_FILES or key.startswith(RUN_DIRECTORIES)):
-            return "it is no file of a run"
+            return "it is not a file of a run"
         if key not in sizes:
             return "it is not in the store"
         is_same = sizes[key] == path.stat().st_size and self._store.holds(key, path)
-        return "" if is_same else "the store has other bytes"
+        return "" if is_same else "the copy in the store differs"
 
     def delete(self) -> None:
         if not self._stored:
             return
-        # First what would miss the segments that are gone.
+        # Derived files go first: an index without these segments would report lost records.
         for name in sorted(_DERIVED):
             (self._root / name).unlink(missing_ok=True)
         crashpoints.reach("spool.derived-removed")

@@ -1,9 +1,9 @@
-"""Cleaning a run of the transcripts of its finished trials: their steps and calls, and the blobs that only those cite.
+"""Deleting the transcripts of finished trials: their steps and calls, and the blobs that only those refer to.
 
-Answers, scores and ends stay, and so do the transcripts of those few trials of which only the steps say what they took:
-every report is the same. The journal is written again beside the old one, compared
-with it record by record, and exchanged for it in one step; only then is the old one deleted. A kill at any moment
-leaves the run as it was, or as it will be; what is left over, the next cleaning removes.
+Answers, scores and ends are kept, and so are the transcripts of the few trials whose usage only the steps record:
+every report stays the same. The new journal is written beside the old one, compared with it record by record, and
+exchanged with it in one step; only then is the old one deleted. A kill at any moment leaves either the old run or the
+new one; the next cleaning removes leftovers.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = No
 
     Raises:
         NotARun: there is no run.
-        RunHeld: a session executes it.
-        RunDamaged: it is not sound, so nobody can say what is needed.
+        RunHeld: a session is using it.
+        RunDamaged: it is damaged, so nobody can say what is needed.
         UsageError: the filesystem cannot do it safely.
         StorageFailure: the disk failed.
     """
@@ -100,7 +100,7 @@ def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = No
     except OSError as error:
         raise StorageFailure(
             f"{root} could not be cleaned: {error.filename or ''} {error.strerror or error}.",
-            hint="The run is as it was, or cleaned; `holdfast verify` checks it.",
+            hint="The run is either unchanged or cleaned; `holdfast verify` checks it.",
         ) from error
     finally:
         lease.release()
@@ -122,8 +122,8 @@ def _refuse_damage(reader: RunReader) -> None:
     losses = [damage for damage in verify_run(reader).damage if damage.is_loss]
     if losses:
         raise RunDamaged(
-            f"{reader.layout.root} is damaged, so nothing of it is deleted: {losses[0]}.",
-            hint="`holdfast verify` names everything that is lost; `holdfast repair` mends what can be mended.",
+            f"{reader.layout.root} is damaged, so nothing was deleted: {losses[0]}.",
+            hint="`holdfast verify` lists what is lost; `holdfast repair` repairs what can be repaired.",
         )
 
 
@@ -183,7 +183,7 @@ def _replace_journal(root: Path, fs: FileSystem, drop: _Transcripts) -> int:
         raise
     fs.sync_directory(root)
     crashpoints.reach("clean.exchanged")
-    # Nothing in the index is where it was; it would find that out by itself, and report the records as lost.
+    # Every record has moved: the old index would report them all as lost.
     remove_index(layout.index)
     remove_index(layout.index_in_use)
     fs.remove_tree(new.directory)

@@ -111,7 +111,7 @@ def verify_rewrite(old: Journal, new: Journal, drop: DropRecord) -> None:
     """Compares a rewritten journal with the one it was made from.
 
     Raises:
-        RunDamaged: they differ in more than the records that were to be dropped, or the new one is not sound.
+        RunDamaged: they differ in more than the records that were to be dropped, or the new one is damaged.
     """
     damage: list[Damage] = []
     states: list[SegmentState] = []
@@ -147,6 +147,6 @@ def _without_pins(line: bytes) -> Any:
 
 def _rewrite_failed(new: Journal) -> RunDamaged:
     return RunDamaged(
-        f"The journal that was written to {new.directory} is not what it has to be; nothing was deleted.",
-        hint="Look at the disk, then try again.",
+        f"The new journal in {new.directory} does not match the old one; nothing was deleted.",
+        hint="Check the disk, then try again.",
     )

@@ -1,4 +1,4 @@
-"""Records as bytes: one line of JSON each, and what is known of a line without decoding all of it.
+"""Records as bytes: one line of JSON each, and the fields that can be read without decoding all of it.
 
 `encode` and `decode` are inverses for every record. A value that JSON cannot hold (NaN, a lone surrogate) is refused
 when it is encoded. A line that is too large for the journal is stored as a blob, and a short one cites it.
@@ -54,7 +54,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyRecord)
 _envelope = msgspec.json.Decoder(Envelope)
 _UNKNOWN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoding raises for a line that is no record, or not one of this version."""
+"""What decoding raises for a line that is not a record, or not one of this version."""
 _HEAD = re.compile(rb'\{"type":"([a-z_]+)"(?:,"v":[0-9]+)?,"trial":"([^"\\]*)"')
 
 
@@ -68,7 +68,7 @@ def encode(record: Record) -> bytes:
         line = _encoder.encode(record)
         # What cannot be read back must not be written: the types of fields are not checked when a record is made.
         if type(record) is CallRecord:
-            return line  # names and numbers of our own, and nothing that anybody else has made
+            return line  # only our own names and numbers, never text from outside
         if len(line) <= BLOB_BYTES:
             _decoder.decode(line)
         else:

@@ -1,9 +1,8 @@
 """`config.yaml`: the resolved configuration for people, under a header that says where it came from.
 
 It is derived from the session records, and never the source of anything. A session's record is synced first; the file
-is written from it, atomically. On open, a file that an earlier session would have written is rolled forward, one that
-is missing is written again; edited comments and formatting are tolerated; edited values, or what is no YAML mapping,
-abort the resume.
+is written from it, atomically. On open, a file from an earlier session is updated, and a missing one is rewritten.
+Edited comments and formatting are accepted; edited values, or a file that is not a YAML mapping, abort the resume.
 """
 
 from __future__ import annotations
@@ -64,15 +63,15 @@ def _one_line(text: str) -> str:
 def check_config(
     path: Path, sessions: Sequence[SessionRecord], same: SameValues, edited: EditedValues | None = None
 ) -> str:
-    """What is to be done about the file: nothing (""), or a note that says why it will be written again.
+    """What is to be done about the file: nothing (""), or a note that says why it will be rewritten.
 
     Raises:
-        ResumeAborted: its values were edited, or it is no YAML mapping.
+        ResumeAborted: its values were edited, or it is not a YAML mapping.
     """
     try:
         text = _read_bounded(path)
     except FileNotFoundError:
-        return "config.yaml was missing; it is written again from the journal."
+        return "config.yaml was missing; it is rewritten from the journal."
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ResumeAborted(f"Resume aborted: {path} cannot be read: {reason}.", hint=_REPAIR) from error
@@ -81,7 +80,7 @@ def check_config(
     # A session without changes leaves the file as it is.
     earlier = [count for count in range(1, len(sessions)) if count == 1 or sessions[count - 1].changes]
     if any(text == config_text(sessions[:count]) for count in earlier):
-        return "config.yaml was behind the journal; it is brought up to date."
+        return "config.yaml was older than the journal; it is updated."
     data = _parse_values(path, text)
     if not same(data, sessions[-1].config):
         fields = edited(data, sessions[-1].config) if edited else []
@@ -96,7 +95,7 @@ def check_config(
 def _read_bounded(path: Path) -> str:
     """The text of the file, of which never more is read than a configuration takes."""
     if path.exists() and not path.is_file():
-        raise ValueError("it is no file")
+        raise ValueError("it is not a file")
     with path.open("rb") as stream:
         data = stream.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
@@ -104,7 +103,7 @@ def _read_bounded(path: Path) -> str:
     return data.decode("utf-8").replace("\r\n", "\n")
 
 
-_REPAIR = "`holdfast repair` writes it again from the journal."
+_REPAIR = "`holdfast repair` rewrites it from the journal."
 
 
 def _parse_values(path: Path, text: str) -> dict[str, Any]:
@@ -115,7 +114,7 @@ def _parse_values(path: Path, text: str) -> dict[str, Any]:
     except ConfigurationError as error:
         raise ResumeAborted(f"Resume aborted: {path} is not valid YAML: {error.message}", hint=_REPAIR) from None
     if not isinstance(data, dict) or not data:
-        state = "is empty" if not data else "is no mapping"
+        state = "is empty" if not data else "is not a mapping"
         raise ResumeAborted(f"Resume aborted: {path} {state}.", hint=_REPAIR)
     return data
 
@@ -124,7 +123,7 @@ def write_config(fs: FileSystem, path: Path, sessions: Sequence[SessionRecord]) 
     """Writes the file from the session records.
 
     Raises:
-        OSError: it could not be written; it is derived, and nothing is lost with it.
+        OSError: it could not be written; it is derived, so no data is lost.
     """
     crashpoints.reach("config.before-write")
     write_atomically(fs, path, config_text(sessions).encode("utf-8", "replace"))

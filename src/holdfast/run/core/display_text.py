@@ -16,8 +16,8 @@ SHORT_DIGITS = 8
 
 
 def change_text(old: Any, new: Any) -> str:
-    """Both values, as the header of config.yaml has them."""
-    return f"{value_text(old)} → {value_text(new)}"
+    """Both values, as the header of config.yaml shows them; without an old value, the new one alone."""
+    return value_text(new) if old == "" else f"{value_text(old)} → {value_text(new)}"
 
 
 def value_text(value: Any) -> str:

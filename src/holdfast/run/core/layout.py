@@ -47,7 +47,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def shelf(self) -> Path:
-        """What was worked out about large datasets; derived, and may be deleted at any time."""
+        """What was computed about large datasets; derived, and may be deleted at any time."""
         return self.root / ".shelf"
 
     @property
@@ -56,11 +56,11 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def remote(self) -> Path:
-        """Holds the URL of a run that is in an object store, in its spool and in what readers put together of it."""
+        """Holds the URL of a run that is in an object store, in its spool and in what readers assembled of it."""
         return self.root / "remote.url"
 
     def read_url(self) -> str:
-        """The URL of the run, if this is its spool or what readers put together of it; empty for any other directory.
+        """The URL of the run, if this is its spool or what readers assembled of it; empty for any other directory.
 
         Raises:
             OSError: it cannot be read.
@@ -111,7 +111,7 @@ def _home_spool(url: str) -> Path:
         state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     except RuntimeError:
         raise UsageError(
-            f"There is no place for the spool of {url}: this user has no home directory.",
-            hint="Set HOLDFAST_SPOOL to a directory that can be written.",
+            f"The spool of {url} has no directory: this user has no home directory.",
+            hint="Set HOLDFAST_SPOOL to a writable directory.",
         ) from None
     return Path(state) / "holdfast" / "spool"

@@ -1,7 +1,7 @@
-"""What tokens cost: recorded usage by the newest price on record, for every model by itself.
+"""What tokens cost: recorded usage by the newest recorded price, for every model by itself.
 
-A price is of input and of output tokens; cached and reasoning tokens are parts of those and cost as much. Where tokens
-were used of a kind that has no price, the cost is not known: never 0, and never the sum of the rest.
+There is a price for input and one for output tokens; cached and reasoning tokens are parts of those and cost as much.
+If tokens of a kind without a price were used, the cost is unknown: never 0, and never the sum of the rest.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _KINDS = {"input": "input_tokens", "output": "output_tokens"}
 
 
 class Cost(NamedTuple):
-    """What something cost, or why nobody can know."""
+    """A cost, or why it is unknown."""
 
     amount: float | None
-    """None where it is not known."""
+    """None where it is unknown."""
     unpriced: tuple[str, ...] = ()
     """The models without a price, or without one for a kind of tokens that they used; only where there are prices."""
 
     @property
     def warning(self) -> str:
-        """Why the cost is not known; empty where it is known, or where no price is given at all."""
+        """Why the cost is unknown; empty where it is known, or where no price is given at all."""
         if not self.unpriced:
             return ""
         return f"The cost is unknown: no price is set for {', '.join(self.unpriced)}."

@@ -1,7 +1,6 @@
-"""What a session ran with, for later questions: the interpreter, the packages installed, the commit of the eval.
+"""The environment of a session: the interpreter, the installed packages, the commit of the eval.
 
-It is in the session's record and is never compared. What cannot be found out is left out; nothing here can fail a
-session.
+It is in the session's record and is never compared. Unknown values are left out; nothing here can fail a session.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 
 _SUFFIX = ".dist-info"
 _MAX_REFERENCES = 5
-"""So many references may lead on to others."""
+"""How many references may be followed from one to the next."""
 
 
 def utc_timestamp() -> str:

@@ -1,7 +1,7 @@
-"""The records of a run: what is written about it, one JSON object each.
+"""The records of a run: one JSON object each.
 
 Every record is a typed struct with a tag. A field that has its default is left out of the bytes; a field or a type
-that this version does not know is passed over by it and kept in the journal.
+that this version does not know is skipped by it and kept in the journal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.models.role import ModelRole
 
 
 class Status(enum.StrEnum):
-    """How an attempt ended. The first three are kept on resume, UNFINISHED is continued, and FAILED is tried again, but
+    """How an attempt ended. The first three are kept on resume, UNFINISHED is continued, and FAILED is retried, but
     for a trial that failed in a scorer.
     """
 
@@ -47,7 +47,7 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 UNKNOWN_DIGEST = "unknown"
-"""The digest of an input that a rebuilt session could not find: its plan is not known."""
+"""The digest of an input that a rebuilt session could not find: its plan is unknown."""
 
 
 class PlanEntry(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ class SessionRecord(Record, frozen=True):
     """Segments that were lost with their machine before they were uploaded: their trials remain."""
     changes: list[Change] = []
     mark: int = 0
-    """The first admission mark of the session: at most so many calls are in flight until another is on record."""
+    """The first admission mark of the session: at most this many calls are in flight until another mark is recorded."""
     takes_seed: dict[str, bool] = {}
     """Of a deterministic eval, by model: whether its provider takes a seed; one that does not say so is not here."""
 
@@ -152,7 +152,7 @@ class CallRecord(Record, frozen=True):
     model: str = ""
     role: ModelRole = ModelRole.UNDER_TEST
     about: Coordinates | None = None
-    """In the first record of an attempt in a session: a trial that is cut short would have no name without it."""
+    """In the first record of an attempt in a session: a trial that is interrupted would have no name without it."""
 
 
 ShareKey = tuple[str, bool]
@@ -160,7 +160,7 @@ ShareKey = tuple[str, bool]
 
 
 class UsageShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What one model took of an attempt, in replies of this run or in those of other runs, which cost nothing here."""
+    """The usage of one model in an attempt: of replies of this run, or of other runs, which cost nothing here."""
 
     model: str
     usage: Usage
@@ -175,7 +175,7 @@ class StepRecord(Record, frozen=True):
     step: str
     """Scope path, name, fingerprint and occurrence: the identity under which it is replayed."""
     lender: str = ""
-    """The step of another branch whose reply this one took over, if it did: that reply is used once."""
+    """The step of another branch whose reply this one reused, if it did: that reply is used once."""
     name: str = ""
     parent: str = ""
     request: Any = None
@@ -183,9 +183,9 @@ class StepRecord(Record, frozen=True):
     result: Any = None
     model: str = ""
     role: ModelRole = ModelRole.UNDER_TEST
-    """`judge` for what a score slot has asked or done."""
+    """`judge` for calls and steps of a score slot."""
     usage: Usage | None = None
-    """Tokens of this model; what they cost is worked out when reading, by the newest price."""
+    """Tokens of this model; what they cost is computed when reading, by the newest price."""
     tries: int = 0
     at: float = 0.0
     seconds: float = 0.0
@@ -197,7 +197,7 @@ class StepRecord(Record, frozen=True):
 
 
 CANDIDATE, CHOICE = "candidate", "choice"
-"""The names of steps that say how a sampling goes; nobody asked for them."""
+"""The names of steps that record the course of a sampling; no solver asks for them."""
 
 
 class AnswerRecord(Record, frozen=True):
@@ -230,7 +230,7 @@ class ScoreRecord(Record, frozen=True):
     explanation: str = ""
     metadata: dict[str, Any] = {}
     usage: Usage | None = None
-    """Tokens that this attempt of the slot took, whoever gave them; no part of what the trial's end gives."""
+    """Tokens that this attempt of the slot used, of any model; not part of the usage in the trial's end."""
     shares: tuple[UsageShare, ...] = ()
     """As of a trial."""
     source: str = ""
@@ -256,13 +256,13 @@ class SamplingSummary(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     """Of the chosen candidate; -1 where there is none."""
     turn: int = -1
     turns: int = 0
-    """How many turns its deepest lane has begun."""
+    """How many turns its deepest lane has started."""
     calls: int = 0
     """Calls of models, those of judges included."""
     candidates: dict[str, int] = {}
     """How many ended in which way."""
     wasted: tuple[UsageShare, ...] = ()
-    """What candidates took that were not chosen, by model; their judges included."""
+    """Usage of candidates that were not chosen, by model; their judges included."""
     capped: str = ""
     """The cap of its budget that was reached, if one was."""
 
@@ -282,7 +282,7 @@ class TrialRecord(Record, frozen=True):
     scores: dict[str, float | None] = {}
     """A copy; None for a slot that is filled without a score."""
     usage: Usage | None = None
-    """Tokens of all replies to the solver, whoever gave them; what scorers took is in their own records."""
+    """Tokens of all replies to the solver, of any model; the usage of scorers is in their own records."""
     shares: tuple[UsageShare, ...] = ()
     """The parts of them that are not of the trial's own model, or that are of replies from other runs."""
     calls: int = 0
@@ -303,7 +303,7 @@ class TrialRecord(Record, frozen=True):
 
 
 FAILURE = "failure"
-"""The kind of a note that something beside the journal could not be written."""
+"""The kind of a note about a failed write outside the journal."""
 FAILURES = "failures"
 """Where the ledger of a session's end counts those."""
 
@@ -318,7 +318,7 @@ class NoteRecord(Record, frozen=True):
 
 
 class MarkRecord(Record, frozen=True):
-    """The admission mark: at most so many calls of the session are in flight from here on; durable before they are."""
+    """The admission mark: from here on at most this many calls of the session are in flight; durable before that."""
 
     calls: int
 

@@ -1,8 +1,8 @@
-"""`artifacts/<trial>/result.json`: how a trial ended, beside the files it left, for the day the journal is lost.
+"""`artifacts/<trial>/result.json`: a copy of a trial's result, in case the journal is lost.
 
-The file holds what the trial's record holds, and a checksum over it. It is written atomically, and it is never the
-first to say that a trial is finished: the journal is. Reading never raises: a file that is not whole, not unchanged or
-without a verdict is a ResultFileFault that says why, and is never taken for a result.
+The file holds the trial's record and a checksum over it. It is written atomically, and only after the journal has
+recorded that the trial is finished. Reading never raises: an incomplete or changed file, or one without a verdict, is
+a ResultFileFault that says why, and never a result.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from holdfast.storage.filesystem import FileSystem, write_atomically
 
 RESULT = "result.json"
 RESULT_BYTES = 8 << 20
-"""A larger file is no result: whatever lies there, reading it takes bounded memory."""
+"""A larger file is not a result: reading takes bounded memory, whatever the file is."""
 _CHECKSUM = "checksum"
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class ResultFileFault(msgspec.Struct, frozen=True):
-    """A result file that counts for nothing, and why."""
+    """A result file that does not count, and why."""
 
     where: str
     """The file, relative to the run."""
@@ -39,7 +39,7 @@ class ResultFileFault(msgspec.Struct, frozen=True):
 
 
 def write_result(fs: FileSystem, layout: Layout, trial: TrialRecord) -> Path:
-    """Writes the result file of a trial; after a crash it is the old one, the new one, or not there.
+    """Writes the result file of a trial; after a crash it is the old one, the new one, or missing.
 
     Raises:
         UsageError: the trial cannot be written as a file.
@@ -61,7 +61,7 @@ def encode_result(trial: TrialRecord) -> bytes:
         UsageError: the trial holds something that JSON cannot, or is too large.
     """
     content = msgspec.json.decode(encode(trial))
-    # Written also where there are none: a file without a word on scores has lost them.
+    # Also written if there are no scores: a file without the field has lost them.
     content.setdefault("scores", {})
     data = msgspec.json.encode({**content, _CHECKSUM: content_digest(_sorted_json(content))})
     pretty = msgspec.json.format(data, indent=2) + b"\n"
@@ -87,7 +87,7 @@ def read_result(path: Path) -> TrialRecord | ResultFileFault:
 
 
 class ResultFile(NamedTuple):
-    """A sound result file."""
+    """An intact result file."""
 
     path: Path
     trial: TrialRecord
@@ -111,15 +111,15 @@ def result_location(path: Path) -> str:
 
 
 class _InvalidResultError(Exception):
-    """Why a file is no result."""
+    """Why a file is not a result."""
 
 
 def _read_regular_file(path: Path) -> bytes:
-    # Without waiting: what bears the name may be a pipe that nobody writes to.
+    # Non-blocking: the path may be a pipe without a writer.
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as stream:  # noqa: PTH123 - a descriptor is no path
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise _InvalidResultError("it is no file")
+            raise _InvalidResultError("it is not a file")
         data = stream.read(RESULT_BYTES + 1)
     if len(data) > RESULT_BYTES:
         raise _InvalidResultError(f"it is larger than any result ({RESULT_BYTES} bytes)")
@@ -132,9 +132,9 @@ def _decode_object(data: bytes) -> dict[str, Any]:
     try:
         content = msgspec.json.decode(data)
     except _UNREADABLE as error:
-        raise _InvalidResultError(f"it is no JSON, or only a part of it: {error}") from None
+        raise _InvalidResultError(f"it is not valid JSON, or it is incomplete: {error}") from None
     if not isinstance(content, dict):
-        raise _InvalidResultError("it is no JSON object")
+        raise _InvalidResultError("it is not a JSON object")
     return content
 
 
@@ -144,12 +144,12 @@ def _decode_trial(content: dict[str, Any], directory: str) -> TrialRecord:
         raise _InvalidResultError("it has no checksum")
     canonical = _sorted_json(content)
     if checksum != content_digest(canonical):
-        raise _InvalidResultError("its checksum does not fit its content")
+        raise _InvalidResultError("its checksum does not match its content")
     _check_verdict(content)
     try:
         trial = msgspec.json.decode(canonical, type=TrialRecord)
     except _UNREADABLE as error:
-        raise _InvalidResultError(f"it is no result of a trial: {error}") from None
+        raise _InvalidResultError(f"it is not the result of a trial: {error}") from None
     if trial.trial != directory:
         raise _InvalidResultError(f"it belongs to the trial {trial.trial}")
     return trial

@@ -1,8 +1,8 @@
 """Whether a directory holds a run that this version can read, which run it is, and in which format.
 
 All three follow from the headers of its segments alone: nothing is changed, and no record is read. The id is the one
-that most segments carry, so that a damaged or a foreign one among them does not decide. A run has one format, that of
-its frames; where they differ, the oldest counts.
+that most segments have, so that a damaged or a foreign one does not decide. A run has one format, that of its frames;
+where they differ, the oldest counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.run.core.layout import Layout
 from holdfast.storage.filesystem import FileSystem
 
 _FIRST_BYTES = 1 << 20
-_LOST = "Bring its journal back from a copy; `holdfast repair` takes what result files still tell."
+_LOST = "Restore its journal from a copy, or let `holdfast repair` recover results from artifacts."
 
 
 def check_openable(root: Path, fs: FileSystem) -> None:
@@ -83,7 +83,7 @@ def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
     """The id that the run's segments carry.
 
     Raises:
-        NotARun: there is no journal, or not one sound header in it.
+        NotARun: there is no journal, or not one intact header in it.
     """
     return identify_run(fs, layout).run
 
@@ -92,7 +92,7 @@ def identify_run(fs: FileSystem, layout: Layout) -> RunIdentity:
     """The id that the run's segments carry, and their format.
 
     Raises:
-        NotARun: there is no journal, or not one sound header in it.
+        NotARun: there is no journal, or not one intact header in it.
     """
     if not layout.root.is_dir():
         state = "is a file" if layout.root.exists() else "does not exist"
@@ -102,7 +102,7 @@ def identify_run(fs: FileSystem, layout: Layout) -> RunIdentity:
     names = [name for name in fs.list(layout.journal) if parse_name(name)]
     headers = [header for name in names if (header := first_header_in_file(fs, layout.journal / name)) is not None]
     if not headers:
-        raise _nothing_legible(layout, "its journal is empty" if not names else "nothing legible is in its journal")
+        raise _nothing_legible(layout, "its journal is empty" if not names else "nothing in its journal can be read")
     run = Counter(header.run for header in headers).most_common(1)[0][0]
     formats = [header.format for header in headers if header.run == run and header.format]
     return RunIdentity(run, min(formats, default=FORMAT))

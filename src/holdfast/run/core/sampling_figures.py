@@ -1,7 +1,7 @@
-"""How samplings went, in whole numbers that can be added up: those of one trial, and the sums of many.
+"""Figures about samplings, in whole numbers that can be added up: those of one trial, and the sums of many.
 
-A sum does not depend on the order in which trials are met, so a report about samplings is the same after any number of
-interruptions.
+A sum does not depend on the order in which trials are read, so a report about samplings is the same after any number
+of interruptions.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class SamplingSums(msgspec.Struct):
     """What candidates took that were not chosen."""
 
     def add(self, figures: Iterable[SamplingFigure]) -> None:
-        """Takes in figures; those of a kind that this version does not know are passed over."""
+        """Takes in figures; those of a kind that this version does not know are skipped."""
         for kind, name, count in figures:
             if kind in {SAMPLINGS, SUCCESSES, TURNS, CALLS}:
                 setattr(self, kind, getattr(self, kind) + count)

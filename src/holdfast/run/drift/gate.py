@@ -1,10 +1,10 @@
-"""The gate: whether a run may be resumed with what is offered now.
+"""The gate: whether a run may be resumed with the eval, data and code of now.
 
-Every path that could execute trials passes here first. `decide` is a pure function from what is saved in the run and
-what is offered to a verdict with reasons; `resume_refused` puts a negative one into words. Nothing is written before.
+Every path that could execute trials passes here first. `decide` is a pure function from the saved and the offered side
+to a verdict with reasons; `resume_refused` makes the error message of a refusal. Nothing is written before.
 
-What is compared: the two evals, field by field (spec/compare.py); the content of every sample that was asked, by key;
-and the code of every task in Python, by normalised source, with what it sets and how much it asks for.
+It compares the two evals, field by field (spec/compare.py); the content of every sample that was asked, by key; and
+the code of every Python task, by normalised source, with its settings and its size.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     samples: dict[str, Samples] = {}
     """By task, only where the two sides are not known to be the same."""
     files: dict[str, list[str]] = {}
-    """By task, the files of its code that are not as they were; empty where that is not known."""
+    """By task, the files of its code that have changed; empty where that is unknown."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ def decide(saved: Snapshot, offered: Snapshot) -> Decision:
         differences += _compare_samples(task, saved.samples[task], samples)
     for task, code in offered.code.items():
         if task in saved.code:
-            where = ", ".join(offered.files.get(task) or code.files) or "its code"
+            where = ", ".join(offered.files.get(task) or code.files) or "its task"
             entry = joined.spec.tasks[task]
             field = f"tasks.{task}.{'solver' if entry.solver else 'use'}"
             differences += _compare_code(task, saved.code[task], code, where, field)
@@ -107,7 +107,7 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
     if targets:
         found.append(refused_difference(path, Drift.SCORING, "samples", f"target edited: {list_text(targets)}"))
     if missing and others and not (saved.keyed and offered.keyed):
-        # Without ids a sample is its content: an edited one is gone, and another has come.
+        # Without ids a sample is its content: an edited one is a missing one and a new one.
         edited = f"{len(missing)} replaced by {len(others)} others: {list_text(missing)}"
         return [*found, refused_difference(path, Drift.IDENTITY, "samples", edited)]
     if missing:
@@ -122,38 +122,43 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
 def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str, field: str) -> Iterator[Difference]:
     """The code of the solver, which `field` names, and of the scorers."""
     if old.solver != new.solver:
-        yield refused_difference(field, Drift.IDENTITY, "solver", f"{new.name} changed in {where}")
+        yield _changed_code(field, Drift.IDENTITY, f"the code of {new.name}() in {where} has changed")
     for name, digest in old.scorers.items():
         if new.scorers.get(name) != digest:
-            state = "changed in" if name in new.scorers else "is no longer in"
-            yield refused_difference(f"tasks.{task}.scorers.{name}", Drift.SCORING, "scorer", f"{name} {state} {where}")
+            gone = f"the scorer {name} is no longer in {where}"
+            why = f"the code of the scorer {name} in {where} has changed" if name in new.scorers else gone
+            yield _changed_code(f"tasks.{task}.scorers.{name}", Drift.SCORING, why)
 
 
 def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str]) -> Iterator[Difference]:
-    """The code behind the sampling of a task that has none of its own: functions, and strategies of this version.
+    """The code behind the sampling of a declarative task: user functions, and the strategies of this version.
 
-    What the eval says of it is the same: that was compared before.
+    Its configuration is the same: that was compared before.
     """
     if old.settings.get("sampling") == new.settings.get("sampling"):
         return
-    what = "strategy and requirements"
     if changed:
-        what, why = "requirements", f"their code changed in {', '.join(changed)}"
+        why = f"the code of requirements in {', '.join(changed)} has changed"
     elif new.files:
-        why = "their files are as they were, and Holdfast or a package that they use is not"
+        why = "the files of the requirements are unchanged, but Holdfast or a package that they use has changed"
     else:
-        why = "this version of Holdfast draws or checks otherwise"
-    yield refused_difference(f"tasks.{task}.sampling", Drift.IDENTITY, what, why)
+        why = "this version of Holdfast draws or checks candidates differently"
+    yield _changed_code(f"tasks.{task}.sampling", Drift.IDENTITY, why)
 
 
 def _compare_settings(field: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
-    """What code sets itself, which `field` names: a prompt more is growth, all else must be as it was."""
+    """The settings of the code that `field` names: an additional prompt is growth, all others must be unchanged."""
     for name in sorted({*old.settings, *new.settings}):
         before, after = old.settings.get(name), new.settings.get(name)
         grown = before is None and name.startswith("prompt ")
         if before != after and not grown:
             drift = Drift.SCORING if name == "target" else Drift.IDENTITY
-            yield refused_difference(field, drift, name, f"{name} changed in {where}")
+            yield _changed_code(field, drift, f"{name} in {where} has changed")
+
+
+def _changed_code(path: str, drift: Drift, why: str) -> Difference:
+    """Code has no value to show: the difference is a sentence, with nothing on its old side."""
+    return refused_difference(path, drift, "", why)
 
 
 def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Difference:
@@ -163,7 +168,7 @@ def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Differenc
 
 def resume_refused(decision: Decision, run: str) -> ResumeAborted:
     """The error that names every refused field with its class, both values and the way out."""
-    lines = [f"Resume aborted: {run} may not go on with these changes; nothing was written."]
+    lines = [f"Resume aborted: {run} cannot resume with these changes; nothing was written."]
     for item in decision.refused:
         lines.append(f"  {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
         if item.way_out:

@@ -1,4 +1,4 @@
-"""A trial as an expression sees it: where it belongs, and how it stands."""
+"""A trial as a `--where` expression sees it: its place in the plan, and its state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPENT = {"cost", "tokens", "seconds"}
 
 
 class TrialCandidate:
-    """One trial of a run, planned or on record; what is dear to find out is found out when it is asked for."""
+    """One trial of a run, planned or recorded; expensive values are computed when they are used."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class TrialCandidate:
         if name in _SPENT:
             return self._spent(name)
         if name in {"task", "model", "sample", "epoch"}:
-            # The first record of a trial says where it belongs; without it that is not known.
+            # The first record of a trial says where it belongs; without it that is unknown.
             value: str | int = getattr(self._about, name)
             return value or None
         return {"trial": self._key, **self._standing}.get(name)

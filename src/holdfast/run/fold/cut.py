@@ -1,4 +1,4 @@
-"""A cut through a run: only what was written up to a session, a moment, or what a store has confirmed."""
+"""A cut through a run: only records up to a session, a moment, or the last upload that a store has confirmed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class EndMatch(enum.Enum):
     NEW = "new"
     """The journal knows nothing of this end."""
     KNOWN = "known"
-    """It is on record, or a later attempt is."""
+    """It is recorded, or a later attempt is."""
     OPEN = "open"
     """It is not the end of an attempt."""
     CONFLICT = "conflict"
@@ -35,7 +35,7 @@ class EndComparison(NamedTuple):
 
 
 def compare_end(reader: RunReader | None, trial: TrialRecord) -> EndComparison:
-    """Compares the end that a result file gives with those on record; without a reader none is."""
+    """Compares the end that a result file gives with those recorded; without a reader none is."""
     if trial.status is Status.UNFINISHED:
         return EndComparison(EndMatch.OPEN)
     final = [end for end in _ends(reader, trial.trial) if end.status is not Status.UNFINISHED]
@@ -46,7 +46,7 @@ def compare_end(reader: RunReader | None, trial: TrialRecord) -> EndComparison:
         return EndComparison(EndMatch.NEW)
     if not trial.status.is_kept and trial.attempt < counted:
         return EndComparison(EndMatch.KNOWN)
-    detail = f"attempt {trial.attempt} ended {trial.status.value}; by the journal attempt {counted} was the last"
+    detail = f"attempt {trial.attempt} ended {trial.status.value}; in the journal, attempt {counted} was the last"
     return EndComparison(EndMatch.CONFLICT, detail)
 
 
@@ -68,7 +68,7 @@ def _counted(reader: RunReader | None, key: str) -> int:
 def _compare_contents(journal: TrialRecord, trial: TrialRecord) -> EndComparison:
     recorded, file = _compared(journal), _compared(trial)
     parts = [
-        f"{name} is {_short_json(file[name])}, by the journal {_short_json(recorded[name])}"
+        f"{name} is {_short_json(file[name])}, in the journal {_short_json(recorded[name])}"
         for name in _COMPARED
         if recorded[name] != file[name]
     ]

@@ -1,6 +1,6 @@
-"""What the fold takes in of a record: the few fields that the state of a trial depends on.
+"""The entry of a record in the fold: the few fields that the state of a trial depends on.
 
-Texts, requests and results are not decoded. A line that is no record, or not one of this version, gives None.
+Texts, requests and results are not decoded. A line that is not a record, or not one of this version, gives None.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class StepEntry(Entry, frozen=True, gc=False, tag="step"):
 
     @property
     def is_about_sampling(self) -> bool:
-        """Whether it is no step that a solver asked for, but says how a sampling goes."""
+        """Whether it records the course of a sampling, and is not a step that a solver asked for."""
         return self.step.startswith("/") and self.step.partition(" ")[2].startswith(_ABOUT_SAMPLINGS)
 
 
@@ -174,7 +174,7 @@ def is_reused_end(entry: TrialEntry | TrialRecord) -> bool:
 
 
 def entry_of_line(line: bytes) -> AnyEntry | None:
-    """What is taken in of a line of the journal; None for what is no record of this version."""
+    """What is taken in of a line of the journal; None for what is not a record of this version."""
     try:
         entry: AnyEntry = _decoder.decode(line)
     except _UNDECODABLE:

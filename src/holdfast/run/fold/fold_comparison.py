@@ -1,4 +1,4 @@
-"""Two folds of one run, compared: what an index says against what the frames hold."""
+"""Two folds of one run, compared: the index with the frames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_places
 from holdfast.run.fold.run_fold import RunFold
 
 _NAMED = 1000
-"""How many differing trials are named at the most."""
+"""How many differing trials are named at most."""
 
 
 class FoldDifference(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class FoldDifference(msgspec.Struct, frozen=True):
 
 
 def fold_differences(index: RunReader, frames: RunReader) -> list[FoldDifference]:
-    """What the index of one reader says otherwise than the frames that another has folded."""
+    """The differences between the index of one reader and the frames that another has folded."""
     found: dict[str, list[str]] = {}
     for key, detail in _differing_trials(index.fold, frames.fold):
         found.setdefault(detail, []).append(key)
@@ -31,14 +31,14 @@ def fold_differences(index: RunReader, frames: RunReader) -> list[FoldDifference
         FoldDifference(f"{len(keys)} trials {detail}", tuple(keys[:_NAMED])) for detail, keys in found.items()
     ]
     if _sums(index.fold) != _sums(frames.fold):
-        differences.append(FoldDifference("the totals in the index are not those of the journal"))
+        differences.append(FoldDifference("the totals in the index differ from those in the journal"))
     if not differences and any(a != b for a, b in zip_longest(_slots(index.fold), _slots(frames.fold))):
-        differences.append(FoldDifference("the scores in the index are not those of the journal"))
+        differences.append(FoldDifference("the scores in the index differ from those in the journal"))
     return differences
 
 
 def covers_the_same(index: RunReader, frames: RunReader) -> bool:
-    """Whether both have read the same bytes: a session may have gone on writing in between."""
+    """Whether both have read the same bytes: a session may have continued to write in between."""
     query = "SELECT session, writer, number, length FROM segments WHERE NOT gone ORDER BY session, writer, number"
     return list(index.index.query(query)) == list(frames.index.query(query))
 
@@ -49,13 +49,13 @@ def _differing_trials(index: RunFold, frames: RunFold) -> Iterator[tuple[str, st
     while a is not None or b is not None:
         if a is not None and b is not None and a[0] == b[0]:
             if a != b:
-                yield a[0][1], "stand otherwise in the index than in the journal"
+                yield a[0][1], "differ between the index and the journal"
             a, b = next(mine, None), next(theirs, None)
         elif b is None or (a is not None and a[0] < b[0]):
-            yield a[0][1], "are in the index and not in the journal"  # type: ignore[index]
+            yield a[0][1], "are in the index but not in the journal"  # type: ignore[index]
             a = next(mine, None)
         else:
-            yield b[0][1], "are in the journal and not in the index"
+            yield b[0][1], "are in the journal but not in the index"
             b = next(theirs, None)
 
 

@@ -1,11 +1,11 @@
-"""The fold: what follows from the records of a run, kept as rows of the index while its segments are read.
+"""The fold: the state of a run, computed from its records and kept as rows of the index.
 
-One row a trial, one a score slot, and totals: how many trials of a task and model stand how. What a state is called
-depends on the plan as well, so the totals keep what the records say and `RunFold` gives it a name. Every figure is a
-whole number, so that the order in which segments are read changes nothing.
+There is one row for each trial, one for each score slot, and totals: how many trials of a task and model are in which
+standing. The name of a state also depends on the plan, so the totals keep only what the records say, and `RunFold`
+names it. Every figure is a whole number, so that the order in which segments are read changes nothing.
 
-Records are held by trial, some ten thousand at a time, and merged into the rows when those are written: most trials
-then have all their records at hand at once.
+Records are held by trial, some ten thousand at a time, and merged into the rows when those are written: by then most
+trials have all their records in memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from holdfast.run.fold.rows.trial_row import TrialRow
 from holdfast.run.fold.rows.usual_trial import UsualKind, UsualTrials
 
 if TYPE_CHECKING:
-    # Whoever only reads a run needs no queue, nor what that needs.
+    # A process that only reads a run needs neither the queue nor its imports.
     from holdfast.journal.commit_queue import QueuedRecord
 
 _BATCH_RECORDS = 40_000
@@ -78,7 +78,7 @@ class FoldWriter:
         """How many records were taken in since rows were written."""
         self._groups: dict[tuple[str, str, str], int] = {}
         self._models: dict[int, str] = {0: ""}
-        """The model of a group; of trials that do not say where they belong it is not known."""
+        """The model of a group; of trials that do not say where they belong it is unknown."""
         self._scorers: dict[str, int] = {}
         self._standings: dict[_StandingNames, int] = {}
         self._moved: Counter[int] = Counter()
@@ -94,14 +94,14 @@ class FoldWriter:
 
     def prepare(self, frame: Origin, records: Sequence[QueuedRecord]) -> None:
         """The records of a frame that has just been written, with their lines; from any thread."""
-        # Exact tuples: what holds no other objects is nothing that a collector has to look at.
+        # Exact tuples of plain values: the garbage collector stops tracking them, which saves time here.
         self._prepared[tuple(frame)] = tuple([entry_of_record(item.record, item.line) for item in records])
 
     def prepared(self, frame: Origin) -> Sequence[FoldedRecord | None] | None:
         return self._prepared.pop(frame, None)
 
     def forget_prepared(self, seen: SeenFrames) -> None:
-        """Lets go of prepared frames that were taken in already."""
+        """Drops prepared frames that were taken in already."""
         for frame in [frame for frame in list(self._prepared) if frame in seen]:
             self._prepared.pop(frame, None)
 
@@ -139,8 +139,9 @@ class FoldWriter:
     def flush(self) -> None:
         """Writes what was taken in to the tables."""
         found, self._found, self._waiting = self._found, defaultdict(list), 0
-        # In the table's own order each of its pages is touched once a batch, not once a row.
+        # In the order of the table, each of its pages is written once per batch, not once per row.
         keys = {key: pack_key(key) for key in sorted(found)}
+        # A first fold has no rows yet, so there is nothing to look up.
         known = {} if self._is_empty else self._load_trials(list(keys.values()))
         self._is_empty = self._is_empty and not found
         for key, packed in keys.items():
@@ -161,7 +162,7 @@ class FoldWriter:
             for key, standing, row, places in self._db.execute(query, some).fetchall():
                 group, slots = self._group_of(standing), self._slots_of(key)
                 trial = loaded[key] = OpenTrial(key, unpack_row(row), group, standing, places, slots)
-                # What it has taken so far is taken back, and all that it has taken is added when it is written.
+                # Its usage so far is subtracted here; the new total is added when it is written.
                 self._add_spent(trial, -1)
         return loaded
 

@@ -1,6 +1,6 @@
 """Where the journal, the index, the files and the plan of a run differ, as notes for people who open it.
 
-Each note says what was found and what was done about it; none of them keeps the run from being read.
+Each note says what was found and what was done about it; the run can still be read.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _CHECKED_TRIALS = 100
 
 def describe_inconsistencies(reader: RunReader) -> list[str]:
     """What was found to differ, and what was done about it."""
-    notes = [f"The index was built anew from the journal: {note}."] if (note := reader.index_note()) else []
+    notes = [f"The index was rebuilt from the journal: {note}."] if (note := reader.index_note()) else []
     losses = [damage for damage in reader.damage() if damage.is_loss]
     if losses:
         kinds = Counter(damage.kind.value for damage in losses)
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         notes.append(
-            f"The journal is damaged ({counts}); what was lost remains to be done. `holdfast verify` names it."
+            f"The journal is damaged ({counts}); what was lost counts as remaining. `holdfast verify` lists it."
         )
     return notes + _lost_segment_notes(reader) + _plan_notes(reader) + _artifact_notes(reader)
 
@@ -42,14 +42,14 @@ def _artifact_notes(reader: RunReader) -> list[str]:
     directory = reader.layout.artifacts
     present = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
     notes = [
-        f"artifacts/{name} is left alone: no record of such a trial is in the journal."
+        f"artifacts/{name} was left unchanged: the journal has no record of this trial."
         for name in sorted(present)
         if reader.fold.find(name) is None
     ]
     without = itertools.islice((key for key in reader.fold.keys_with_end() if key not in present), _CHECKED_TRIALS)
     if missing := [key for key in without if _names_artifacts(reader, key)]:
         named = f"{', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}"
-        notes.append(f"The artifacts of finished trials are gone ({named}); their records stand.")
+        notes.append(f"The artifacts of finished trials are missing ({named}); their results are in the journal.")
     return notes
 
 
@@ -60,5 +60,7 @@ def _names_artifacts(reader: RunReader, key: str) -> bool:
 def _plan_notes(reader: RunReader) -> list[str]:
     finished, planned = reader.fold.kept, reader.fold.planned
     if planned and finished > planned:
-        return [f"{finished} trials are finished, {planned} are planned; those beyond the plan are kept, not reported."]
+        return [
+            f"{finished} trials are finished, {planned} are planned; those outside the plan are kept but not reported."
+        ]
     return []

@@ -1,8 +1,8 @@
-"""A run open for reading: beside its writer, after a crash, from whatever bytes are left.
+"""A run open for reading: beside its writer, after a crash, from the bytes that are left.
 
-Opening is recovery. Nothing in the run is changed: where the run's own index is that of the journal as it is, it is
-read in place; otherwise the reader has one in its own cache. What is given as finished has been synced: the reader
-syncs the tail of an unsealed segment itself before it counts it.
+Opening is recovery. Nothing in the run is changed: if the run's own index matches the journal, it is read in place;
+otherwise the reader builds one in its own cache. Everything reported as finished has been synced: the reader syncs the
+tail of an unsealed segment itself before it counts it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class RunReader:
         """Whether the run is held, if it is, by whoever reads it here."""
         self._reader_index: ReaderIndex | None = None
         self._unsound = False
-        """Whether the run's own index is there and of no use."""
+        """Whether the run's own index exists and is unusable."""
         self._frames: dict[tuple[int, int], ReadFrame] = {}
         self._frame_bytes = 0
         with contextlib.ExitStack() as undo:
@@ -143,7 +143,7 @@ class RunReader:
         self.forget()
 
     def forget(self) -> None:
-        """Lets go of answers that were worked out before the index changed."""
+        """Drops answers that were computed before the index changed."""
         self._frames.clear()
         self._frame_bytes = 0
         for name in ("sessions", "ends", "fold", "holder", "published", "_has_losses"):
@@ -225,7 +225,7 @@ class RunReader:
         return [record for record in records if record is not None]
 
     def _frame_at(self, number: int, offset: int) -> ReadFrame | None:
-        """The frame at a place that the index knows; None if it is not there any more."""
+        """The frame at a place that the index knows; None if it is missing."""
         found = self._frames.get((number, offset))
         if found is None:
             ident = self.index.find_segment(number)
@@ -263,7 +263,7 @@ class RunReader:
 
     @cached_property
     def fold(self) -> RunFold:
-        """How the trials stand."""
+        """The states of the trials."""
         return RunFold(self.index.query, self.sessions, working=self._working_session())
 
     def folded_again(self, cut: Cut | None = None) -> RunReader:
@@ -312,7 +312,7 @@ class RunReader:
                 yield ident.session, record
 
     def marks(self) -> dict[int, int]:
-        """By session, how many calls were in flight at the most; those without a mark are not in it."""
+        """By session, how many calls were in flight at most; those without a mark are not in it."""
         highest: dict[tuple[int, int], int] = {}
         for kind in ("session", "mark"):
             for ident, record in self._landmarks(kind):
@@ -343,7 +343,7 @@ class RunReader:
         return hollow if hollow and self.has_losses() else 0
 
     def has_losses(self) -> bool:
-        """Whether anything that was written is not there."""
+        """Whether anything that was written is missing."""
         return self._has_losses
 
     @cached_property

@@ -1,9 +1,9 @@
 """The index of a reader that cannot use the run's own: in the user's cache, because the run is not the reader's.
 
-The file in the cache has one reader at a time, who holds a lock beside it. Another one meanwhile gets a copy, which
-is used only if it is, byte for byte, as an index was left. Each starts from whichever covers more of the journal,
-so that what was read once is not read again. All of them are only caches: without one, reading takes longer
-and finds the same.
+The file in the cache has one reader at a time, who holds a lock beside it. Another one meanwhile gets a copy, which is
+used only if it is, byte for byte, as an index was left. Each starts from whichever covers more of the journal, so that
+what was read once is not read again. All of them are only caches: without one, reading takes longer, with the same
+result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the records of a run say of one another, as tables of a temporary database, so that memory stays bounded.
+"""The records of a run for cross-checking, as tables of a temporary database, so that memory stays bounded.
 
 Filled in one pass over the journal, in any order of its segments.
 """

@@ -1,4 +1,4 @@
-"""The state of a run and of its trials: the one answer to how much is finished, which record counts, and what remains.
+"""The state of a run and of its trials: what is finished, which record counts, and what remains.
 
 It reads the rows that `FoldWriter` keeps in the index, and gives them the names that follow from the newest plan.
 """
@@ -70,7 +70,7 @@ class Standing(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether an end is on record that is kept; a score may still be missing."""
+        """Whether an end is recorded that is kept; a score may still be missing."""
         return self.state.is_finished or bool(self.missing)
 
     @property
@@ -127,7 +127,7 @@ class FoldedTrial(NamedTuple):
 
 
 class SlotValue(NamedTuple):
-    """A score that counts, and how its trial stands."""
+    """A score that counts, and the state of its trial."""
 
     key: bytes | str
     """Of the trial, as it is stored."""
@@ -150,7 +150,7 @@ class RunFold:
     ) -> None:
         """With an `offered` plan, that one decides instead of the newest session's.
 
-        `working` is the session that is being executed now: what it has written about and not ended is running.
+        `working` is the session that is running now: trials that it has started and not ended are running.
         """
         self._query, self._offered, self._working = query, offered, working
         self.session = sessions[-1] if sessions else None
@@ -167,7 +167,7 @@ class RunFold:
 
     @cached_property
     def prices(self) -> Prices:
-        """What the models cost, by the newest configuration on record."""
+        """What the models cost, by the newest recorded configuration."""
         return Prices(self.session.config if self.session else {})
 
     # Counts.
@@ -219,7 +219,7 @@ class RunFold:
         return StateCounts.of(self.planned, self._by_state(self._of_plan()))
 
     def _of_plan(self) -> Iterator[Standing]:
-        """The standings of trials that belong to the plan; one whose record was cut short may not say where."""
+        """The standings of trials that belong to the plan; one that was interrupted may not say where."""
         pairs = {(entry.task, entry.model) for entry in self.plan}
         for standing in self.standings.values():
             pair = standing.group[:2]
@@ -281,7 +281,7 @@ class RunFold:
 
     @property
     def unassigned(self) -> int:
-        """How many trials belong to a task that is not known: damage has taken the record that names it."""
+        """How many trials belong to an unknown task: the record that names it was lost to damage."""
         without = (standing for standing in self.standings.values() if not self._pair(standing.group)[0])
         return sum(standing.trials for standing in without)
 
@@ -335,7 +335,7 @@ class RunFold:
     # Trials.
 
     def find(self, key: str) -> FoldedTrial | None:
-        """One trial; None if nothing is on record of it."""
+        """One trial; None if nothing is recorded for it."""
         query = f"SELECT {_COLUMNS} FROM trials WHERE key = ?"  # noqa: S608
         row = next(self._query(query, (pack_key(key),)), None)
         return self._trial(*row) if row is not None else None
@@ -347,7 +347,7 @@ class RunFold:
         return FoldedTrial(unpack_key(key), known, row, places)
 
     def trials_in_order(self, *states: State) -> Iterator[FoldedTrial]:
-        """Every trial that is on record, or those in some states, in the order in which they were written."""
+        """Every trial that is recorded, or those in some states, in the order in which they were written."""
         # Sorted by their keys alone: whoever wants a few does not wait for all rows to be sorted.
         for (key,) in self._query(f"SELECT key FROM trials{self._where(states)} ORDER BY moment, key"):  # noqa: S608
             if (trial := self.find(unpack_key(key))) is not None:
@@ -457,7 +457,7 @@ class RunFold:
 
 
 def _state_by_slots(unfilled: list[str], failed: list[str]) -> tuple[State, str]:
-    """How a trial stands that has its answer and lacks scores, or whose last end has failed in a scorer."""
+    """The state of a trial that has its answer and lacks scores, or whose last end has failed in a scorer."""
     lost = [name for name in unfilled if name in failed]
     if lost and len(lost) == len(unfilled):
         return State.FAILED, failed_slot(lost[0])

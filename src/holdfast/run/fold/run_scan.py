@@ -1,8 +1,8 @@
-"""One scan of a run without an index: what is finished and what is damaged, from one pass over its segments.
+"""One scan of a run without an index: finished trials and damage, from one pass over its segments.
 
-Every frame is checked and expanded once, and only the ends of trials and sessions, and scores, are taken out of it and
-folded as ever; in format 1 also the replies from other runs, which its ends do not name. Segments may be added from
-several threads, in any order. Memory does not grow with the run.
+Every frame is checked and decompressed once, and only scores and the ends of trials and sessions are folded; in format
+1 also the replies from other runs, which its ends do not name. Segments may be added from several threads, in any
+order. Memory does not grow with the run.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RunScan:
         self._db.close()
 
     def add_segment(self, segment: SegmentFile, scan: SegmentScan) -> None:
-        """Carries out the scan of a segment, and keeps what it finds."""
+        """Runs the scan of a segment, and keeps what it finds."""
         for frame in scan.frames():
             self._add_frame(frame, scan)
         with self._lock:
@@ -116,7 +116,7 @@ class RunScan:
 
     @cached_property
     def fold(self) -> RunFold:
-        """How the trials that have ended stand; those that were only begun are not in it."""
+        """How the trials that have ended stand; those that were only started are not in it."""
         return RunFold(self._query, self.sessions)
 
     def _query(self, query: str, values: tuple[object, ...] = ()) -> Iterator[tuple[Any, ...]]:

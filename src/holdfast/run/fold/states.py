@@ -1,7 +1,7 @@
-"""The six states of a planned trial, what remains and why, and counts that add up to the plan.
+"""The six states of a planned trial, the remaining trials and why, and counts that add up to the plan.
 
 valid, limited and blocked trials are finished; failed, unfinished and not started ones remain, each for one reason. A
-valid trial that lacks a score of the plan is unfinished.
+valid trial with a missing score of the plan is unfinished.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class StateCounts(msgspec.Struct, frozen=True):
     def finished_text(self) -> str:
         """How many are finished, of how many."""
         if not self.planned:
-            return f"{self.finished} trials finished; how many are planned is not known"
+            return f"{self.finished} trials finished; the number of planned trials is unknown"
         return f"{self.finished} of {self.planned} trials finished"
 
     def remaining_text(self) -> str:

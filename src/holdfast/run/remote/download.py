@@ -1,9 +1,9 @@
 """Downloading a run from an object store into a directory: its segments, and what they cite.
 
-Nothing in the directory is lost: existing files stay, and only where merging is asked for, a segment with missing
-frames gets them from the other copy. An object that is gone, or no segment of the run, is left out with a warning
-that names it; one that is damaged is downloaded with what is sound in it, and named too. A few objects are fetched at
-a time, each in pieces, so memory does not grow with the run.
+Nothing in the directory is lost: existing files are kept, and only with `merge` a segment with missing frames gets
+them from the other copy. An object that is missing, or not a segment of the run, is skipped with a warning that names
+it; of a damaged one the intact frames are downloaded, and it is named too. A few objects are downloaded at a time,
+each in pieces, so memory does not grow with the run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from holdfast.storage.object_store import ObjectStore, StoredObject
 
 _FETCHING = ".fetching-"
 _FETCHERS, _CHECKERS = 8, 2
-"""A store answers late and many at once, and waiting costs nothing; checking takes a core and the memory of a frame."""
+"""Downloads mostly wait, so there are many at once; checking takes a core and the memory of a frame."""
 
 
 @dataclass
@@ -57,10 +57,10 @@ def download_run(
     merge: bool = False,
     run_scan: RunScan | None = None,
 ) -> DownloadedRun:
-    """Fetches every object of the run that is not in `root` yet, some at a time; `run_scan` gets the segments.
+    """Downloads every object of the run that is not in `root` yet, some at a time; `run_scan` gets the segments.
 
     Raises:
-        NotARun: there is no segment at the URL, or nothing legible in any.
+        NotARun: there is no segment at the URL, or nothing readable in any.
         StorageFailure: the store does not answer, or the directory cannot be written.
     """
     entries = list_run_objects(store) if entries is None else entries
@@ -90,7 +90,7 @@ def _sync_directories(root: Path) -> None:
 
 
 class _Download:
-    """One download: objects are fetched by some threads, and checked and put in their places by others."""
+    """One download: objects are downloaded by some threads, and checked and put in their places by others."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class _Download:
         return downloaded
 
     def _fetch(self, place: int, entry: StoredObject) -> tuple[StoredObject, Path | None, DownloadedRun]:
-        """Fetches one object, unless it is here: where to, and what there is to report of it."""
+        """Downloads one object, unless it is here: where to, and what there is to report of it."""
         path, target, downloaded = self._fetching / str(place), self._root / entry.key, DownloadedRun()
         if is_downloaded(self._root, entry) and not (self._merge and self._may_be_better(target, entry)):
             downloaded.already += 1
@@ -134,12 +134,12 @@ class _Download:
         try:
             self._store.fetch(entry.key, path)
         except FileNotFoundError:
-            downloaded.warnings.append(f"{entry.key} is gone from the store and is left out.")
+            downloaded.warnings.append(f"{entry.key} is no longer in the store and was skipped.")
             return entry, None, downloaded
         except StorageFailure as failure:
-            # A store that answers, and only this object cannot be had: one that does not answer ends the whole.
+            # The store answers, and only this object failed. A store that does not answer ends the download.
             self._store.list(entry.key)
-            downloaded.warnings.append(f"{entry.key} could not be fetched and is left out: {failure.message}")
+            downloaded.warnings.append(f"{entry.key} could not be downloaded and was skipped: {failure.message}")
             return entry, None, downloaded
         crashpoints.reach("recover.fetched")
         return entry, path, downloaded
@@ -153,7 +153,7 @@ class _Download:
         return bool(own.damage) or (parsed[1] and own.footer is None)
 
     def _place(self, entry: StoredObject, fetched: Path | None, downloaded: DownloadedRun) -> DownloadedRun:
-        """Puts what was fetched in its place, if it is worth having."""
+        """Puts what was downloaded in its place, if it is worth having."""
         if fetched is None:
             return downloaded
         size, target = fetched.stat().st_size, self._root / entry.key
@@ -167,18 +167,18 @@ class _Download:
         return downloaded
 
     def _accept_segment(self, temporary: Path, target: Path, warnings: list[str]) -> bool:
-        """Checks a fetched segment; whether it is worth having."""
+        """Checks a downloaded segment; whether it is worth having."""
         parsed, first, where = (
             parse_name(target.name),
             first_header_in_file(self._fs, temporary),
             segment_location(target),
         )
         if parsed and not parsed[1] and first is None:
-            # As a session leaves it that ended before its last segment held a whole header; nothing of it is lost.
+            # Left by a session that ended before the last segment had a complete header; no data is lost.
             return not target.exists()
         if parsed is None or first is None or first.run != self._run:
-            why = "it belongs to another run" if first else "nothing in it is legible"
-            warnings.append(f"{where} is left out: {why}.")
+            why = "it belongs to another run" if first else "nothing in it can be read"
+            warnings.append(f"{where} was skipped: {why}.")
             return False
         if target.exists():
             return self._merge_copies(temporary, target, parsed[0])
@@ -186,7 +186,7 @@ class _Download:
         losses = [str(damage) for damage in scan.damage if damage.is_loss]
         if losses or (parsed[1] and not scan.sealed):
             detail = "; ".join(losses[:3]) or "its end is missing"
-            warnings.append(f"{where} is damaged in the store; what is sound in it was recovered ({detail}).")
+            warnings.append(f"{where} is damaged in the store; its intact part was recovered ({detail}).")
         return True
 
     def _check_frames(self, path: Path, segment: SegmentFile) -> SegmentScan:
@@ -203,7 +203,7 @@ class _Download:
         return scan
 
     def _merge_copies(self, temporary: Path, target: Path, ident: SegmentId) -> bool:
-        """Puts what is sound here and there together; whether that is more than was here."""
+        """Combines what is intact in both copies; whether that is more than was here."""
         here, there = (SegmentCopy(self._fs, path, self._run, ident) for path in (target, temporary))
         if not here.lacks(there):
             return False

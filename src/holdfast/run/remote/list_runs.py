@@ -1,4 +1,4 @@
-"""Which runs can be recovered: all below a directory or a prefix of a bucket, and where each of them is.
+"""Listing the runs that can be recovered, in a directory or under a prefix of a bucket.
 
 Listing changes nothing. A run in a directory is read; of one in a store only a few small pieces are, so a bucket
 of large runs is listed as fast as one of small ones.
@@ -23,13 +23,13 @@ _LISTED_AT_A_TIME = 8
 
 
 class Recoverable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One run that is there, wholly or in part."""
+    """One run that was found, complete or in part."""
 
     run: str
     state: str
     """running, incomplete, complete, or unreadable."""
     finished: int | None
-    """None where that is not known without reading the run; `note` says so, or whose count it is."""
+    """None where that is unknown without reading the run; `note` says so, or whose count it is."""
     planned: int | None
     source: str
     """local, remote, or both."""
@@ -44,7 +44,7 @@ def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
     """The runs below a directory or the URL of a prefix, in the order of their names.
 
     Raises:
-        NotARun: the directory is not there.
+        NotARun: the directory does not exist.
         StorageFailure: the store cannot be reached.
     """
     text = str(place)
@@ -54,7 +54,7 @@ def list_recoverable(place: str | Path = RUNS) -> list[Recoverable]:
             return list(pool.map(_describe_remote, runs, runs.values()))
     root = Path(place)
     if not root.is_dir() and root != RUNS:
-        raise NotARun(f"{root} is no directory.", hint="Give the directory, or the URL, that has the runs.")
+        raise NotARun(f"{root} is not a directory.", hint="Give the directory or the URL that contains the runs.")
     return [_describe_local(run) for run in ([root] if Layout(root).journal.is_dir() else all_runs(root))]
 
 

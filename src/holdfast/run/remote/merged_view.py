@@ -1,8 +1,8 @@
-"""A run by its URL, for reading: whatever there is of it, here and in the store, put together in a directory.
+"""A run by its URL, for reading: everything of it, here and in the store, assembled in a directory.
 
-Files of the spool are linked to, the rest is fetched. Of a segment that a session may be writing, a copy is taken, at
-one moment with the names of all others: nothing that is in it vouches for a segment that is not there. Several readers
-may open a run at once, and none of them takes away what another is reading.
+Files of the spool are linked to, the rest is downloaded. A segment that a session may be writing is copied at the
+moment when the names of all others are listed, so that it cannot announce a segment that the view does not have.
+Several readers may open a run at once, and none deletes what another is reading.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _TRIES = 100
 
 
 def view_root(url: str) -> Path:
-    """Where this machine puts together what it can read of a run."""
+    """Where this machine assembles what it can read of a run."""
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
         raise UsageError(
-            f"There is no place for what is read of {url}: this user has no home directory.",
-            hint="Set HOME or XDG_CACHE_HOME to a directory that can be written.",
+            f"What is read of {url} cannot be cached: this user has no home directory.",
+            hint="Set HOME or XDG_CACHE_HOME to a writable directory.",
         ) from None
     return base / "holdfast" / "view" / blake2b(url.rstrip("/").encode(), digest_size=10).hexdigest()
 
@@ -53,7 +53,7 @@ def open_merged_view(url: str) -> tuple[Path, DownloadedRun]:
     except (StorageFailure, NotARun) as error:
         if not here:
             raise
-        entries, warnings = [], [f"Only what is on this machine was read: {error}"]
+        entries, warnings = [], [f"Only the data on this machine was read: {error}"]
     for directory in (root, *_directories(root)):
         directory.mkdir(parents=True, exist_ok=True)
     _drop_stale(store, spool, root, entries)
@@ -74,7 +74,7 @@ def _directories(root: Path) -> tuple[Path, ...]:
 
 
 def _drop_links(spool: Path, root: Path) -> None:
-    """Links of an earlier view may lead to names that are gone, or to another spool; fetched files stay."""
+    """Links of an earlier view may lead to names that are gone, or to another spool; downloaded files stay."""
     for directory in (root, *_directories(root)):
         for path in directory.iterdir():
             if path.is_symlink() and not (path.exists() and path.readlink().is_relative_to(spool)):
@@ -82,7 +82,7 @@ def _drop_links(spool: Path, root: Path) -> None:
 
 
 def _drop_stale(store: ObjectStore, spool: Path, root: Path, entries: list[StoredObject]) -> None:
-    """Forgets what was fetched earlier and is no longer so in the store: the view shows what is there."""
+    """Forgets what was downloaded earlier and is no longer so in the store: the view shows what is there."""
     now = {entry.key: entry.tag for entry in entries}
     for key, tag in _read_tags(root).items():
         if now.get(key) == tag or (spool / key).exists():
@@ -93,11 +93,11 @@ def _drop_stale(store: ObjectStore, spool: Path, root: Path, entries: list[Store
 
 
 def _is_in_store(store: ObjectStore, key: str) -> bool:
-    """Whether an object is there now: another reader may have fetched what was uploaded since the store was listed."""
+    """Whether an object exists now: another reader may have downloaded one that was uploaded since the listing."""
     try:
         return store.head(key, 1) != b""
     except StorageFailure:
-        # It is not known, and what was fetched stays.
+        # It is unknown, and what was downloaded stays.
         return True
 
 
@@ -145,7 +145,7 @@ def _link_segment(path: Path, target: Path) -> None:
         return
     temporary = target.with_name(f".{target.name}.{os.getpid()}.copy")
     with contextlib.suppress(FileNotFoundError):
-        # It may just be getting its sealed name: then it is met under that.
+        # It may have been renamed by sealing: then it is found under its sealed name.
         shutil.copyfile(path, temporary)
         temporary.replace(target)
 
@@ -155,7 +155,7 @@ def _link_one(path: Path, target: Path) -> None:
         return
     is_linked = target.is_symlink() and target.readlink() == path
     if not is_linked and (parse_name(path.name) or not target.exists() or target.is_symlink()):
-        # A fetched copy of a segment gives way to the one here: it may be longer, and local wins.
+        # A downloaded copy of a segment gives way to the one here: it may be longer, and local wins.
         temporary = target.with_name(f".{target.name}.{os.getpid()}.link")
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(path)

@@ -1,7 +1,8 @@
 """The quick status of a run in a store: its state and its counts from a few small reads, however large the run is.
 
-The end of its last session is in the last bytes of a segment and counts what was finished. Of a run that was cut short,
-only what its machine last published is known so cheaply, and the note says so; a download counts what is there.
+The end of its last session is in the last bytes of a segment and counts what was finished. Of a run that was
+interrupted, only what its machine last published is known so cheaply, and the note says so; a download counts what is
+there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from holdfast.run.core.codec import decode
 from holdfast.run.core.records import SessionEndRecord, SessionRecord
 from holdfast.run.fold.states import FINISHED
 from holdfast.run.remote.run_objects import run_id_in_store
+from holdfast.run.remote.upload_lag import segments_text
 from holdfast.storage.leases.remote import PublishedLease, find_published_lease
 from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
@@ -31,7 +33,7 @@ _FINISHED_CODES = (0, 1)
 
 
 class QuickStatus(NamedTuple):
-    """What is known of a run without reading it; None is not known."""
+    """What is known of a run without reading it; None is unknown."""
 
     state: str
     finished: int | None
@@ -46,7 +48,7 @@ def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatu
     """The status of the run whose segments these are.
 
     Raises:
-        NotARun: nothing in them is legible.
+        NotARun: nothing in them is readable.
         StorageFailure: the store does not answer.
     """
     newest = _NewestSession(store, segments)
@@ -62,14 +64,14 @@ def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatu
         return _status_after_end(end, newest.idents, age)
     if published is not None:
         return QuickStatus("incomplete", published.finished, published.planned, age, _published_note(published))
-    note = "How many trials are finished is not known before it is downloaded."
+    note = "The number of finished trials is unknown until the run is downloaded."
     return QuickStatus("incomplete", None, newest.planned(), age, note)
 
 
 def _status_after_end(end: SessionEndRecord, present: set[SegmentId], age: float) -> QuickStatus:
     missing = [pin for pin in end.pins if SegmentId(*pin[:3]) not in present]
     if missing:
-        note = f"{len(missing)} of the segments of its last session are gone."
+        note = f"Missing: {segments_text(len(missing))} of its last session."
         return QuickStatus("incomplete", _finished_at(end), end.planned, age, note)
     finished = _finished_at(end)
     is_complete = 0 < end.planned <= (finished or 0) and end.exit_code in _FINISHED_CODES
@@ -85,7 +87,7 @@ def _finished_at(end: SessionEndRecord) -> int | None:
 
 def _published_note(published: PublishedLease) -> str:
     late = f", with {published.behind} segments not uploaded" if published.behind else ""
-    return f"The count is what its machine last told{late}."
+    return f"The count is the last one that its machine reported{late}."
 
 
 class _NewestSession:

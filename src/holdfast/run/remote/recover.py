@@ -1,8 +1,8 @@
-"""Recovering a run whose machine is gone: from its segments in the store to an ordinary run in a directory.
+"""Recovering a run whose machine is lost: from its segments in the store to an ordinary run in a directory.
 
-The run is built beside its place and gets its name when everything is there, so a kill leaves nothing under that
-name, and the next try continues with what was fetched. Doing it twice writes nothing the second time. A directory that
-holds something is only touched when merging is asked for, and merging loses no record of either side.
+The run is built in a sibling directory and renamed when it is complete, so a kill leaves nothing under that name, and
+the next try continues with what was downloaded. Doing it twice writes nothing the second time. An existing directory
+is only changed with `merge`, and merging loses no record of either side.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Recovered(msgspec.Struct, frozen=True):
     finished: int
     planned: int
     published: int | None
-    """How many trials were finished when the lost machine last published its heartbeat; None if it never did."""
+    """The number of finished trials when the lost machine last published its heartbeat; None if it never did."""
     published_age_seconds: float | None
     warnings: list[str]
 
     def __str__(self) -> str:
         lost = ""
         if self.published is not None and self.published_age_seconds is not None:
-            lost = f" Its machine last told of {self.published}, {_age_text(self.published_age_seconds)} ago."
+            lost = f" Its machine last reported {self.published}, {_age_text(self.published_age_seconds)} ago."
         return f"{self.run}: {self.finished} of {self.planned} trials are finished.{lost}"
 
 
@@ -59,8 +59,8 @@ def recover(url: str, to: str | Path | None = None, *, merge: bool = False, step
     Raises:
         NotARun: there is no run at the URL.
         UsageError: the directory holds something else, or does not have everything and `merge` was not given.
-        StorageFailure: the store does not answer; what was fetched is kept for the next try.
-        RunHeld: the run in the directory is being executed.
+        StorageFailure: the store does not answer; what was downloaded is kept for the next try.
+        RunHeld: the run in the directory is in use.
     """
     store = ObjectStore(url)
     entries = list_run_objects(store)
@@ -78,7 +78,7 @@ def recover(url: str, to: str | Path | None = None, *, merge: bool = False, step
 
 
 def _building_layout(root: Path) -> Layout:
-    """Where a run is put together before it gets its name."""
+    """Where a run is assembled before it gets its name."""
     return Layout(root.with_name(f".{root.name}.recovering"))
 
 
@@ -95,7 +95,10 @@ def _into_existing(
     root = scan.layout.root
     if scan.run != run:
         if origin_run_id(root) != run.hex():
-            raise UsageError(f"{root} holds another run than {store.url}.", hint="Choose another directory with --to.")
+            raise UsageError(
+                f"{root} does not hold the run {store.url}, but another one.",
+                hint="Choose another directory with --to.",
+            )
         downloaded = DownloadedRun(already=len(entries))
     elif merge:
         lease = take_lease(RealFileSystem(), root)
@@ -113,8 +116,8 @@ def _into_existing(
 def _require_complete(store: ObjectStore, entries: list[StoredObject], root: Path) -> DownloadedRun:
     if missing := [entry for entry in entries if not is_downloaded(root, entry)]:
         raise UsageError(
-            f"{root} already holds the run, and lacks {len(missing)} objects of {store.url}.",
-            hint="Add --merge to bring them in beside what is there, or choose another directory with --to.",
+            f"{root} already holds the run, but {len(missing)} objects of {store.url} are missing there.",
+            hint="Add --merge to download them into it, or choose another directory with --to.",
         )
     return DownloadedRun(already=len(entries))
 
@@ -178,7 +181,8 @@ def _spool_warnings(store: ObjectStore) -> list[str]:
     left = [name for name in names if name not in there]
     if not left:
         return []
-    return [f"The spool on this machine has {len(left)} segments that the store has not; resume {store.url} uses them."]
+    waiting = f"The spool on this machine has {len(left)} segments that are not in the store"
+    return [f"{waiting}; `holdfast resume {store.url}` uses them."]
 
 
 def _age_text(seconds: float) -> str:

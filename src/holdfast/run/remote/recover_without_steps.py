@@ -1,8 +1,8 @@
 """A run without the transcripts of its finished trials: smaller, and with the same scores and the same report.
 
-It is a new run that starts with the records of the old one: everything of trials that are not finished, so that they
-resume where they were, and of the others all but their steps. Where only the steps say what a trial took, they stay. A
-note says where the run comes from.
+It is a new run that starts with the records of the old one: all records of trials that are not finished, so that they
+resume where they were, and of the others all but their steps. Steps are kept where only they record the usage of a
+trial. A note names the original run.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _kept_records(scan: RunScan) -> Iterator[Record]:
 
 
 def _as_paid(record: Record, line: bytes) -> Record:
-    """A record of format 1 that names a source and was paid for all the same, as one of this format says it."""
+    """A record of format 1 that names a source and was paid for anyway, as one of this format says it."""
     if isinstance(record, StepRecord | TrialRecord) and record.source not in {"", ARTIFACT}:
         entry = entry_of_line(line)
         if isinstance(entry, StepEntry | TrialEntry) and entry.cost:
@@ -95,7 +95,7 @@ def _input_copies(layout: Layout, session: SessionRecord) -> tuple[dict[str, Sou
         if item.copied and path.is_file():
             found[name] = SourceFile(path, item.raw)
         else:
-            warnings.append(f"The input {name} is not in the run; resuming needs it where it was.")
+            warnings.append(f"The input {name} is not in the run; to resume, it must exist at its original path.")
     return found, warnings
 
 
@@ -108,7 +108,7 @@ def _copy_files(source: Layout, target: Layout) -> None:
 
 
 def origin_run_id(root: Path) -> str:
-    """The id of the run that the one at `root` is a copy of, without steps; empty if it is none."""
+    """The id of the run that the one at `root` is a copy of, without steps; empty if it is not a copy."""
     try:
         reader = RunReader(root)
     except HoldfastError:

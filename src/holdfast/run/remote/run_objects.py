@@ -1,7 +1,7 @@
 """The objects of a run in a store: which ones belong to it, and which run it is.
 
-A key is believed only where it can be a file of a run: none leads out of the run's directory, and of a segment that
-is there under both its names the sealed one counts.
+Only keys that can be files of a run are used: none leads out of the run's directory, and if a segment exists under
+both of its names the sealed one counts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def list_run_objects(store: ObjectStore) -> list[StoredObject]:
     """
     entries = [entry for entry in store.list() if _is_run_file(entry.key)]
     if not any(entry.key.startswith("journal/") for entry in entries):
-        raise NotARun(f"{store.url} holds no run: there is no segment below it.", hint="Give the URL of a run.")
+        raise NotARun(f"There is no run at {store.url}: no segment was found.", hint="Give the URL of a run.")
     keys = {entry.key for entry in entries}
     return [entry for entry in entries if _sealed_key(entry.key) == entry.key or _sealed_key(entry.key) not in keys]
 
 
 def run_id_in_store(store: ObjectStore, entries: list[StoredObject]) -> bytes:
-    """The id of the run in the store, by the first segment that has a sound header near its start.
+    """The id of the run in the store, by the first segment that has an intact header near its start.
 
     Raises:
         NotARun: none has.
@@ -46,7 +46,9 @@ def run_id_in_store(store: ObjectStore, entries: list[StoredObject]) -> bytes:
         ):
             refuse_newer(store.url, found.format)
             return found.run
-    raise NotARun(f"Nothing legible is in the journal at {store.url}.", hint="Its segments are damaged at their start.")
+    raise NotARun(
+        f"Nothing in the journal at {store.url} can be read.", hint="Its segments are damaged at their start."
+    )
 
 
 def is_downloaded(root: Path, entry: StoredObject) -> bool:

@@ -1,4 +1,4 @@
-"""How far a store is behind the spool of its run: noted by the session, for readers on this machine."""
+"""The upload lag of a run: how far its store is behind the spool, noted by the session for readers on this machine."""
 
 from __future__ import annotations
 

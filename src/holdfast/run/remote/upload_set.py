@@ -1,9 +1,9 @@
 """Which files of a spool are in the store, and the upload of those that are not.
 
-What a segment cites (blobs, inputs, artifacts) is uploaded before it, so that whatever is in the store can be read. A
-name alone proves nothing: where the store holds a segment with other bytes than the spool, that is a conflict. Neither
-is changed, the other segments are uploaded, and both are reported; once the object has been moved away, the segment is
-uploaded too.
+The files that a segment refers to (blobs, inputs, artifacts) are uploaded before it, so that everything in the store
+can be read. A name alone proves nothing: if the store holds a segment with other bytes than the spool, that is a
+conflict. Neither is changed, the other segments are uploaded, and both are reported; once the object has been moved
+away, the segment is uploaded too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class UploadSet:
         return next(iter(self._conflicts.values()), None)
 
     def only_conflicts_remain(self, *, everything: bool) -> bool:
-        """Whether all that `missing` looks for is uploaded, except what only a person can make room for."""
+        """Whether everything that `missing` lists is uploaded, except conflicts that only a person can resolve."""
         return {f"journal/{path.name}" for path in self.missing(everything=everything)} <= self._conflicts.keys()
 
     def missing(self, *, everything: bool = False) -> list[Path]:
@@ -83,7 +83,7 @@ class UploadSet:
     def upload(self, *, everything: bool = False) -> None:
         """Uploads every sealed segment that the store has room for and does not have, and before each what it cites.
 
-        With `everything`, also unsealed segments of sessions that are over: nobody will write to them again.
+        With `everything`, also unsealed segments of sessions that have ended: nobody will write to them again.
 
         Raises:
             StorageFailure: the store did not take something; what was uploaded stays.

@@ -1,6 +1,6 @@
-"""The upload of a run while it grows: a local spool holds it, and whatever is sealed is uploaded as the same bytes.
+"""Uploading a run while it grows: a local spool holds it, and sealed segments are uploaded byte for byte.
 
-A store that fails is tried again with growing pauses and never stops the run; the lag is written where everybody can
+A store that fails is retried with growing pauses and never stops the run; the lag is written where other processes can
 read it. Under `durability: remote` a trial counts only once its segment is in the store.
 """
 
@@ -79,7 +79,7 @@ class Uploader:
         """A segment has been sealed; called by the journal's writer in this process."""
         self._sealed.append((ident, last_seq))
         if not self._is_rolling:
-            # It is full: what fills segments that quickly is not kept waiting for the next round.
+            # A full segment is uploaded at once: at this rate the next round would be late.
             self._wake.set()
 
     def report_confirmed(self, report: Callable[[dict[int, int]], None]) -> None:
@@ -110,7 +110,7 @@ class Uploader:
     def _round(self) -> bool:
         """Seals what was written, and uploads what is sealed; whether the store took it."""
         try:
-            # Once: it may be taken away meanwhile.
+            # Read once: another thread may clear it meanwhile.
             if (journal := self._journal) is not None and not self._stop:
                 self._roll(journal)
             self._uploads.upload(everything=self._is_over)
@@ -131,7 +131,7 @@ class Uploader:
         return True
 
     def _report_round(self, failure: str) -> None:
-        """Reports what differs from the round before, and before those who wait for the round go on."""
+        """Reports what differs from the round before, before the callers that wait for the round continue."""
         before, now = self._reported, (self._uploads.segments_uploaded, self.lag.segments, failure)
         if now != before:
             self._reported = now
@@ -145,7 +145,7 @@ class Uploader:
             self._is_rolling = False
 
     def _report_conflict(self) -> str:
-        """What a person has to know before everything can be uploaded; trying harder is of no use."""
+        """The problem that a person has to solve before everything can be uploaded; retrying does not help."""
         if self.conflict is None:
             return ""
         self.failures.note(UPLOADS, self.conflict.message)
@@ -165,7 +165,7 @@ class Uploader:
     # Ending.
 
     def flush(self, seconds: float) -> bool:
-        """Seals and uploads now; whether everything is uploaded before so many seconds have passed."""
+        """Seals and uploads now; whether everything is uploaded within this many seconds."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self._wait_for_round(deadline)
@@ -183,18 +183,18 @@ class Uploader:
     def finish(self, seconds: float = 60.0) -> None:
         """Uploads what the session's end has added, and what a writer that was killed has left.
 
-        For so many seconds at the most; what is left then is uploaded next time.
+        For at most this many seconds; the rest is uploaded next time.
         """
         self._journal, self._is_over = None, True
         self.flush(seconds)
 
     def left_text(self) -> str:
-        """What is not in the store yet, where it is, and how to upload it; for when the session is over."""
+        """What is not in the store yet, where it is, and how to upload it; for when the session has ended."""
         left = [path for path in self._uploads.missing(everything=True) if path.stat().st_size]
         if not left:
             return ""
-        reason = str(self.conflict or self.lag.reason or "The session ended before they were up.")
-        here = f"Not in {self.url} yet, and safe in {self._uploads.layout.root}: {segments_text(len(left))}"
+        reason = str(self.conflict or self.lag.reason or "The session ended before they were uploaded.")
+        here = f"Not in {self.url} yet, but safe in {self._uploads.layout.root}: {segments_text(len(left))}"
         command = "" if self.conflict else f" Upload them with: holdfast resume {self.url}"
         return f"{here}. {reason}{command}"
 

@@ -1,6 +1,6 @@
-"""`backup-<n>` in a run: what a repair replaced, byte for byte, durable before the replacement begins.
+"""`backup-<n>` in a run: the files that a repair replaced, byte for byte, durable before they are replaced.
 
-Each repair that replaces anything has a directory of its own, with the next number; none is ever written to again.
+Each repair that replaces anything has its own directory, with the next number; a backup is never written to again.
 """
 
 from __future__ import annotations

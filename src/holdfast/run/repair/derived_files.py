@@ -1,7 +1,7 @@
-"""Repairing what is derived from the journal: `config.yaml`, the run's index, and the index of this user's readers.
+"""Repairing derived files: `config.yaml`, the run's index, and the index of this user's readers.
 
-They are checked first, and changed only where they are missing, cannot be read, or say otherwise than the journal;
-what is replaced is moved to the backup.
+They are checked first, and changed only where they are missing, cannot be read, or contradict the journal; what is
+replaced is moved to the backup.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class DerivedFiles:
         if not self._layout.index.is_file():
             return "index.sqlite was missing"
         if not is_sound(self._layout.index, reader.run, SCHEMA):
-            return "index.sqlite was of no use: it is damaged, or belongs to another run or version"
+            return "index.sqlite could not be used: it is damaged, or belongs to another run or version"
         return "" if self._agrees(self._layout.index, reader) else "index.sqlite contradicted the journal"
 
     def _agrees(self, index: Path, reader: RunReader) -> bool:
@@ -68,18 +68,18 @@ class DerivedFiles:
         try:
             return check_config(self._layout.config, self._sessions, self._same)
         except ResumeAborted as error:
-            return f"{error.message.removeprefix('Resume aborted: ')} It is written again from the journal."
+            return f"{error.message.removeprefix('Resume aborted: ')} It was rewritten from the journal."
 
     def repair(self) -> Iterator[str]:
         """Repairs what is wrong; gives what was done, one by one.
 
         Raises:
-            RunHeld: a session executes the run.
+            RunHeld: a session is using the run.
             OSError: the disk failed.
         """
         if self._cache is not None:
             self._cache.unlink(missing_ok=True)
-            yield f"The readers' index {self._cache} contradicted the journal; it is removed."
+            yield f"The readers' index {self._cache} contradicted the journal; it was removed."
         if not self._index and not self._config:
             return
         lease = take_lease(self._fs, self._layout.root)
@@ -87,7 +87,7 @@ class DerivedFiles:
             if self._index:
                 back_up_index(self._layout, self._backup)
                 write_index(self._layout, self._fs)
-                yield f"{self._index}; it is built anew from the journal."
+                yield f"{self._index}; it was rebuilt from the journal."
             if self._config:
                 self._write_config()
                 yield self._config

@@ -1,7 +1,7 @@
-"""A journal in the place of one that is lost: built beside, with its session record synced, then put there at once.
+"""A new journal for a run that has lost its own: built beside it, with its session record synced, then renamed.
 
-What is left of the old journal is moved to the backup. The new one has an id of its own: nothing that vouches for a
-segment of the lost journal (an index, a pin, a copy in a store) is about this one.
+The rest of the old journal is moved to the backup. The new one has a new id, so that no index, pin or copy in a store
+that refers to the lost journal is taken for this one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _back_up_old_journal(fs: FileSystem, layout: Layout, backup: Backup) -> None
 
 
 def back_up_index(layout: Layout, backup: Backup) -> None:
-    """Puts an index that is of no use, and what SQLite left beside it, into the backup."""
+    """Puts an index that is unusable, and what SQLite left beside it, into the backup."""
     remove_index(layout.index_in_use)
     for path in (layout.index, sum_path(layout.index)):
         if os.path.lexists(path):

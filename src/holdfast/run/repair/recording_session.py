@@ -1,4 +1,4 @@
-"""The session in which a repair records results: what its record holds, and who can rebuild that from a configuration.
+"""The session in which a repair records results: its record, and how it is rebuilt from a configuration.
 
 The run was read before it was locked, so the record is made only if nothing has been added since.
 """
@@ -29,17 +29,17 @@ class RebuiltSession:
     """What has to be in the run."""
     rejection: RejectionReason
     missing: list[str]
-    """What could not be found; the plan is then not known."""
+    """What could not be found; the plan is then unknown."""
 
 
 class Planner(Protocol):
-    """What a repair has to ask about evals; the engine answers."""
+    """What a repair needs to know about evals; the engine implements it."""
 
     def same(self, data: Any, config: dict[str, Any]) -> bool:
         """Whether a configuration file says the same as a session's configuration."""
 
     def grid(self, reader: RunReader) -> tuple[RejectionReason, str]:
-        """Why a result is no trial of the planned grid, and why that grid could not be made, if it could not."""
+        """Why a result is not a trial of the planned grid, and why that grid could not be made, if it could not."""
 
     def rebuild(self, config: dict[str, Any], layout: Layout) -> RebuiltSession:
         """The session that this configuration describes, in this run."""
@@ -69,8 +69,8 @@ class RepairSession:
         def make(reader: RunReader, number: int, now: list[SegmentPin]) -> SessionRecord:
             if now != pins:
                 raise RunHeld(
-                    f"Another session has worked on {reader.layout.root} while it was looked through.",
-                    hint="No result was recorded; repair again.",
+                    f"Another session wrote to {reader.layout.root} while it was being checked.",
+                    hint="No result was recorded; run `holdfast repair` again.",
                 )
             return self.make(reader, number, now)
 

@@ -1,8 +1,8 @@
-"""Repair: derived files are rebuilt from the journal, and what the journal lost is recorded from result files.
+"""Repair: rebuilds derived files from the journal, and recovers lost results from result files.
 
-- `config.yaml` and the index are written again from the journal where they are missing, damaged or contradict it.
-- A sound result file whose trial has no such end on record is recorded, marked `source: artifact`, in a session of its
-  own. A file that is not sound is listed, and never becomes a verdict; where file and journal differ, the journal wins.
+- `config.yaml` and the index are rewritten from the journal where they are missing, damaged or contradict it.
+- An intact result file whose trial has no such recorded end is recorded, marked `source: artifact`, in a separate
+  session. A damaged file is listed, and never becomes a verdict; where file and journal differ, the journal wins.
 - Where no journal is left, or no session record in it, the session is rebuilt from `config.yaml`.
 
 Before anything is replaced, its bytes are in a new directory `backup-<n>`. A second repair finds nothing to do.
@@ -76,7 +76,7 @@ def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> Re
 
     Raises:
         NotARun: there is no run, and nothing to make one from; nothing was written.
-        RunHeld: a session executes it.
+        RunHeld: a session is using it.
         StorageFailure: the disk failed.
     """
     work = _RepairWork(root, planner, fs or RealFileSystem())
@@ -85,7 +85,7 @@ def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> Re
     except OSError as error:
         raise StorageFailure(
             f"{root} could not be repaired: {error.filename or ''} {error.strerror or error}.",
-            hint="What was replaced is in the backup; put the storage right, then repair again.",
+            hint="Replaced files are in the backup; fix the storage, then repair again.",
         ) from error
     finally:
         work.close()
@@ -134,7 +134,7 @@ class _RepairWork:
         self.changes.extend(derived.repair())
         if session is not None and (results.new or session.is_new):
             if session.is_new:
-                self.changes.append("A session record was written, made from the configuration.")
+                self.changes.append("A session record was rebuilt from the configuration.")
             make = self._with_plan(session, results).unless_changed(pins)
             self._record(open_session(self.layout.root, make, self.fs), results)
         return self._report(results)
@@ -149,16 +149,18 @@ class _RepairWork:
     def _note_damage(self, reader: RunReader) -> None:
         losses = sum(1 for damage in reader.damage() if damage.is_loss)
         if losses:
-            self.notes.append(f"The journal is damaged in {losses} places, and stays so; `holdfast verify` names them.")
+            self.notes.append(
+                f"The journal is damaged in {losses} places, and cannot be mended; `holdfast verify` lists them."
+            )
 
     def _next_session(self, reader: RunReader) -> RepairSession | None:
-        """The session to record results in: as the last one, or, where its plan is not known, a rebuilt one."""
+        """The session to record results in: as the last one, or, where its plan is unknown, a rebuilt one."""
         last = reader.sessions[-1] if reader.sessions else None
         if last is None or any(item.digest == UNKNOWN_DIGEST for item in last.inputs.values()):
             return self._rebuilt(last.config if last else self._read_config(), known=last is not None)
         grid, reason = self.planner.grid(reader)
         if reason:
-            note = "The planned grid could not be made again, so results are held against the plan's tasks only"
+            note = "The planned trials could not be listed, so results were only compared with the planned tasks"
             self.notes.append(f"{note}: {reason}")
         planned = planned_scorers(reader.sessions)
         contents = SessionContents.carried_over(last)
@@ -179,17 +181,17 @@ class _RepairWork:
         lease = take_lease(self.fs, self.layout.root)
         session = rebuild_journal(self.fs, self.layout, lease, self.backup, repair)
         self.changes.append(
-            f"No journal was left: a new one was begun from config.yaml. The run has a new id, {session.run.hex()}."
+            f"There was no journal: a new one was started from config.yaml. The run has a new id, {session.run.hex()}."
         )
         self._record(session, results)
 
     # What both have in common.
 
     def _read_config(self) -> dict[str, Any] | None:
-        """The configuration by its file; None, and listed as missing, if that is of no use either."""
+        """The configuration by its file; None, and listed as missing, if that is unusable too."""
         from holdfast.spec.loading.yaml_document import read_document  # noqa: PLC0415 - PyYAML is needed here only
 
-        state = "is no mapping"
+        state = "is not a mapping"
         try:
             data = read_document(self.layout.config.read_text(encoding="utf-8"), "config.yaml")
         except FileNotFoundError:
@@ -198,11 +200,11 @@ class _RepairWork:
             state, data = f"cannot be read: {error}", None
         if isinstance(data, dict) and data:
             return data
-        self.missing.append(f"The configuration: no session record survives, and config.yaml {state}.")
+        self.missing.append(f"The configuration: there is no session record, and config.yaml {state}.")
         return None
 
     def _rebuilt(self, config: dict[str, Any] | None, *, known: bool = False) -> RepairSession | None:
-        """The session rebuilt from a configuration; a plan that is still not known was recorded as such before."""
+        """The session rebuilt from a configuration; a plan that is still unknown was recorded as such before."""
         if config is None:
             return None
         rebuilt = self.planner.rebuild(config, self.layout)
@@ -220,10 +222,10 @@ class _RepairWork:
         return results
 
     def _with_plan(self, session: RepairSession, results: ResultComparison) -> RepairSession:
-        """The session with a plan of what was found, where the real one is not known."""
+        """The session with a plan of what was found, where the real one is unknown."""
         if session.is_plan_known:
             return session
-        # The report goes by the plan; that no number is known keeps the run from being complete.
+        # The report needs a plan; the unknown number of trials keeps the run from counting as complete.
         pairs = sorted({*self.scorers, *results.scorers})
         names = {pair: self.scorers.get(pair, set()) | results.scorers.get(pair, set()) for pair in pairs}
         plan = [PlanEntry(*pair, 0, sorted(names[pair])) for pair in pairs]
@@ -232,7 +234,7 @@ class _RepairWork:
     def _record(self, session: RunSession, results: ResultComparison) -> None:
         """Records the results that the journal has not, and ends the session."""
         try:
-            # Handed in many at a time, so that few frames have to be synced.
+            # Queued many at a time, so that few frames have to be synced.
             records = results.records()
             while batch := list(islice(records, _RECORDS_AT_A_TIME)):
                 for record in batch:

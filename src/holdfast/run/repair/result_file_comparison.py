@@ -1,8 +1,8 @@
 """The result files of a run, compared with its journal and its plan.
 
-A file that is not sound, or that belongs to no planned trial, is a fault. One that says otherwise than the journal is a
-conflict, and the journal wins. What is left and not on record yet is new. Each file is read once; what has to be
-recorded waits in a temporary file.
+A file that is damaged, or that belongs to no planned trial, is a fault. One that contradicts the journal is a
+conflict, and the journal wins. All other results that are not recorded yet are new. Each file is read once; new
+results wait in a temporary file.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def not_planned(planned: Mapping[tuple[str, str], set[str]], trial: TrialRecord)
 
 
 def samples_of(layout: Layout) -> dict[str, set[str]]:
-    """The samples that sound result files name, by task."""
+    """The samples that intact result files name, by task."""
     samples: dict[str, set[str]] = {}
     for found in read_results(layout):
         if isinstance(found, ResultFile):
@@ -179,5 +179,5 @@ def samples_of(layout: Layout) -> dict[str, set[str]]:
 
 
 def has_results(layout: Layout) -> bool:
-    """Whether any result file is sound."""
+    """Whether any result file is intact."""
     return any(isinstance(found, ResultFile) for found in read_results(layout))

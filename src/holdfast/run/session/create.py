@@ -1,8 +1,8 @@
-"""Making a run: all of it is there, or nothing is.
+"""Creating a run: completely or not at all.
 
 A run is built in a sibling directory, its first session record synced, then renamed to its name, then the parent
-directory synced. So a run's directory never exists without a session record. What a crash during that leaves behind
-has a name that begins with a dot; the next creation of the same run removes it.
+directory synced. So a run's directory never exists without a session record. A crash leaves a directory whose name
+begins with a dot; the next creation of the same run removes it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def create_run(
             refuse_existing(root)
         raise StorageFailure(
             f"The run {root} could not be created: {error.strerror or error}.",
-            hint=f"Resume it with `holdfast resume {root}`." if root.exists() else "Nothing was left under its name.",
+            hint=f"Resume it with `holdfast resume {root}`." if root.exists() else "No part of it was left behind.",
         ) from error
 
 
@@ -151,7 +151,7 @@ def _preload(journal: JournalWriter, blobs: BlobStore, records: Iterable[Record]
 def make_directories(fs: FileSystem, path: Path) -> None:
     """Makes a directory and its parents so that they survive a power loss.
 
-    Also those that are there already: whoever made them may have died before their names were durable.
+    Existing ones are synced too: the process that made them may have died before their names were durable.
     """
     for directory in reversed([path, *path.parents][:-1]):
         with contextlib.suppress(FileExistsError):

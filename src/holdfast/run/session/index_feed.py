@@ -1,8 +1,8 @@
 """Filling the index of a run while its session writes, so that nothing has to be read again at its end.
 
-What has been written is taken in a few thousand records at a time, in a thread of its own. The index is only a cache:
-whatever goes wrong with it costs time, never data. It is published when the session has ended, and a copy of it now and
-then before: readers of a running session, and whoever opens the run after a kill, start from that.
+Written records are added a few thousand at a time, in a separate thread. The index is only a cache: a failure costs
+time, never data. It is published when the session has ended, and a copy of it now and then before: readers of a
+running session, and the next session after a kill, start from that.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class IndexFeed:
     def __init__(self, reader: RunReader) -> None:
         self._reader, self._path = reader, reader.index.path
         if (published := reader.layout.index).exists() and not published.is_file():
-            # Found now, so that the ledger has it: at the end of the session it could not be told there any more.
-            reader.index.failures.note(INDEX, "something else stands in its place")
+            # Checked now, so that the ledger has it: the ledger is written before the index is published.
+            reader.index.failures.note(INDEX, "another file is in its place")
         self._fold = FoldWriter()
         self._index: Index | None = None
         self._waiting = 0
@@ -93,7 +93,7 @@ class IndexFeed:
             return self._reader.index
         if self._index is None:
             self._index = Index(self._reader.journal, self._fold, self._path)
-            # The first failure of the index is told, whichever of the two connections meets it.
+            # The first failure of the index is reported, on either of the two connections.
             self._index.failures.listen(lambda failure: self._reader.index.failures.note(INDEX, failure.reason))
         return self._index
 

@@ -1,7 +1,8 @@
-"""Writing for a session that another process holds: one more writer, with segments of its own.
+"""Writing for a session that another process holds: one more writer, with its own segments.
 
-What this process acknowledges is as durable as what the holder does. It may write as long as the holder does: a thread
-looks a few times a second whether the session still runs (`storage/leases/writers.py`), and stops the writer if not.
+Records that this process acknowledges are as durable as the holder's. It may write as long as the holder does: a
+thread checks a few times a second whether the session still runs (`storage/leases/writers.py`), and stops the writer
+if not.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ def join_session(
     *,
     options: WriterOptions = DEFAULT_WRITER,
 ) -> JoinedSession:
-    """Joins a session of the run in `root` under a writer number that its holder has handed out.
+    """Joins a session of the run in `root` under a writer number that its holder has issued.
 
     Raises:
         NotARun: there is no run.
-        RunHeld: the session is over, or its holder is gone.
-        UsageError: the number was not handed out, or has been used.
+        RunHeld: the session has ended, or its holder is gone.
+        UsageError: the number was not issued, or has been used.
         StorageFailure: nothing can be written there.
     """
     fs, layout = fs or RealFileSystem(), Layout(root)
@@ -57,7 +58,8 @@ class JoinedSession:
 
     def __init__(self, lease: JoinedLease, journal: JournalWriter, blobs: BlobStore, place: str) -> None:
         self._lease, self._journal, self.number = lease, journal, journal.session
-        self._over = f"Session {self.number} of {place} is over, or its holder is gone; nothing more can be recorded."
+        ended = f"Session {self.number} of {place} has ended, or the process that held it is gone"
+        self._over = f"{ended}; nothing more can be recorded."
         self._watermarks = Watermarks()
         self._sealed_at = time.monotonic()
         self.sink = JournalSink(journal, blobs, SessionLease(lease, place, self._over))
@@ -93,7 +95,7 @@ class JoinedSession:
         """Writes what waits, seals, and leaves the session.
 
         Raises:
-            StorageFailure: something could not be made durable; what was acknowledged is intact.
+            StorageFailure: something could not be made durable; acknowledged records are intact.
         """
         self._end_thread()
         try:

@@ -1,7 +1,7 @@
-"""A sink for records that is one writer of a session: what is handed to it becomes durable, in order.
+"""The sink of one writer of a session: makes records durable, in order.
 
-It is all that a trial sees of the run it is recorded in. A session has one sink in the process that holds the run, and
-one in every process that has joined it; each has its own segments, its own sequence numbers and its own watermark.
+It is the only part of the run that a trial sees. A session has one sink in the process that holds the run, and one in
+every process that has joined it; each has its own segments, its own sequence numbers and its own watermark.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class JournalSink:
             raise StorageFailure(f"A blob of {self._lease.place} could not be written: {error.strerror}.") from error
 
     def append(self, record: Record) -> None:
-        """Hands a record in; waits for room in the queue, not for the record. It precedes everything handed in later.
+        """Queues a record; waits for room in the queue, not for the record. It precedes everything queued later.
 
         Raises:
             StorageFailure: the journal has ended.
@@ -68,7 +68,7 @@ class JournalSink:
         try:
             ident = await self._queue.keep(self._encode(record), getattr(record, "trial", ""), record)
         except asyncio.CancelledError:
-            # The record is durable all the same, and counts once its frame does.
+            # The record is durable anyway, and counts once its frame does.
             self._last_seq = self.journal.last_seq
             raise
         self._last_seq = max(self._last_seq, ident.seq)

@@ -1,8 +1,8 @@
 """Opening a run for executing.
 
-It settles what the session before left in doubt: the last whole frame of an unsealed segment may have been written
-and never synced, so it is written again and synced before anything in it counts. Then the session record follows,
-with the whole configuration and a pin on every earlier segment. Only after that may work begin.
+It resolves what the session before left in doubt: the last whole frame of an unsealed segment may have been written
+and never synced, so it is rewritten and synced before anything in it counts. Then the session record follows, with the
+whole configuration and a pin on every earlier segment. Only after that may work begin.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def open_session(
 
     Raises:
         NotARun: there is no run.
-        RunHeld: another session executes it.
+        RunHeld: another session is using it.
         NewerFormat: a newer version wrote it.
         StorageFailure: the session's record could not be made durable.
     """
@@ -66,19 +66,21 @@ def _sync_run_name(fs: FileSystem, root: Path) -> None:
     except OSError as error:
         raise StorageFailure(
             f"The directory of {root} could not be synced: {error.strerror}.",
-            hint="What was acknowledged is intact; put the storage right, then resume.",
+            hint="All synced records are intact; fix the storage, then resume.",
         ) from error
 
 
 def _open_under_lease(
     reader: RunReader, lease: Lease, number: int, make: MakeSessionRecord, writer: WriterOptions
 ) -> RunSession:
+    # The record pins every earlier segment: if one vanishes or shrinks later, that is noticed.
     pins = [state.pin() for state in reader.index.states()]
     session = make(reader, number, pins)
     options = writer.configured(session.config)
     journal = options.open(reader.fs, reader.layout.journal, reader.run, number, format_=reader.format)
     with contextlib.ExitStack() as undo:
         undo.callback(journal.abandon)
+        # After a failed sync these bytes may be in memory only, and a second sync would not write them: a copy is sure.
         for doubtful in reader.index.doubtful():
             journal.copy(doubtful.copy)
         crashpoints.reach("session.settled")

@@ -1,7 +1,7 @@
 """A run open for executing: under its lease, with the sink that its records go to, and its end.
 
-What fails beside the journal stops nothing, and is counted in the ledger. Other processes may write for the session:
-the session hands out their numbers, and its end vouches for what all of them have written.
+A failure outside the journal does not stop the session, and is counted in the ledger. Other processes may write for
+the session: the session issues their numbers, and its end vouches for what all of them have written.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class RunSession:
         """The number under which one more process may write for this session, with `join_session`.
 
         Raises:
-            RunHeld: the session is over.
+            RunHeld: the session has ended.
             StorageFailure: the filesystem of the run has no locks.
         """
         return self._writers.admit()
@@ -164,11 +164,11 @@ class RunSession:
         if not have_stopped:
             raise StorageFailure(
                 f"A process that writes for session {self.number} of {self.lease.place} has not stopped.",
-                hint="What was acknowledged is intact; end that process, then resume.",
+                hint="All synced records are intact; stop that process, then resume.",
             )
         left = self.counts.left_by_others(self.sink.journal.writer)
         for doubtful in left.doubtful:
-            # Its records are written again; this is for the pin, which says how long the segment is.
+            # Its records are rewritten; this is for the pin, which says how long the segment is.
             with contextlib.suppress(OSError), self.reader.journal.scan(doubtful.segment) as scan:
                 scan.file.sync()
         return left
@@ -182,7 +182,7 @@ class RunSession:
     # The end.
 
     def acknowledged_counts(self) -> StateCounts:
-        """How the trials stand by what was acknowledged, once nothing more can be written.
+        """The states of the trials by what was acknowledged, once nothing more can be written.
 
         Raises:
             StorageFailure: it cannot be read.
@@ -193,15 +193,17 @@ class RunSession:
     def close(self, how: str, exit_code: int = 0, *, ledger: Mapping[str, Any] | None = None) -> StateCounts | None:
         """Ends the session in an orderly way: writes what waits, the session's end, and seals.
 
-        Gives how the trials stand, or None if the disk cannot say. Where another writer does not stop, what waits is
-        written and sealed all the same, without an end: that would vouch for what is still being written.
+        Gives the states of the trials, or None if the disk cannot say. Where another writer does not stop,
+        what waits is written and sealed anyway, without an end: that would vouch for what is still being
+        written.
 
         Raises:
-            StorageFailure: the end could not be recorded; what was acknowledged is intact.
+            StorageFailure: the end could not be recorded; acknowledged records are intact.
         """
         end = SessionEndRecord(number=self.number, how=how, exit_code=exit_code, ledger=dict(ledger or {}))
         counts: StateCounts | None = None
         try:
+            # The other writers stop first: the end vouches for their segments too.
             left = self._end_writers_or_seal()
             copies = [doubtful.copy for doubtful in left.doubtful]
             self.sink.journal.close(lambda pins: self._last_line(end, [*pins, *left.pins]), copies)
@@ -238,6 +240,7 @@ class RunSession:
     def abandon(self) -> None:
         """Gives the run up without writing anything more, as a crash would."""
         with contextlib.ExitStack() as undo:
+            # Released last: until then no other session can start.
             undo.callback(self.lease.release)
             undo.callback(self.reader.close)
             self.sink.journal.abandon()
@@ -246,5 +249,5 @@ class RunSession:
                 self.uploader.stop()
             with contextlib.suppress(StorageFailure, OSError):
                 if self._have_writers_stopped() and self.uploader is not None and self.lease.is_lost():
-                    # A session that has lost the run writes no more; what it has goes up under its own number.
+                    # A session that has lost the run writes no more; what it has is uploaded under its own number.
                     self.uploader.upload_late()

@@ -40,7 +40,7 @@ class SessionCounts:
         self._uploader = uploader
 
     def now(self) -> StateCounts:
-        """How the trials stand by what is durable now.
+        """The states of the trials by what is durable now.
 
         Raises:
             StorageFailure: what was written cannot be read.
@@ -56,7 +56,7 @@ class SessionCounts:
         return self._ask_fold(lambda reader: self._finished_among(reader, is_wanted))
 
     def acknowledged(self, writer: int, seq: int) -> StateCounts:
-        """How the trials stand by what was acknowledged, once this writer has acknowledged its last frame, `seq`.
+        """The states of the trials by what was acknowledged, once this writer has acknowledged its last frame, `seq`.
 
         Of other writers of the session everything counts that is in the journal: only they know what they have
         acknowledged, and that is no more.
@@ -84,7 +84,7 @@ class SessionCounts:
         return self._ask_fold(left_in)
 
     def on_record(self) -> tuple[StateCounts, int]:
-        """How the trials stand by the journal, in the store or not, and how many have a final record that is kept.
+        """The states of the trials by the journal, in the store or not, and how many have a final record that is kept.
 
         Raises:
             StorageFailure: what was written cannot be read.

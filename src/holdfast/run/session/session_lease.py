@@ -9,7 +9,7 @@ from holdfast.errors import RunHeld
 from holdfast.storage import Lease
 from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
 
-INTACT_HINT = "What was acknowledged is intact; see `holdfast status`, then resume."
+INTACT_HINT = "All synced records are intact; see `holdfast status`, then resume."
 _CHECK_SECONDS = 0.2
 
 
@@ -41,7 +41,7 @@ class SessionLease:
     def lost_error(self) -> RunHeld:
         """The error for whoever writes to a run that this process has lost."""
         return RunHeld(
-            self._lost or f"This session holds the run {self.place} no more; another may be executing it.",
+            self._lost or f"This session has lost the run {self.place}; another session may be using it.",
             hint=INTACT_HINT,
         )
 

@@ -1,6 +1,6 @@
-"""What a session needs to know of the copy of its run in an object store: a lease there, and an uploader.
+"""The copy of a session's run in an object store: a lease there, and an uploader.
 
-The uploader itself is in `run/remote`, above this package; whoever opens the session hands it in.
+The uploader itself is in `run/remote`, above this package; the code that opens the session passes it in.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class SegmentUploader(Protocol):
         """Calls back, in any thread, once the frame `seq` of this writer of the session is in the store."""
 
     def flush(self, seconds: float) -> bool:
-        """Seals and uploads now; whether everything is uploaded before so many seconds have passed."""
+        """Seals and uploads now; whether everything is uploaded within this many seconds."""
 
     def finish(self) -> None:
         """Uploads what the session's end has added, and what a writer that was killed has left, for a bounded time."""
 
     def left_text(self) -> str:
-        """What is not in the store yet, where it is, and how to upload it; for when the session is over."""
+        """What is not in the store yet, where it is, and how to upload it; for when the session has ended."""
 
     def upload_late(self) -> None:
         """Uploads whatever there is, once nobody writes any more.
@@ -79,7 +79,7 @@ class SegmentUploader(Protocol):
 
 @dataclass(frozen=True)
 class StoreCopy:
-    """The copy of a run in an object store, while a session executes the run."""
+    """The copy of a run in an object store, while a session is using the run."""
 
     lease: RemoteLease
     uploader: SegmentUploader

@@ -1,4 +1,4 @@
-"""How far a store has the frames of a session: one watermark for each writer, and who waits for it."""
+"""Watermarks: the last frame of each writer of a session that a store has confirmed, and who waits for it."""
 
 from __future__ import annotations
 

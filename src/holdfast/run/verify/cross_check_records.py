@@ -1,8 +1,8 @@
 """The deep part of verification: the records of a run are cross-checked, trial by trial.
 
-Every step's parent is on record; every valid trial has its answer, and every score that was planned when it ended;
-every score is that of a planned scorer; every trial belongs to the planned grid, where that can be made again; every
-file of a trial has the content that its record cites, and every result file says what the journal says.
+Every step's parent is recorded; every valid trial has its answer, and every score that was planned when it ended;
+every score is that of a planned scorer; every trial belongs to the planned grid, where that can be computed; every
+file of a trial has the content that its record refers to, and every result file agrees with the journal.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class RecordCrossCheck:
             "SELECT DISTINCT p.trial FROM parents p WHERE NOT EXISTS (SELECT 1 FROM steps s"
             " WHERE (s.trial, s.attempt, s.step) = (p.trial, p.attempt, p.parent)) ORDER BY p.trial"
         )
-        yield from _trials_damage(DamageKind.MISSING, self._keys(query), "have a step whose parent is not on record")
+        yield from _trials_damage(DamageKind.MISSING, self._keys(query), "have a step whose parent is not recorded")
 
     def _check_answers(self, frames: RunReader) -> Iterator[Damage]:
         keys = [trial.key for trial in _valid_trials(frames) if trial.has_transcript and trial.row.is_without_answer]
-        yield from _trials_damage(DamageKind.MISSING, keys, "are valid and have no answer on record")
+        yield from _trials_damage(DamageKind.MISSING, keys, "are valid but have no recorded answer")
 
     def _check_scores(self, frames: RunReader) -> Iterator[Damage]:
         """Every valid trial has the scores that were planned when it ended, and its record says the same of them."""
@@ -91,8 +91,8 @@ class RecordCrossCheck:
                 missing.append(trial.key)
             if any(not _agrees(value, given.get(name)) for name, value in recorded.items()):
                 differing.append(trial.key)
-        yield from _trials_damage(DamageKind.MISSING, missing, "are valid and lack a score that was planned")
-        yield from _trials_damage(DamageKind.CONFLICT, differing, "have another score than the scorer gave")
+        yield from _trials_damage(DamageKind.MISSING, missing, "are valid but a planned score is missing")
+        yield from _trials_damage(DamageKind.CONFLICT, differing, "have a different score than the scorer gave")
 
     def _recorded_scores(self, trial: FoldedTrial) -> tuple[dict[str, float], bool]:
         """The scores that the end of the trial holds, and whether it was kept from another run."""
@@ -120,7 +120,7 @@ class RecordCrossCheck:
                 strangers.setdefault((scorer, task), []).append(key)
         for (scorer, task), keys in strangers.items():
             where = f" of the task {task!r}" if task else ""
-            detail = f"have a score of {scorer!r}, which is no planned scorer{where}"
+            detail = f"have a score of {scorer!r}, which is not a planned scorer{where}"
             yield from _trials_damage(DamageKind.COUNT, keys, detail)
 
     def _check_plan(self, frames: RunReader) -> Iterator[Damage]:
@@ -147,7 +147,7 @@ class RecordCrossCheck:
             detail = f"the inputs make a grid of {len(grid)} trials, {frames.fold.planned} are planned"
             yield Damage(DamageKind.COUNT, "inputs", detail)
         strangers = [trial.key for trial in frames.fold.trials() if trial.key not in grid]
-        yield from _trials_damage(DamageKind.COUNT, strangers, "are on record and not part of the planned grid")
+        yield from _trials_damage(DamageKind.COUNT, strangers, "are recorded but not part of the planned grid")
 
     def _check_files(self, artifacts: Mapping[str, str]) -> Iterator[Damage]:
         for name, digest in artifacts.items():
@@ -167,7 +167,10 @@ class RecordCrossCheck:
                 yield Damage(DamageKind.CONFLICT, where, detail, keys=keys)
             elif match is EndMatch.NEW:
                 yield Damage(
-                    DamageKind.COUNT, where, "the journal lacks this result; `holdfast repair` records it", keys=keys
+                    DamageKind.COUNT,
+                    where,
+                    "this result is missing in the journal; `holdfast repair` records it",
+                    keys=keys,
                 )
 
 
@@ -195,7 +198,7 @@ def _scorers_by_plan(session: SessionRecord) -> dict[tuple[str, str], set[str]]:
 
 def _file_problem(path: Path, digest: str) -> str:
     try:
-        return "" if file_digest(path) == digest else "its content is not what the trial's record cites"
+        return "" if file_digest(path) == digest else "its content differs from the digest in the trial's record"
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
 

@@ -1,7 +1,7 @@
-"""How many trials were finished as far as each session could know: what its end says must agree with that.
+"""The number of finished trials that each session could know: the count in its end must agree with it.
 
-A session knows what earlier sessions wrote, except what a late one added after the next had begun: that is known to the
-first session which pins the segment.
+A session knows what earlier sessions wrote, except what a late one added after the next had started: that is known to
+the first session which pins the segment.
 """
 
 from __future__ import annotations

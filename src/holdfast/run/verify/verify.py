@@ -1,9 +1,9 @@
-"""Verification: everything in a run is counted and compared, folded from its frames; the index is not believed.
+"""Verification: everything in a run is counted and compared, folded from its frames; the index is not trusted.
 
 Frames against their digests, segments against their footers, footers and pins against what is there, the ends of
 sessions against the trials, trials against the plan, and blobs, inputs and artifacts against the records that cite
 them; deep, also what the records say of one another (cross_check_records.py). Every difference is named. A torn tail
-that a crash left is reported, and is no damage.
+that a crash left is reported, and is not damage.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _check_artifacts(frames: RunReader, fold: VerifyingFold) -> list[Damage]:
     trials = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
     unknown = [name for name in trials if frames.fold.find(name) is None]
     return damage + [
-        Damage(DamageKind.COUNT, f"artifacts/{name}", "no record of this trial is in the journal") for name in unknown
+        Damage(DamageKind.COUNT, f"artifacts/{name}", "the journal has no record of this trial") for name in unknown
     ]
 
 

@@ -1,4 +1,4 @@
-"""The fold of a verification: as ever, and besides it what the records cite, and every final record of a trial."""
+"""The fold of a verification: the usual one, plus what the records refer to and every final record of a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clauses of an expression that selects trials: what is asked of a trial, and `and`, `or` and `not`.
+"""Clauses of an expression that selects trials: comparisons, and `and`, `or` and `not`.
 
 A clause carries, beside its test, the status values for which it can be true and those for which it can be false. Both
 sets may be too large, never too small; that keeps them correct under every combination.

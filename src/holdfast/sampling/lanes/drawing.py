@@ -1,4 +1,4 @@
-"""Drawing one candidate: what a lane asks next, the reply, and what the requirements say of it."""
+"""Drawing one candidate: the next request of a lane, the reply, and its verdicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.sampling.candidate import Candidate, CandidateRecord
 from holdfast.sampling.events import LaneRepaired
 from holdfast.sampling.host import SamplingHost
 from holdfast.sampling.lanes.lane import Lane, LaneStage
-from holdfast.sampling.lanes.telling import SamplingPlan, Telling
+from holdfast.sampling.lanes.listeners import SamplingListeners, SamplingPlan
 from holdfast.sampling.place import CURRENT_PLACE, Place, derive_seed
 from holdfast.sampling.requirements.checks import Checks
 from holdfast.sampling.requirements.requirement import Draft
@@ -36,9 +36,14 @@ class Drawing:
     """Draws the candidates of one sampling."""
 
     def __init__(
-        self, host: SamplingHost, strategy: Strategy, telling: Telling, plan: SamplingPlan, request: SamplingRequest
+        self,
+        host: SamplingHost,
+        strategy: Strategy,
+        listeners: SamplingListeners,
+        plan: SamplingPlan,
+        request: SamplingRequest,
     ) -> None:
-        self._host, self._strategy, self._telling, self._loops = host, strategy, telling, plan.loops
+        self._host, self._strategy, self._listeners, self._loops = host, strategy, listeners, plan.loops
         self._request, self._seed = request, request.generation.get("seed", host.seed)
         self.checks = Checks(plan.requirements, short_circuit=strategy.short_circuit)
         self._judges = tuple(name for requirement in plan.requirements for name in requirement.models)
@@ -47,7 +52,7 @@ class Drawing:
     async def draw(self, lane: Lane, record: CandidateRecord | None = None) -> tuple[Candidate, bool]:
         """The next candidate of a lane, and whether it is valid.
 
-        Of one on record, what was found out about it is taken over, if its reply is on record too.
+        A recorded candidate keeps its verdicts, if its reply is recorded too.
 
         Raises:
             BudgetReachedError: there is no room for another call.
@@ -80,23 +85,23 @@ class Drawing:
         if messages is not asked:
             messages = _checked_messages(messages, self._strategy)
         last = lane.candidates[-1]
-        if self._telling.tells(LaneRepaired) and not last.is_valid:
+        if self._listeners.is_wanted(LaneRepaired) and not last.is_valid:
             failed = tuple(verdict.requirement for verdict in last.failed)
             lane.stage = LaneStage.TELLING
-            await self._telling.repaired(place, failed, messages)
+            await self._listeners.repaired(place, failed, messages)
         return messages
 
     # Calls.
 
     def _admit(self, *, is_on_record: bool = False) -> None:
-        """Counts one more call, if the budget has room for it. One that is on record was paid for, room or not."""
+        """Counts one more call, if the budget has room for it. One that is recorded was paid for, room or not."""
         if is_on_record:
             self.tally.calls += 1
         elif not self.tally.admit():
             raise BudgetReachedError
 
     def _count(self, model: str, reply: Reply) -> None:
-        """Takes in what a call took."""
+        """Adds the usage of a call."""
         has_cap = self._strategy.budget.cost is not None
         self.tally.add(reply.usage, self._host.cost_of(model, reply.usage) if has_cap else None)
 
@@ -140,7 +145,7 @@ class Drawing:
         candidate.verdicts, candidate.score, candidate.at = record.verdicts, record.score, record.at
         candidate.judging, candidate.judge_calls = record.judging, record.judge_calls
         self.tally.calls += record.judge_calls
-        # Which of several judges took how much is not on record: as much as the dearest of them.
+        # Which of several judges took how much is not recorded: as much as the most expensive of them.
         costs = [self._host.cost_of(model, record.judging) or 0.0 for model in self._judges]
         self.tally.add(record.judging, max(costs, default=0.0))
 

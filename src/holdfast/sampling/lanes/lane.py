@@ -1,4 +1,4 @@
-"""A lane: candidates one after another, each after what became of the last."""
+"""A lane: candidates one after another, each based on the last."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_being_cancelled() -> bool:
 
 
 class LaneStage(enum.Enum):
-    """What a lane is doing, so that an error can be told apart by where it came from."""
+    """What a lane is doing, so that an error can be distinguished by where it came from."""
 
     REPAIRING = "repair"
     ASKING = "model"
@@ -45,7 +45,7 @@ class Lane:
     is_given_up: bool = False
     """Whether its task was cancelled, because it was not needed any more."""
     is_settled: bool = False
-    """Whether its end was taken note of."""
+    """Whether its end was processed."""
     error: BaseException | None = None
     """What it has ended with, if it was an error."""
     failure: Failure | None = None
@@ -58,7 +58,7 @@ class Lane:
         self.is_given_up = True
 
     def ended_with(self) -> BaseException | None:
-        """The error that it has ended with; None if it returned or was given up."""
+        """The error that it has ended with; None if it returned or was abandoned."""
         if self.task is None:
             return self.error
         if not self.task.cancelled():

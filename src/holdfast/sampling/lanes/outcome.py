@@ -1,4 +1,4 @@
-"""What a sampling comes to once its lanes have ended: a success, a failure with the best there is, or an error."""
+"""The outcome of a sampling once its lanes have ended: a success, a failure with the best candidate, or an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.sampling.result import SamplingResult
 from holdfast.sampling.selection import Chosen, SelectionRule, position
 from holdfast.sampling.strategies.strategy import Strategy
 
-_UNTOLD = 200
+_ERROR_CHARACTERS = 200
 """How much of an error's text goes into a reason."""
 
 
@@ -24,7 +24,7 @@ def conclude(
 
     Raises:
         BaseException: the error of the first lane, if all have ended with one and no candidate is valid.
-        ValueError: the strategy chose a candidate that there is not.
+        ValueError: the strategy chose a candidate that does not exist.
     """
     ordered = sorted(candidates, key=position)
     failed = [lane for lane in lanes if lane.error is not None]
@@ -35,7 +35,7 @@ def conclude(
     reason = _stop_reason(is_success, ordered, failed, capped)
     if chosen is None:
         chosen = _best_of_failed(strategy, [one for one in ordered if one.status is CandidateStatus.INVALID])
-    notes = [_told(lane) for lane in failed]
+    notes = [_lane_error_text(lane) for lane in failed]
     return SamplingResult(
         is_success, chosen.candidate, ordered, reason, chosen.reason, capped, chosen.votes or {}, notes
     )
@@ -44,7 +44,7 @@ def conclude(
 def result_on_record(
     choice: SamplingChoice, candidates: Sequence[Candidate], host: SamplingHost
 ) -> SamplingResult | None:
-    """The result that is on record; None if the chosen candidate is not on record any more."""
+    """The result that is recorded; None if the chosen candidate is not recorded any more."""
     others = [_unchecked(record, host.number) for record in host.others]
     ordered = sorted([*candidates, *others], key=position)
     chosen = next((one for one in ordered if position(one) == (choice.turn, choice.lane)), None)
@@ -90,13 +90,13 @@ def _stop_reason(is_success: bool, candidates: Sequence[Candidate], failed: Sequ
     parts = [f"capped: the budget of {capped} was reached" if capped else ""]
     if not is_success:
         parts.append(f"none of {checked} candidates is valid" if checked else "there is no candidate")
-        parts += [_told(lane) for lane in failed]
+        parts += [_lane_error_text(lane) for lane in failed]
     return "; ".join(part for part in parts if part)
 
 
-def _told(lane: Lane) -> str:
+def _lane_error_text(lane: Lane) -> str:
     text = "" if lane.failure is None else lane.failure.message
-    shown = text if len(text) <= _UNTOLD else f"{text[:_UNTOLD]}…"
+    shown = text if len(text) <= _ERROR_CHARACTERS else f"{text[:_ERROR_CHARACTERS]}…"
     return f"lane {lane.number} failed at turn {lane.depth}: {type(lane.error).__name__}: {shown}"
 
 
@@ -105,8 +105,8 @@ def _with_others(failed: Sequence[Lane], candidates: list[Candidate]) -> BaseExc
     first, *others = failed
     error = first.error or RuntimeError("a lane has failed without an error")
     for lane in others:
-        add_note(error, _told(lane))
-    return with_result(error, candidates, "; ".join(map(_told, failed)))
+        add_note(error, _lane_error_text(lane))
+    return with_result(error, candidates, "; ".join(map(_lane_error_text, failed)))
 
 
 def with_result(error: BaseException, candidates: Sequence[Candidate], stop_reason: str = "an error") -> BaseException:

@@ -1,7 +1,7 @@
 """The one engine of all strategies: lanes at once, turn after turn, until the choice is made.
 
-A lane is a task of its own. Nothing of a sampling outlives it: when it returns or raises, every lane has ended, and so
-has every call in it. What is on record is gone through first, in the order of the records, and makes no call; lanes
+A lane is a task of its own. Nothing of a sampling outlives it: when it returns or raises, every lane has ended, and
+so has every call in it. Recorded candidates are processed first, in the order of the records, without any call; lanes
 then continue from there.
 """
 
@@ -20,8 +20,8 @@ from holdfast.sampling.events import CandidateEnded
 from holdfast.sampling.host import SamplingChoice, SamplingHost
 from holdfast.sampling.lanes.drawing import BudgetReachedError, Drawing, SamplingRequest
 from holdfast.sampling.lanes.lane import CANCELLED_ITSELF, Lane, LaneStage, is_being_cancelled
+from holdfast.sampling.lanes.listeners import SamplingListeners, SamplingPlan
 from holdfast.sampling.lanes.outcome import add_note, conclude, result_on_record, with_result
-from holdfast.sampling.lanes.telling import SamplingPlan, Telling
 from holdfast.sampling.place import CURRENT_PLACE
 from holdfast.sampling.requirements.registry import Given, as_requirements
 from holdfast.sampling.requirements.requirement import Requirement, in_order
@@ -38,7 +38,7 @@ async def run_sampling(
     generation: Mapping[str, Any] | None = None,
     context: Any = None,
 ) -> SamplingResult:
-    """Carries out one sampling. The strategy's requirements and the call's apply both, those of the strategy first.
+    """Runs one sampling. The strategy's requirements and the call's apply both, those of the strategy first.
 
     Raises:
         ModelError: every lane has ended with an error, and this is the first lane's; `result_of` has the candidates.
@@ -48,24 +48,24 @@ async def run_sampling(
         ValueError: a hook or the strategy gave a number out of range, or two requirements have the same id.
         TypeError: the strategy is not one, or a hook, a requirement or a repair returned a wrong type.
     """
-    telling = Telling(host, check_strategy(strategy))
+    listeners = SamplingListeners(host, check_strategy(strategy))
     sampler: Sampler | None = None
     result: SamplingResult | None = None
     try:
-        plan = await telling.ask_hooks(_all_requirements(strategy, requirements))
+        plan = await listeners.ask_hooks(_all_requirements(strategy, requirements))
         for name in _asked_models(strategy, plan.requirements):
             host.check_model(name, has_price=strategy.budget.cost is not None)
-        telling.start(plan)
-        sampler = Sampler(host, strategy, telling, plan, SamplingRequest(messages, dict(generation or {}), context))
+        listeners.start(plan)
+        sampler = Sampler(host, strategy, listeners, plan, SamplingRequest(messages, dict(generation or {}), context))
         result = await sampler.run()
     finally:
         host.finish()
-        # Whoever calls this may be handling an error of its own, which is none of the sampling's.
+        # The caller may be handling its own error, which has nothing to do with the sampling.
         error = sys.exception() if result is None else None
         candidates = [] if sampler is None else sampler.candidates
         if error is not None:
             with_result(error, candidates)
-        await telling.end(candidates, result, error)
+        await listeners.end(candidates, result, error)
     result.calls = host.calls
     return result
 
@@ -85,15 +85,20 @@ def _asked_models(strategy: Strategy, requirements: Sequence[Requirement]) -> It
 
 
 class Sampler:
-    """One sampling while it is carried out."""
+    """One sampling while it is executed."""
 
     def __init__(
-        self, host: SamplingHost, strategy: Strategy, telling: Telling, plan: SamplingPlan, request: SamplingRequest
+        self,
+        host: SamplingHost,
+        strategy: Strategy,
+        listeners: SamplingListeners,
+        plan: SamplingPlan,
+        request: SamplingRequest,
     ) -> None:
-        self._host, self._strategy, self._telling, self._loops = host, strategy, telling, plan.loops
-        self._drawing = Drawing(host, strategy, telling, plan, request)
+        self._host, self._strategy, self._listeners, self._loops = host, strategy, listeners, plan.loops
+        self._drawing = Drawing(host, strategy, listeners, plan, request)
         self._tally = self._drawing.tally
-        self._selection = strategy.start_selection(telling.mode, plan.lanes)
+        self._selection = strategy.start_selection(listeners.mode, plan.lanes)
         self._lanes = [Lane(number) for number in range(plan.lanes)]
         self._ended: asyncio.Queue[Lane] = asyncio.Queue()
         self._fatal: BaseException | None = None
@@ -102,7 +107,7 @@ class Sampler:
         self.candidates: list[Candidate] = []
 
     async def run(self) -> SamplingResult:
-        """Everything, from the first candidate to the choice on record."""
+        """Everything, from the first candidate to the recorded choice."""
         token = CURRENT_PLACE.set(None)
         try:
             return await self._recorded_or_drawn()
@@ -120,9 +125,9 @@ class Sampler:
         return await self._conclude()
 
     async def _replay(self) -> bool:
-        """Goes through the candidates on record, one at a time, in the order in which they arrived.
+        """Goes through the recorded candidates, one at a time, in the order in which they arrived.
 
-        Whether everything was asked as it is on record: otherwise a choice on record was made among others.
+        Whether everything was asked as it is recorded: otherwise a recorded choice was made among others.
         """
         choice, is_as_recorded = self._host.choice, True
         for record in self._host.recorded:
@@ -187,7 +192,7 @@ class Sampler:
             self._settle(lane)
 
     async def _wait_in_time(self, lanes: int) -> None:
-        """Takes note of so many lanes as they end, for as long as the budget allows."""
+        """Processes a number of lanes as they end, for as long as the budget allows."""
         seconds = self._strategy.budget.time
         if seconds is None:
             await self._wait_for(lanes)
@@ -280,11 +285,11 @@ class Sampler:
         add_note(error, f"In {candidate.place}, the requirement {checked.id!r} could not be checked.")
 
     def _end_unchecked(self, candidate: Candidate, status: CandidateStatus) -> None:
-        """Puts a candidate on record that is no part of any choice, and would be drawn again."""
+        """Records a candidate that is not part of any choice, and would be drawn again."""
         self._end(candidate, status)
         self._host.put(candidate, is_final=False)
-        if self._telling.tells(CandidateEnded):
-            self._telling.observe_candidate(candidate, replayed=False)
+        if self._listeners.is_wanted(CandidateEnded):
+            self._listeners.observe_candidate(candidate, replayed=False)
 
     def _end(self, candidate: Candidate, status: CandidateStatus) -> None:
         candidate.status, candidate.arrival = status, len(self.candidates)
@@ -307,9 +312,9 @@ class Sampler:
             self._host.put(candidate, is_final=True)
         if is_valid:
             self._cancel_unwanted()
-        if self._telling.tells(CandidateEnded):
+        if self._listeners.is_wanted(CandidateEnded):
             lane.stage = LaneStage.TELLING
-            await self._telling.candidate_ended(candidate, replayed=not is_new)
+            await self._listeners.candidate_ended(candidate, replayed=not is_new)
 
 
 def _choice_of(result: SamplingResult) -> SamplingChoice:

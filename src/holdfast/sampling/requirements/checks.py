@@ -54,7 +54,7 @@ class Checks:
 def _complete(verdict: object, requirement: Requirement) -> Verdict:
     """The verdict with the id of its requirement, and a reason where it is not passed."""
     if not isinstance(verdict, Verdict):
-        raise TypeError(f"The requirement {requirement.id!r} returned {type(verdict).__name__}, which is no verdict.")
+        raise TypeError(f"The requirement {requirement.id!r} returned {type(verdict).__name__}, not a verdict.")
     if verdict.kind is VerdictKind.PASSED and verdict.requirement == requirement.id:
         return verdict
     reason = verdict.reason or requirement.description or requirement.id

@@ -17,7 +17,7 @@ FORMS = {
     True: 'Reply with one JSON object and nothing else: {"explanation": "why, in a sentence or two", "score": 0.7}, '
     "where score is a number from 0 (the answer does not meet the criterion at all) to 1 (it meets it fully).",
 }
-"""How a judge is told to reply; True where it is to give a score."""
+"""The instruction how to reply; True where the judge gives a score."""
 
 
 class NoVerdict(ValueError):  # noqa: N818 - reads as a sentence where it is raised

@@ -1,7 +1,7 @@
 """`judge`: a model of the eval says whether the answer meets a criterion.
 
-The answer is data. It stands between two marks that do not occur in it, and braces in it are braces. The verdict is
-JSON; one that cannot be read is asked for once more, and is an error after that, not an unmet requirement.
+The answer is data. It is placed between two marks that do not occur in it, and braces in it have no meaning. The
+verdict is JSON; one that cannot be read is asked for once more, and is an error after that, not an unmet requirement.
 """
 
 from __future__ import annotations

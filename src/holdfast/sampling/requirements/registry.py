@@ -87,7 +87,7 @@ def as_requirement(given: object) -> Requirement:
     """A requirement from whatever stands for one: itself, a function, or the form of an eval file.
 
     Raises:
-        ConfigurationError: it is none of these.
+        ConfigurationError: it is something else.
     """
     if isinstance(given, Requirement):
         return given

@@ -30,7 +30,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class Checking(Protocol):
-    """What a check may use that is not done at once."""
+    """What a check may use that has to wait."""
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Calls code of the user's: a plain function in a thread, and what can be awaited is awaited."""
@@ -45,7 +45,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     is_quick: ClassVar[bool] = False
     """Whether `check` answers at once, without waiting and without code of the user's."""
     calls: ClassVar[int] = 0
-    """How many calls of models one check may take, at the most: those that take some are checked last."""
+    """How many calls of models one check may take, at most: those that take some are checked last."""
 
     id: str
     """Its name in records and reports. Default: the name of the requirement; that of the function for a function.

@@ -1,4 +1,4 @@
-"""`includes`: certain texts stand somewhere in the answer."""
+"""`includes`: certain texts occur somewhere in the answer."""
 
 from __future__ import annotations
 

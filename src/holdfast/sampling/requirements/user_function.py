@@ -50,7 +50,7 @@ class FunctionRequirement(BuiltInRequirement, frozen=True, kw_only=True):
 
     @property
     def gives_score(self) -> bool:
-        """Whether it returns a score is not known before it is called."""
+        """Whether it returns a score is unknown before it is called."""
         return True
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Escalation: a cheap model first, and a stronger one when it stands still."""
+"""Escalation: a cheap model first, and a stronger one when it makes no progress."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class Repair(Strategy):
 
     def repair(self, messages: tuple[Message, ...], candidates: Sequence[Candidate]) -> tuple[Message, ...]:
         """The request, with what the lane's last candidate did not meet at its end."""
-        told = unmet(candidates[-1])
-        return with_text(messages, f"{_UNMET}\n{told}\n{_ONCE_MORE}") if told else messages
+        reasons = unmet(candidates[-1])
+        return with_text(messages, f"{_UNMET}\n{reasons}\n{_ONCE_MORE}") if reasons else messages
 
 
 class MultiTurn(Strategy):
@@ -41,24 +41,24 @@ class MultiTurn(Strategy):
     def repair(self, messages: tuple[Message, ...], candidates: Sequence[Candidate]) -> tuple[Message, ...]:  # noqa: ARG002 - the candidate has them
         """The conversation of the lane so far, and why its last candidate is not valid."""
         last = candidates[-1]
-        told = unmet(last)
-        if not told or last.reply is None:
-            return last.messages  # nothing that the model may be told: the same once more
-        text = f"Your answer does not meet these requirements:\n{told}\n{_ONCE_MORE}"
+        reasons = unmet(last)
+        if not reasons or last.reply is None:
+            return last.messages  # no reason that the model may see: the same request again
+        text = f"Your answer does not meet these requirements:\n{reasons}\n{_ONCE_MORE}"
         return (*last.messages, last.reply.message, Message("user", text))
 
     def select_from_failure(self, candidates: Sequence[Candidate]) -> int:
-        """The deepest turn, which has been told the most."""
+        """The deepest turn, whose request contained the most feedback."""
         return best_failed(candidates, deepest=True)
 
 
 def unmet(candidate: Candidate) -> str:
-    """Why a candidate is not valid, a line for each requirement that the model may be told of.
+    """Why a candidate is not valid, a line for each requirement that the model may see.
 
     What could not be checked is left out: a better answer would not help.
     """
-    told = [verdict for verdict in candidate.failed if verdict.kind is VerdictKind.FAILED and not verdict.hidden]
-    return "\n".join(f"* {verdict.reason or verdict.requirement}" for verdict in told)
+    shown = [verdict for verdict in candidate.failed if verdict.kind is VerdictKind.FAILED and not verdict.hidden]
+    return "\n".join(f"* {verdict.reason or verdict.requirement}" for verdict in shown)
 
 
 def with_text(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:

@@ -47,7 +47,7 @@ class Strategy:
 
         Raises:
             ConfigurationError: a requirement cannot be understood.
-            ValueError: a budget is not a whole number from 1 up, or there is no such selection.
+            ValueError: a budget is not a whole number of at least 1, or there is no such selection.
             TypeError: the budget or a hook is not one.
         """
         check_budget("loop_budget", loop_budget)
@@ -77,7 +77,7 @@ class Strategy:
         return ""
 
     def start_selection(self, mode: SelectionMode, lanes: int) -> SelectionRule:  # noqa: ARG002 - for those that count
-        """A new choice, for one sampling of so many lanes."""
+        """A new choice, for one sampling with this many lanes."""
         return SELECTIONS[mode]()
 
     @property
@@ -106,7 +106,7 @@ class Strategy:
 
 
 def most_calls(strategy: Strategy, requirements: Sequence[Requirement], loops: int, lanes: int) -> int:
-    """How many calls a sampling takes at the most, judges included."""
+    """How many calls a sampling takes at most, judges included."""
     scorers = [] if strategy.scorer is None else [strategy.scorer]
     by_candidate = 1 + sum(requirement.calls for requirement in (*requirements, *scorers))
     most = loops * lanes * by_candidate
@@ -138,18 +138,18 @@ def _check_types(budget: object, hooks: Sequence[object]) -> None:
         raise TypeError(f"The budget is {budget!r}; give a budget, such as SamplingBudget(calls=10).")
     for hook in hooks:
         if not isinstance(hook, SamplingHook):
-            raise TypeError(f"{hook!r} is not a hook; give an object of a class that is derived from SamplingHook.")
+            raise TypeError(f"{hook!r} is not a hook; give an object whose class is derived from SamplingHook.")
 
 
 def check_budget(name: str, value: object) -> int:
-    """The budget, if it is a whole number from 1 up.
+    """The budget, if it is a whole number of at least 1.
 
     Raises:
         ValueError: it is not.
     """
     check_count(name, value)
     if not isinstance(value, int):
-        raise ValueError(f"{name} is None; it has to be a whole number from 1 up.")  # noqa: TRY004 - as all budgets
+        raise ValueError(f"{name} is None; it must be a whole number, at least 1.")  # noqa: TRY004 - as all budgets
     return value
 
 

@@ -1,7 +1,7 @@
-"""The holder of a lease: enough to name the process, and to find out whether it still runs where that is possible.
+"""The holder of a lease: enough to name the process, and to check whether it still runs where that is possible.
 
-A process id alone proves nothing: it is used again after a restart, and means another process in another
-container. So the start time, the boot and the process-id namespace stand beside it.
+A process id alone proves nothing: it is reused after a restart, and means another process in another container. So the
+start time, the boot id and the process-id namespace are recorded with it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def is_alive(holder: LeaseHolder) -> bool | None:
 
 
 def decode_holder(data: bytes) -> LeaseHolder | None:
-    """The holder written in a lease file, or None if nothing legible is."""
+    """The holder written in a lease file, or None if nothing readable is."""
     try:
         return msgspec.json.decode(data.split(b"\n", 1)[0], type=LeaseHolder)
     except msgspec.MsgspecError:

@@ -1,13 +1,13 @@
 """One writer: at most one session executes a run.
 
-The authority is the kernel's lock (`flock`) on the file `lease` in the run: it ends with its process, whatever
-happens to it, and no process id is ever trusted. The text in the file only names the holder to people.
+The authority is the kernel's lock (`flock`) on the file `lease` in the run: it ends with its process in every case,
+and no process id is ever trusted. The text in the file only shows people who holds the run.
 
-On a filesystem without locks a file `lease-<generation>`, created exclusively, stands in. Its holder rewrites it
+On a filesystem without locks a file `lease-<generation>`, created exclusively, is used instead. Its holder rewrites it
 every few seconds. A taker that can see the holder's process asks the kernel; one that cannot watches the file for a
 whole lifetime on its own clock, and takes over only if nothing moved. Taking over creates the next generation
 exclusively, so of many takers one wins. A holder that finds a newer generation than its own, or that could not rewrite
-its file for a lifetime on its own clock, holds the run no more.
+its file for a lifetime on its own clock, has lost the run.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
     """The lease of the run in this directory.
 
     Raises:
-        RunHeld: another session executes the run; the message names it.
+        RunHeld: another session is using the run; the message names it.
         StorageFailure: the lease file cannot be opened.
     """
     path = run / LEASE_NAME
@@ -94,7 +94,7 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
         if error.errno not in _NO_LOCKS:
             raise StorageFailure(
                 f"The lease {path} cannot be taken: {error.strerror}.",
-                hint="A run can be executed only where its directory can be written; reading verbs work all the same.",
+                hint="Running or resuming needs a writable directory; commands that only read still work.",
             ) from error
         return _take_without_locks(run, lifetime_seconds)
 
@@ -106,7 +106,7 @@ def _take_from_writers(fs: FileSystem, run: Path, lease: Lease) -> Lease:
         if not end_writers(fs, run):
             raise RunHeld(
                 f"A process that wrote for an earlier session of the run {run} has not stopped.",
-                hint="Wait for it, or end it, then resume.",
+                hint="Wait until it ends, or stop it, then resume.",
             )
         undo.pop_all()
     return lease
@@ -131,7 +131,7 @@ def _take_lock(fs: FileSystem, run: Path) -> Lease:
 def run_held(run: Path, holder: LeaseHolder | None) -> RunHeld:
     """The error that says who executes the run."""
     who = str(holder) if holder else "another process"
-    return RunHeld(f"The run {run} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
+    return RunHeld(f"The run {run} is in use by {who}.", hint="Wait until it ends, or stop it, then resume.")
 
 
 def refuse_held(fs: FileSystem, run: Path) -> None:
@@ -240,7 +240,7 @@ class _HeartbeatLease:
 
 def _take_without_locks(run: Path, lifetime_seconds: float) -> Lease:
     warnings.warn(
-        f"{run} is on a filesystem without locks; a heartbeat file guards the run instead.",
+        f"{run} is on a filesystem without locks; a heartbeat file protects the run instead.",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -261,7 +261,7 @@ def _take_without_locks(run: Path, lifetime_seconds: float) -> Lease:
 
 
 def _named_holder(run: Path, generation: int) -> LeaseHolder | None:
-    """Who has just created a lease file; its name follows in an instant."""
+    """A process that has just created a lease file; its name follows in an instant."""
     for _ in range(_ATTEMPTS_FAR):
         if holder := decode_holder(_read_generation(run, generation)):
             return holder

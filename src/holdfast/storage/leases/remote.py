@@ -1,9 +1,9 @@
-"""One writer, also across machines: a lease is an object in the store, written on condition only.
+"""One writer, also across machines: a lease is an object in the store, written with conditional writes only.
 
-The holder renews it well before its lifetime is over, and by its own monotonic clock neither begins nor acknowledges
+The holder renews it well before its lifetime ends. By its own monotonic clock it neither starts nor acknowledges
 anything once that lifetime has passed without a renewal. A taker watches the object for a whole lifetime on its own
-clock, and takes over only if nothing moved. Wall clocks are never compared. The object also tells people who holds
-the run and how far it is.
+clock, and takes over only if nothing moved. Wall clocks are never compared. The object also shows people who holds the
+run and its progress.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lifetime_seconds() -> float:
     """How long a lease lasts without being renewed; everybody who shares a run must use the same.
 
     Raises:
-        ConfigurationError: HOLDFAST_LEASE_SECONDS is no such time.
+        ConfigurationError: HOLDFAST_LEASE_SECONDS is not a valid time.
     """
     text = os.environ.get("HOLDFAST_LEASE_SECONDS") or str(LIFETIME_SECONDS)
     try:
@@ -40,7 +40,7 @@ def lifetime_seconds() -> float:
     except ValueError:
         seconds = math.nan
     if not 0.0 < seconds < math.inf:
-        raise ConfigurationError(f"HOLDFAST_LEASE_SECONDS is {text!r}, which is no number of seconds.")
+        raise ConfigurationError(f"HOLDFAST_LEASE_SECONDS is {text!r}, which is not a number of seconds.")
     return seconds
 
 
@@ -65,7 +65,7 @@ class PublishedLease(msgspec.Struct, frozen=True):
     session: int = 0
     """The number of the holder's session. No other holder ever has it, so two never write the same segment."""
     behind: int = 0
-    """How many segments were not up yet."""
+    """How many segments were not uploaded yet."""
 
     def age_seconds(self) -> float | None:
         """How long ago it was published, going by two clocks that may differ; for people."""
@@ -79,7 +79,7 @@ class PublishedLease(msgspec.Struct, frozen=True):
 
 
 class HolderProgress(NamedTuple):
-    """How far the holder of a run is; published with every renewal."""
+    """The progress of the holder of a run; published with every renewal."""
 
     finished: int = 0
     planned: int = 0
@@ -93,7 +93,7 @@ class RemoteLease:
         """Takes the lease, for a session whose number is above all that are known.
 
         Raises:
-            ConfigurationError: HOLDFAST_LEASE_SECONDS is no time.
+            ConfigurationError: HOLDFAST_LEASE_SECONDS is not a valid time.
             RunHeld: another session holds it, or was faster.
             StorageFailure: the store cannot be reached.
         """
@@ -106,6 +106,7 @@ class RemoteLease:
         self._stop = threading.Event()
         self.lost = False
         self.failures = ToleratedFailures()
+        # Counted from before the request: a taker that has seen the object waits a lifetime, and must not be first.
         begun = time.monotonic()
         self._tag = self._acquire()
         self._deadline = begun + self._lifetime
@@ -140,6 +141,7 @@ class RemoteLease:
                 raise _remote_run_held(self._store, published)
 
     def _encoded(self, *, released: bool = False) -> bytes:
+        # Another content each time: a store's tag may be a digest, and the tag must change with every renewal.
         self._beat += 1
         at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         finished, planned, behind = self._progress()
@@ -163,6 +165,7 @@ class RemoteLease:
         return self.lost
 
     def _keep_renewing(self) -> None:
+        # A third of the lifetime: one failed renewal does not stop the work.
         while not self._stop.wait(self._lifetime / 3):
             self.renew()
 
@@ -178,7 +181,7 @@ class RemoteLease:
                 self.failures.note(LEASE_KEY, failure.message)
                 return
             if tag is None:
-                # An answer may have been lost on its way: then the object is ours all the same.
+                # An answer may have been lost on its way: then the object is ours anyway.
                 self.lost = not self._is_own()
                 return
             self._tag, self._deadline = tag, begun + self._lifetime
@@ -187,6 +190,7 @@ class RemoteLease:
         try:
             found = self._store.get(LEASE_KEY)
         except StorageFailure:
+            # Unknown, so not lost yet: without a renewal the lease runs out by itself.
             return True
         published = decode_published_lease(found[0]) if found else None
         if found is None or published is None or published.holder != self._holder:
@@ -209,7 +213,7 @@ class RemoteLease:
 
 
 def decode_published_lease(data: bytes) -> PublishedLease | None:
-    """What a lease object says, or None if it is not legible."""
+    """What a lease object says, or None if it is not readable."""
     try:
         return msgspec.json.decode(data, type=PublishedLease)
     except msgspec.MsgspecError:
@@ -224,7 +228,7 @@ def find_published_lease(store: ObjectStore) -> PublishedLease | None:
 
 def _remote_run_held(store: ObjectStore, published: PublishedLease | None) -> RunHeld:
     who = str(published.holder) if published else "another process"
-    return RunHeld(f"The run {store.url} is being executed by {who}.", hint="Wait for it, or stop it, then resume.")
+    return RunHeld(f"The run {store.url} is in use by {who}.", hint="Wait until it ends, or stop it, then resume.")
 
 
 class LocalAndRemoteLease:

@@ -1,11 +1,12 @@
-"""Other processes that write for a session, and how they and the holder of the run know when that is over.
+"""Other processes that write for a session, and how they and the holder of the run know when it has ended.
 
-The file `lease.writers` in the run says for which session others may write, and on what terms. Every process that does
-holds a shared lock on it (`flock`), which ends with the process, whatever happens to it.
+The file `lease.writers` in the run says for which session others may write, and on what terms. Every such process
+holds a shared lock on it (`flock`), which ends with the process in every case.
 
-- Who ends a session, or takes the run after it, first empties the file, and then waits for all shared locks to go.
-- Who writes looks at the file a few times a second, and whether anybody still has the lock of the file `lease`. If
-  the file is empty or that lock is free, it stops, and gives its own lock back after its last write.
+- The process that ends a session, or takes the run after it, first empties the file, and then waits until all shared
+  locks are released.
+- A writing process checks the file a few times a second, and whether anybody still has the lock of the file `lease`.
+  If the file is empty or that lock is free, it stops, and releases its own lock after its last write.
 
 So nothing is written for a session after its end, or beside the session after it. It works between processes that see
 one another's locks: those of one machine, or of several on a filesystem that has locks for all of them.
@@ -32,11 +33,11 @@ _PAUSE_SECONDS = 0.02
 
 
 class WriterTerms(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the holder of a run tells those who write for its session."""
+    """What the holder of a run publishes for the processes that write for its session."""
 
     session: int
     admitted: int = 0
-    """The highest writer number that was handed out; the holder's own is 0."""
+    """The highest writer number that was issued; the holder's own is 0."""
     seal_seconds: float = 0.0
     """How often a segment is to be sealed so that it can be uploaded; 0 where the run is in no store."""
     counts_when_uploaded: bool = False
@@ -45,7 +46,7 @@ class WriterTerms(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WriterAdmission:
-    """The holder's side: hands out writer numbers, and ends it for all of them."""
+    """The holder's side: issues writer numbers, and ends it for all of them."""
 
     def __init__(self, fs: FileSystem, run: Path, terms: WriterTerms) -> None:
         self._fs, self._run, self.terms = fs, run, terms
@@ -60,7 +61,7 @@ class WriterAdmission:
         """The number for one more writer.
 
         Raises:
-            RunHeld: the session is over.
+            RunHeld: the session has ended.
             StorageFailure: this filesystem has no locks, or the file cannot be written.
         """
         path = self._run / WRITERS_NAME
@@ -75,7 +76,7 @@ class WriterAdmission:
         except OSError as error:
             raise StorageFailure(
                 f"No other process can write for this session: {path} cannot be used ({error.strerror}).",
-                hint="Several processes can write one run only where its filesystem has locks.",
+                hint="Several processes can write to one run only if its filesystem supports locks.",
             ) from error
 
     def _open(self, path: Path) -> int:
@@ -99,7 +100,7 @@ class WriterAdmission:
                 os.pwrite(self._fd, data, 0)
 
     def end(self, seconds: float = _LEAVE_SECONDS) -> bool:
-        """Lets nobody write any more, now or later; whether all have stopped within so many seconds."""
+        """Lets nobody write any more, now or later; whether all have stopped within this many seconds."""
         with self._lock:
             fd, self._fd, self._is_over = self._fd, -1, True
         if fd >= 0:
@@ -110,7 +111,7 @@ class WriterAdmission:
 
 
 def end_writers(fs: FileSystem, run: Path, seconds: float = _LEAVE_SECONDS) -> bool:
-    """Tells whoever writes for a session of the run to stop; whether all have, within so many seconds.
+    """Makes every process that writes for a session of the run stop; whether all have, within this many seconds.
 
     Raises:
         OSError: the file cannot be written.
@@ -130,8 +131,8 @@ def end_writers(fs: FileSystem, run: Path, seconds: float = _LEAVE_SECONDS) -> b
 
 def _session_over(run: Path, session: int) -> RunHeld:
     return RunHeld(
-        f"Session {session} of the run {run} is over, or lets no other process write.",
-        hint="What was acknowledged is intact; see `holdfast status`, then resume.",
+        f"Session {session} of the run {run} has ended, or does not let other processes write.",
+        hint="All synced records are intact; see `holdfast status`, then resume.",
     )
 
 
@@ -143,7 +144,7 @@ class JoinedLease:
 
         Raises:
             RunHeld: nobody may write for this session, or not any more.
-            UsageError: the number was not handed out.
+            UsageError: the number was not issued.
             StorageFailure: the file cannot be used.
         """
         self._fs, self._run, self._session = fs, run, session
@@ -167,21 +168,21 @@ class JoinedLease:
         return fd
 
     def _check_admitted(self, writer: int) -> None:
-        # Only with the share: whoever ended the session before this process had it did not wait for this process.
+        # Only with the share: a process that ended the session earlier did not wait for this one.
         if (terms := self.look()) is None:
             raise _session_over(self._run, self._session)
         if not 1 <= writer <= terms.admitted:
             raise UsageError(
-                f"Writer {writer} of session {self._session} was not handed out; 1 to {terms.admitted} were.",
-                hint="The process that holds the run hands out the numbers.",
+                f"Writer {writer} of session {self._session} was not issued; the numbers 1 to {terms.admitted} were.",
+                hint="The process that holds the run issues the numbers.",
             )
 
     def look(self) -> WriterTerms | None:
-        """The terms as they are now; None, from then on, if the session is over or its holder is gone."""
+        """The terms as they are now; None, from then on, if the session has ended or its holder is gone."""
         if not self._is_lost:
             data = os.pread(self._fd, 1 << 16, 0)
             with contextlib.suppress(msgspec.MsgspecError):
-                # What is not legible is the middle of a write; an empty file is the end.
+                # What is not readable is the middle of a write; an empty file is the end.
                 self.terms = msgspec.json.decode(data, type=WriterTerms)
             self._is_lost = not data or self.terms.session != self._session or self._is_holder_gone()
         return None if self._is_lost else self.terms

@@ -25,7 +25,7 @@ _PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
 _HAVE_PARTS = frozenset({"scoring", "metadata"})
 _MOST_TYPES = 1000
 SUGGESTED_FROM = 10_000
-"""So many keys are looked at for the nearest to one that is not there."""
+"""So many keys are looked at for the nearest to a missing one."""
 
 
 class Dataset:
@@ -47,7 +47,7 @@ class Dataset:
         self._positions: LastRowByKey | None = None
 
     def keep_only(self, ids: Collection[str]) -> None:
-        """Leave out every sample whose key is not among these; a ConfigurationError names one that is not there."""
+        """Leave out every sample whose key is not among these; a ConfigurationError names one that does not exist."""
         missing = set(ids)
         kept = array("I")
         for position, key in enumerate(self.keys()):

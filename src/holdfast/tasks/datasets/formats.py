@@ -1,7 +1,7 @@
 """Reading a dataset file row by row: JSON lines, a JSON array, or CSV with a header.
 
 Every row that comes out is a JSON object of finite numbers and sound text. A row that is not one is
-refused in one sentence naming the file, the line and, where it can be told, the field. JSON lines and CSV are
+refused in one sentence naming the file, the line and, where it is known, the field. JSON lines and CSV are
 streamed; only a JSON array is read whole, up to a cap.
 """
 
@@ -72,7 +72,7 @@ def row_refusal(place: str, fault: str) -> ConfigurationError:
 
 
 def describe_row_fault(line: bytes, reason: str) -> str:
-    """The fault of an undecodable row; the field is named where it can be told."""
+    """The fault of an undecodable row; the field is named where it is known."""
     named = _field_fault(line)
     if named:
         return named

@@ -19,7 +19,7 @@ from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 
 LONGEST_TEXT = 100_000
-"""Scorers that search an answer look at its last so many characters: what is asked for stands at the end."""
+"""Scorers that search an answer look at this many of its last characters: what is asked for stands at the end."""
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
 r"""Reading a number out of text, exactly or not at all.
 
 With the decimal point (the default), commas may only separate thousands: `1,234.50` is a number, `1.234,5` and `1,5`
-are none, and with `decimal=","` it is the other way round. Nothing is guessed: where the last number of a text is
+are not, and with `decimal=","` it is the other way round. Nothing is guessed: where the last number of a text is
 malformed (`1.2.3`, `10^5`, `5k`, `2 million`), the text holds no number. Also read are signs, currency signs, units
 (`5 km`, `5km`), per cent, `1e-3`, `3/4`, `1 3/4` and `\frac{3}{4}`.
 """

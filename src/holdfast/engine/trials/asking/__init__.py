@@ -1,1 +1,1 @@
-"""What a trial asks for: calls of models, samplings and code of the user's, each durable and accounted for."""
+"""What a trial asks for: model calls, samplings and user code, each durable and accounted for."""

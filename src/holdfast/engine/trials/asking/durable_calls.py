@@ -1,4 +1,4 @@
-"""Calls of models that are durable: replayed where their reply is on record, reused from another run, or sent."""
+"""Calls of models that are durable: replayed where their reply is recorded, reused from another run, or sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.scheduling.call_tally import Flight
-from holdfast.engine.scheduling.slots import SlotGrant
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.asking.trial_account import TrialAccount
 from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
 from holdfast.engine.trials.conversation import Conversation
@@ -45,7 +45,7 @@ class AskedModel(NamedTuple):
     model: OpenModel
     role: ModelRole = ModelRole.UNDER_TEST
     call_name: str = "generate"
-    """The name of its calls in their keys: one for each model, so that none takes over the reply of another."""
+    """The name of its calls in their keys: one for each model, so that none gets the reply of another."""
     note: Callable[[StepRecord], None] | None = None
     """Called with every step of its calls, once for each that counts."""
 
@@ -61,7 +61,7 @@ class DurableCalls:
         recorder: TrialRecorder,
         account: TrialAccount,
         steps: Steps,
-        grant: SlotGrant,
+        grant: CapacityGrant,
     ) -> None:
         self._environment, self._recorder, self._account = environment, recorder, account
         self._steps, self._grant = steps, grant
@@ -108,12 +108,12 @@ class DurableCalls:
         check_generation(overrides)
         return msgspec.convert({**_to_builtins(base), **overrides}, Generation)
 
-    # Replies on record.
+    # Recorded replies.
 
     def _borrowed(self, lender: StepRecord, key: str, request: Request, conversation: Conversation) -> StepRecord:
-        """What says that a step took over the reply of another branch, which nobody asks for any more.
+        """The record that a step borrowed the reply of another branch, which nobody asks for any more.
 
-        It need not be waited for: the reply is durable, and without this record it would be borrowed once more.
+        Nobody waits for it: the reply is durable, and without this record it would be borrowed again.
         """
         step = msgspec.structs.replace(lender, step=key, lender=lender.step)
         return self._as_asked_here(step, request, conversation)
@@ -179,7 +179,7 @@ class DurableCalls:
         at: float,
         began: float,
     ) -> Reply:
-        """Makes the reply to a call durable; the reply as it is on record."""
+        """Makes the reply to a call durable; the reply as it is recorded."""
         if reply.logprobs is not None or not reply.is_plain:
             # As they will be read back, whatever the provider made them of.
             reply = recordable_reply(reply)
@@ -206,7 +206,7 @@ class DurableCalls:
         return await self._keep_reply(step, reply)
 
     async def _send_call(self, asked: AskedModel, request: Request, key: str, flight: Flight) -> tuple[Reply, int]:
-        """The model's reply and how many tries it took; a failed call is on record too."""
+        """The model's reply and how many tries it took; a failed call is recorded too."""
         environment, recorder = self._environment, self._recorder
         deadline, was_sent = environment.settings.retry_deadline(recorder.planned.task.name), False
 
@@ -235,11 +235,11 @@ class DurableCalls:
         return found
 
     async def _keep_reply(self, step: StepRecord, reply: Reply) -> Reply:
-        """Makes a reply durable; the reply as it is on record."""
+        """Makes a reply durable; the reply as it is recorded."""
         try:
             await self._recorder.keep(step)
         except UsageError:
-            # It holds what JSON cannot; it was paid for, so what can be kept of it is.
+            # It contains values that JSON cannot hold. It was paid for, so everything else is kept.
             reply = recordable_reply(reply)
             request = encodable(_to_builtins(step.request))
             await self._recorder.keep(msgspec.structs.replace(step, request=request, result=record_reply(reply)))
@@ -248,7 +248,7 @@ class DurableCalls:
     def _record_failed_call(
         self, asked: AskedModel, key: str, error: ModelError | asyncio.CancelledError, flight: Flight | None
     ) -> None:
-        """Puts on record that a call which was sent is no longer in flight, unless the end of the session stops it.
+        """Records that a call which was sent is no longer in flight, unless the end of the session stops it.
 
         Nothing was sent if there is no flight.
         """

@@ -1,4 +1,4 @@
-"""A sampling as earlier sessions have left it: what it can go on from, and which calls on record it still answers for.
+"""A sampling as earlier sessions have left it: where it continues, and which recorded calls belong to it.
 
 A turn of a lane asks one thing after the other, and the record of its candidate ends it: so the calls before that
 record are those of the sampling whose fingerprint it has.
@@ -19,7 +19,7 @@ _Turn = tuple[int, int]
 
 
 class _Call(NamedTuple):
-    """A call on record, where it was made, and the fingerprint of its sampling; empty if no candidate came of it."""
+    """A recorded call, where it was made, and the fingerprint of its sampling; empty if no candidate came of it."""
 
     step: StepRecord
     turn: _Turn
@@ -27,7 +27,7 @@ class _Call(NamedTuple):
 
 
 class RecordedSampling:
-    """What is on record at the scope of a sampling, of which only what has its fingerprint is believed."""
+    """What is recorded at the scope of a sampling, of which only records with its fingerprint are used."""
 
     def __init__(self, steps: Steps, path: str, fingerprint: str) -> None:
         self._steps, self._path, self._fingerprint = steps, path, fingerprint
@@ -47,8 +47,9 @@ class RecordedSampling:
     def take_settled(self, ended: set[_Turn]) -> list[StepRecord]:
         """The steps that a faithful replay leaves out, each once; replies to something else stay.
 
-        They are the calls of lanes that were given up, and of judges whose verdicts were taken over; failed calls;
-        candidates and choices. `ended` are the lanes and turns of its candidates that were checked, now or before.
+        They are the calls of lanes that were abandoned, and of judges whose verdicts were taken over; failed
+        calls; candidates and choices. `ended` are the lanes and turns of its candidates that were checked,
+        now or before.
         """
         if not (own := self._steps.of_sampling(self._path)):
             return []

@@ -1,8 +1,8 @@
 """A sampling inside a trial: its calls, candidates and choice are steps, in scopes of its own.
 
-The N-th sampling of a scope has the scope `sampling~N` below it, and a turn of a lane `sampling~N/lane-L/turn-T`. What
-it asks takes the way of every call of the trial. Its own code runs where no scope may be used, so that nothing depends
-on how many tasks it starts, or in which order.
+The N-th sampling of a scope has the scope `sampling~N` below it, and a turn of a lane `sampling~N/lane-L/turn-T`. Its
+calls take the same path as every call of the trial. Its own code runs where no scope may be used, so that nothing
+depends on how many tasks it starts, or in which order.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class TrialSampling:
         self._others: dict[tuple[int, int], CandidateRecord] = {}
         """By lane and turn, the last that ended neither valid nor invalid."""
         self._replayed: set[tuple[int, int]] = set()
-        """The lanes and turns whose reply was on record."""
+        """The lanes and turns whose reply was recorded."""
         self.choice: SamplingChoice | None = None
         self._said: dict[tuple[int, int], Conversation] = {}
         """By lane and turn, the conversation that a candidate ends."""
@@ -86,7 +86,7 @@ class TrialSampling:
         self._is_over = False
 
     def begin(self, strategy: str, messages: tuple[Message, ...], generation: Mapping[str, Any]) -> None:
-        """Finds what is on record of it: only if the same was asked for."""
+        """Finds what is recorded of it: only if the same was asked for."""
         self._strategy = strategy
         self._fingerprint = arguments_fingerprint([strategy, messages, generation])
         self._tally = SamplingTally(self._scope.path, strategy)
@@ -105,12 +105,12 @@ class TrialSampling:
 
     @property
     def others(self) -> list[CandidateRecord]:
-        """The candidates on record that ended neither valid nor invalid."""
+        """The recorded candidates that ended neither valid nor invalid."""
         return [one for place, one in self._others.items() if place not in self._ended]
 
     @property
     def calls(self) -> int:
-        """How many calls it has taken so far, those on record included."""
+        """How many calls it has taken so far, those recorded included."""
         return self._tally.calls
 
     def was_replayed(self, place: Place) -> bool:
@@ -148,12 +148,12 @@ class TrialSampling:
         model: str = "",
         role: ModelRole = ModelRole.UNDER_TEST,
     ) -> Reply:
-        """One call of a model, as a step of that place; replayed where its reply is on record.
+        """One call of a model, as a step of that place; replayed where its reply is recorded.
 
         Raises:
             ModelError: no reply could be had.
             LimitReached: the trial has used up its tokens or its cost.
-            UsageError: the eval has no such model, or the trial is over.
+            UsageError: the eval has no such model, or the trial has ended.
         """
         self._trial.check_running("generate")
         is_judged = role is ModelRole.JUDGE
@@ -194,9 +194,9 @@ class TrialSampling:
     # Records.
 
     def put(self, candidate: Candidate, *, is_final: bool) -> None:
-        """Hands in the record of a candidate; one that is not final is drawn again when the sampling is resumed.
+        """Queues the record of a candidate; one that is not final is drawn again when the sampling is resumed.
 
-        What the end of the session has cancelled is not on record at all: it is asked again.
+        What the end of the session has cancelled is not recorded at all: it is asked again.
         """
         record, is_cancelled = candidate.record(), candidate.status is CandidateStatus.CANCELLED
         if is_cancelled and self._environment.admission.is_closed:
@@ -212,7 +212,7 @@ class TrialSampling:
             self._hand_in(self._step(scope, CANDIDATE, record))
             self._ended.add((record.lane, record.turn))
             return
-        # Also where a requirement has swallowed that its judge could not be reached: it has judged nothing.
+        # Also if a requirement caught the error of an unreachable judge: without a reply there is no verdict.
         error = _CANCELLED if is_cancelled else record.error or _NOT_FINAL
         with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
             self._hand_in(self._step(scope, CANDIDATE, record, error))
@@ -244,7 +244,7 @@ class TrialSampling:
             except UsageError:
                 await self._environment.sink.keep(_recordable(step))
         self.choice = self._tally.choice = choice
-        # What became of its calls is on record before it.
+        # What became of its calls is recorded before it.
         account.end_failed_calls(self._environment.admission)
 
     def _step(self, scope: Scope, name: str, result: msgspec.Struct, error: Failure | None = None) -> StepRecord:
@@ -262,7 +262,7 @@ class TrialSampling:
         )
 
     def finish(self) -> None:
-        """The sampling is over. What else it has on record counts as used; replies to something else stay unused."""
+        """The sampling has ended. What else it has recorded counts as used; replies to something else stay unused."""
         if self._is_over:
             return
         self._is_over = True
@@ -277,7 +277,7 @@ class TrialSampling:
     # What else a sampling needs.
 
     def cost_of(self, model: str, usage: Usage | None) -> float | None:
-        """What a reply costs by the price that is set now; None where that is not known."""
+        """What a reply costs by the price that is set now; None where that is unknown."""
         found = self._asked.model if model in {"", self.model} else self._environment.find_model(model)
         return None if usage is None or found.spec.price is None else found.cost_of(usage)
 

@@ -1,4 +1,4 @@
-"""What a sampling has come to, by its steps: how its candidates ended, and what each of them took."""
+"""The figures of a sampling, from its steps: how its candidates ended, and what each of them used."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SamplingTally:
         return len(self._calls)
 
     def note_given_up(self, lane: int, turn: int) -> None:
-        """A reply is on record of which nothing was made: its candidate was not needed any more."""
+        """A reply is recorded of which nothing was made: its candidate was not needed any more."""
         self._statuses.setdefault((lane, turn), CandidateStatus.CANCELLED)
 
     def judging_usage(self, lane: int, turn: int) -> Usage | None:
@@ -108,7 +108,7 @@ class SamplingTally:
 
 
 def summaries(steps: Iterable[StepRecord]) -> tuple[SamplingSummary, ...]:
-    """How the samplings went that have steps on record, of a solver that is not asked again."""
+    """How the samplings went that have recorded steps, of a solver that is not asked again."""
     found: dict[str, SamplingTally] = {}
     for step in steps:
         if path := sampling_in_path(scope_in_key(step.step)):

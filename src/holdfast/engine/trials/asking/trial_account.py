@@ -1,4 +1,4 @@
-"""What the calls and steps of an attempt have come to: usage by model, limits, and requests that got no answer."""
+"""The account of an attempt: usage by model, limits, and requests that got no answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TrialAccount:
         self._unanswered: dict[str, ModelError] = {}
         """The requests that the infrastructure has failed to answer so far, and why."""
         self._failed_flights: list[tuple[Flight, Usage | None]] = []
-        """Calls that have failed, which is handed in and not yet durable, and what they took."""
+        """Calls that have failed, which is queued and not yet durable, and what they took."""
         self.calls = self.replayed = self.tries = 0
         self.limit = ""
         """The limit that was reached, if one was."""
@@ -69,7 +69,7 @@ class TrialAccount:
             self._costs.append(self._cost_of(step.model, usage))
 
     def add_unused(self, steps: list[StepRecord]) -> int:
-        """Takes in what steps on record took, without replaying them; how many of them are results."""
+        """Takes in what recorded steps took, without replaying them; how many of them are results."""
         results = 0
         for step in steps:
             self.add(step)
@@ -118,7 +118,7 @@ class TrialAccount:
             self._unanswered.pop(_request_of(key), None)
 
     def check_answered(self) -> None:
-        """Raises the error that code of the task has swallowed, if a request of its never got an answer.
+        """Raises the error that the task's code has caught, if one of its requests never got an answer.
 
         Raises:
             ModelError: the infrastructure failed, and what was made of that must not be scored.

@@ -1,4 +1,4 @@
-"""Handing the records of a trial's calls and steps to the journal, and telling observers of them."""
+"""Recording a trial's calls and steps in the journal, and reporting them to observers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TrialRecorder:
 
     @property
     def seed(self) -> int:
-        """A seed of the trial's own, the same in every session."""
+        """The seed of the trial, the same in every session."""
         return trial_seed(self._environment.seed, self.key)
 
     def about(self) -> Coordinates | None:
@@ -44,7 +44,7 @@ class TrialRecorder:
         return Coordinates(planned.task.name, planned.model, planned.sample, planned.epoch, dict(planned.axes))
 
     async def keep(self, step: StepRecord) -> None:
-        """Makes a step durable. The record is handed in before anything can be cancelled, and stays handed in."""
+        """Makes a step durable. The record is queued before anything can be cancelled, and stays queued."""
         try:
             with self.activity.in_flight():
                 await self._environment.sink.keep(step)
@@ -55,7 +55,7 @@ class TrialRecorder:
         self.report(step, replayed=bool(step.source))
 
     def report(self, step: StepRecord, *, replayed: bool) -> None:
-        """Tells observers of a step that is durable."""
+        """Reports a durable step to observers."""
         events = self._environment.events
         if events.is_observed(StepRecorded):
             about = (self.key, self.attempt, step.step, step.name, step.model)

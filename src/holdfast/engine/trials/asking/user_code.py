@@ -1,4 +1,4 @@
-"""Running code of the user's inside a trial: what is awaited in the loop, and plain functions in threads."""
+"""Running user code inside a trial: coroutines in the loop, and plain functions in threads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def _call_in_thread(
 ) -> Outcome:
     threads = environment.step_threads
     async with threads.place(activity):
-        # In this order: what has waited for a thread does not start after an interrupt.
+        # In this order, so that a function that waited for a thread does not start after an interrupt.
         await environment.admission.wait_until_open(activity)
         with activity.running_code(), Masking():
             outcome = await threads.call(function, *args)

@@ -1,1 +1,1 @@
-"""The rows of the fold: what is kept of a trial and of a score slot, and how records are merged into them."""
+"""The rows of the fold: one for a trial, one for a score slot, and how records are merged into them."""

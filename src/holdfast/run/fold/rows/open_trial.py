@@ -1,4 +1,4 @@
-"""A trial whose records are being taken in: its row, its slots, and where its records lie.
+"""A trial whose records are being added: its row, its slots, and where its records are.
 
 Records come in any order of segments, each once; whatever the order, the outcome is the same.
 """
@@ -46,7 +46,7 @@ class OpenTrial(msgspec.Struct, gc=False):
     places: bytes = b""
     slots: tuple[Slot, ...] = ()
     about: Coordinates | TrialEntry | TrialRecord | None = None
-    """What says which trial it is, where its group is not known yet; all records that say it say the same."""
+    """What says which trial it is, where its group is unknown yet; all records that say it say the same."""
 
     def take_in(self, records: Iterable[FoundRecord], written: Counter[tuple[int, str]]) -> None:
         """Takes in records in the order in which they were met, and counts replies and ends that are kept."""
@@ -72,7 +72,7 @@ class OpenTrial(msgspec.Struct, gc=False):
 
     def add_step(self, entry: StepEntry, frame: Origin, _place: int, written: Counter[tuple[int, str]]) -> None:
         """A step: its result, or why there is none."""
-        # A reply that was taken over from another branch is on record as that branch's, and counts once.
+        # A reply that was reused from another branch is recorded by that branch, and counts once.
         if not entry.lender:
             self._add_outcome(entry, frame, written)
         self._locate(entry.about)

@@ -1,6 +1,6 @@
-"""What attempts took: tokens by the model that gave them, those of this run apart from those of replies of other runs.
+"""What attempts used: tokens by model, those of this run separate from those of replies of other runs.
 
-There is no cost here: that is worked out when reading, by the newest price. Every figure is a whole number, so that
+There is no cost here: that is computed when reading, by the newest price. Every figure is a whole number, so that
 sums do not depend on the order in which records are read.
 """
 
@@ -107,7 +107,7 @@ class AttemptSpent(msgspec.Struct, array_like=True, gc=False):
         return (other.session, self.order) > (self.session, other.order)
 
     def by_share(self, own: str, reused: Tokens) -> Shares:
-        """By share; `reused` is what the replies of other runs took that are on record, by the trial's own model.
+        """By share; `reused` is what the replies of other runs took that are recorded, by the trial's own model.
 
         In format 1 an end does not name its shares: what is not of this run has to be taken off.
         """
@@ -123,7 +123,7 @@ class AttemptSpent(msgspec.Struct, array_like=True, gc=False):
 
 
 class AttemptReplies(msgspec.Struct, array_like=True, gc=False):
-    """What the replies of one model took that one attempt has on record."""
+    """What the replies of one model took that one attempt has recorded."""
 
     attempt: int
     model: str
@@ -143,7 +143,7 @@ class AttemptReplies(msgspec.Struct, array_like=True, gc=False):
         return self.input_tokens, self.output_tokens, self.cached_input_tokens, self.reasoning_tokens
 
     def add(self, usage: Usage) -> None:
-        """Another reply is on record."""
+        """Another reply is recorded."""
         tokens = usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens
         if min(tokens) < 0:
             return  # no reply takes less than nothing

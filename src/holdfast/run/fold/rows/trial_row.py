@@ -1,4 +1,4 @@
-"""The state of one trial as far as records say it: a row of the index.
+"""The state of one trial according to its records: a row of the index.
 
 Records come in any order of segments, each once; whatever the order, the row is the same. Of several final records
 that are kept, the first of the newest session counts: a late holder of the run fills gaps only. A failed end never
@@ -29,18 +29,18 @@ from holdfast.run.fold.rows.spent import (
 
 STATUSES = (Status.VALID, Status.LIMITED, Status.BLOCKED, Status.FAILED, Status.UNFINISHED)
 _KEPT_CODES = 3
-"""The first so many statuses are kept; that of a valid trial is the first of all."""
+"""The number of statuses that are kept; they come first, and that of a valid trial before all others."""
 _CODES = {status: code for code, status in enumerate(STATUSES)}
 _WORDS = tuple(status.value for status in STATUSES)
 _UNFINISHED = Status.UNFINISHED.value
 INTERRUPTED, NO_REPLY, MODEL_DISABLED = "interrupted", "no reply", "model disabled"
 NOT_SCORED = "not scored"
-"""It has its answer, and lacks a score."""
+"""It has its answer, but a score is missing."""
 TASK_ERROR, POLICY = "task error", "content policy"
 SCORE = "score"
 """It has failed in slots; which of them count is a matter of the plan."""
 _CLOSED = "closed"
-"""The kind of error of a trial whose model is not asked any more."""
+"""The kind of error of a trial whose model is disabled."""
 _MOST_CALLS = 1 << 40
 _LAST_MOMENT = (1 << 63) - 1
 
@@ -56,7 +56,7 @@ class DecidingEnd(msgspec.Struct, array_like=True, gc=False):
     code: int
     """Of its status."""
     steps: int
-    """How many steps on record the attempt rests on, by its own count."""
+    """How many recorded steps the attempt rests on, by its own count."""
     reason: str
     will_retry: bool
     samplings: tuple[SamplingFigures, ...] = ()
@@ -92,13 +92,13 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     answered: tuple[int, ...] = ()
     """The attempts that have an answer of their own, in order."""
     steps: int = 0
-    """How many results of steps the newest attempt has on record."""
+    """How many results of steps the newest attempt has recorded."""
     sample: str = ""
     epoch: int = 1
     spent: tuple[AttemptSpent, ...] = ()
-    """What the attempts that have an end on record took; an unfinished one is continued, and its next end counts."""
+    """What the attempts with a recorded end used; an unfinished one is continued, and its next end counts."""
     replies: tuple[AttemptReplies, ...] = ()
-    """What the replies took that are on record, by model: an attempt that was cut short has no end that says it."""
+    """What the replies took that are recorded, by model: an attempt that was interrupted has no end that says it."""
     judge_replies: tuple[AttemptReplies, ...] = ()
     """The same of those that score slots have asked for, which no end speaks of."""
     slots: tuple[SlotSpent, ...] = ()
@@ -136,7 +136,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
             self.spent = tuple(sorted([*others, spent], key=lambda one: one.attempt))
 
     def add_reply(self, attempt: int, model: str, usage: Usage, *, reused: bool) -> None:
-        """A reply of an attempt is on record, or a refusal that was billed."""
+        """A reply of an attempt is recorded, or a refusal that was billed."""
         self.replies = with_reply(self.replies, attempt, (model, reused), usage)
 
     def add_judge_reply(self, attempt: int, model: str, usage: Usage, *, reused: bool) -> None:
@@ -180,7 +180,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     def answer_of(self) -> int:
         """The attempt whose answer, and whose scores from then on, belong to the one that counts.
 
-        In format 1 an attempt after a scorer had failed took over the answer of the one before it, and has none itself.
+        In format 1 an attempt after a failed scorer used the answer of the one before it, and has none itself.
         """
         counted = self.counted
         if not counted:
@@ -222,17 +222,17 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         return _WORDS[end.code], end.reason
 
     def _was_taken_up_again(self, end: DecidingEnd) -> bool:
-        """Whether an attempt that was left unfinished has been continued since, and cut short."""
+        """Whether an attempt that was left unfinished has been continued since, and interrupted."""
         return end.status is Status.UNFINISHED and (self.session, self.seq) > (end.session, end.seq)
 
     @property
     def is_without_answer(self) -> bool:
-        """Whether no answer is on record that the attempt which counts could have."""
+        """Whether no answer is recorded that the attempt which counts could have."""
         return not self.answered or self.answered[0] > self.counted
 
     @property
     def is_hollow(self) -> bool:
-        """Whether records that its end rests on are not there: they are lost, or were deleted on purpose."""
+        """Whether records that its end rests on are missing: they are lost, or were deleted on purpose."""
         end = self.end
         if end is None or end.code >= _KEPT_CODES or end.attempt < self.attempt:
             return False

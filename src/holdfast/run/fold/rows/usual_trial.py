@@ -1,7 +1,7 @@
-"""Usual trials: one call, its reply, an answer, its scores and a valid end, and nothing on record before.
+"""Usual trials: one call, its reply, an answer, its scores and a valid end, and nothing recorded before.
 
-Nearly every trial of a large run is one. All of its records are at hand at once, so there is nothing to merge: its rows
-follow from them directly, for a third of the work. They are those that `OpenTrial` comes to, record by record.
+Nearly every trial of a large run is one. All of its records are in memory at once, so there is nothing to merge: its
+rows follow from them directly, for a third of the work. `OpenTrial` would produce the same rows, record by record.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class UsualTrials:
         self.slot_rows: list[tuple[object, ...]] = []
 
     def add(self, key: bytes | str, records: list[FoundRecord]) -> bool:
-        """Takes in all that is on record of a trial; False if it is not a usual one."""
+        """Takes in all that is recorded of a trial; False if it is not a usual one."""
         if len(records) < _LEAST_RECORDS:
             return False
         call, step, answer, *scores, end = records

@@ -1,12 +1,12 @@
-"""Slots of the four limits: run, task, stage and model.
+"""The capacity of the four limits: run, task, stage and model.
 
-A trial takes a slot of every limit that its stage needs at once, or none: a trial that waits to start holds nothing,
-so a task or model with a narrow limit never keeps the others from the run's slots. A model's slot is held until the
+A trial takes one unit of every limit that its stage needs at once, or none: a trial that waits to start holds nothing,
+so a task or model with a narrow limit never keeps the others from the run's capacity. A model's unit is held until the
 reply is complete, and taken again for the next call. Running trials come before those that have not started,
 because finishing frees more than starting.
 
-The maximum of a limit is read whenever a slot is asked for, so it can be changed at any moment: a higher one lets in
-who waits at once, a lower one takes nothing away and lets nobody in until fewer are in use.
+The maximum of a limit is read whenever capacity is requested, so it can be changed at any moment: a higher one lets
+waiting trials in at once, a lower one revokes nothing and lets nobody in until fewer are in use.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from holdfast.engine.scheduling.concurrency_limits import Limit
 Turn = asyncio.Future[None]
 
 
-class SlotPool:
-    """The slots of all limits of a run. Everything here happens in the event loop's thread, between two awaits."""
+class CapacityPool:
+    """The capacity of all limits of a run. Everything here happens in the event loop's thread, between two awaits."""
 
     def __init__(self, on_free: Callable[[], None]) -> None:
         self._on_free = on_free
@@ -29,7 +29,7 @@ class SlotPool:
         """Who waits, in the order of arrival, by what they wait for."""
 
     def try_acquire(self, limits: tuple[Limit, ...]) -> bool:
-        """Takes one slot of each limit, or none."""
+        """Takes one unit of each limit, or none."""
         for limit in limits:
             if limit.maximum is not None and limit.in_use >= limit.maximum:
                 return False
@@ -38,16 +38,16 @@ class SlotPool:
         return True
 
     def acquire_nowait(self, limits: tuple[Limit, ...], held: tuple[Limit, ...] = ()) -> bool:
-        """Takes one slot of each limit but those that are held already, or none.
+        """Takes one unit of each limit except those that are held already, or none.
 
-        Nobody gets past others who wait for the same.
+        Nobody overtakes others who wait for the same limits.
         """
         if limits in self._waiting:
             return False
         return self.try_acquire(tuple([limit for limit in limits if limit not in held]) if held else limits)
 
     async def acquire(self, limits: tuple[Limit, ...]) -> None:
-        """Waits until one slot of each limit can be taken at once, and takes them."""
+        """Waits until one unit of each limit can be taken at once, and takes them."""
         if self.acquire_nowait(limits):
             return
         turn: Turn = asyncio.get_running_loop().create_future()
@@ -55,23 +55,23 @@ class SlotPool:
         try:
             await turn
         except asyncio.CancelledError:
-            # The turn may have come in the same moment.
+            # The turn may have come in the same moment as the cancellation: then the units are ours to return.
             if turn.done() and not turn.cancelled():
                 self.release(limits)
             raise
 
     def release(self, limits: Iterable[Limit]) -> None:
-        """Gives the slots back and lets the next continue."""
+        """Returns the units and lets the next continue."""
         is_freed = False
         for limit in limits:
-            # Nobody waits because of a limit that was not full, or still is.
+            # Waiting trials can only continue if a limit was full and no longer is.
             is_freed = is_freed or limit.in_use == limit.maximum
             limit.in_use -= 1
         if is_freed:
             self.serve()
 
     def serve(self) -> None:
-        """Lets everyone continue who can: slots were given back, or a maximum has changed."""
+        """Lets everyone continue who can: capacity was returned, or a maximum has changed."""
         self._serve_waiting()
         self._on_free()
 
@@ -95,18 +95,18 @@ class SlotPool:
         return served
 
 
-class SlotGrant:
-    """The slots that a trial holds; it may exchange them when its stage changes."""
+class CapacityGrant:
+    """The capacity that a trial holds; it may exchange it when its stage changes."""
 
     __slots__ = ("_pool", "limits")
 
-    def __init__(self, pool: SlotPool, limits: tuple[Limit, ...]) -> None:
+    def __init__(self, pool: CapacityPool, limits: tuple[Limit, ...]) -> None:
         self._pool, self.limits = pool, limits
 
     async def change(self, limits: tuple[Limit, ...]) -> None:
-        """Exchanges the slots for those of another stage.
+        """Exchanges the capacity for that of another stage.
 
-        Where the others are not free now, everything is given back before it waits for them.
+        If that is not free now, everything is returned before it waits: a waiting trial holds nothing.
         """
         held = self.limits
         if self._pool.acquire_nowait(limits, held):
@@ -118,9 +118,9 @@ class SlotGrant:
         self.limits = limits
 
     def hand_over(self, limit: Limit) -> bool:
-        """Whether there is a slot of this limit here for a call of the trial, which owns it from then on."""
+        """Whether the grant holds a unit of this limit for a call of the trial, which owns it from then on."""
         limits = self.limits
-        # A model's limit comes first in what a trial starts with.
+        # A trial starts with its model's limit in the first place.
         if not limits or limits[0] is not limit:
             return False
         self.limits = limits[1:]

@@ -1,4 +1,4 @@
-"""Telling hooks and observers what a sampling does, and taking from hooks what they want otherwise."""
+"""The hooks and observers of a sampling: what they receive, and the changes that hooks make."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOOK_METHODS: dict[type[Event], str] = {
 
 
 class SamplingPlan(NamedTuple):
-    """What a sampling is carried out with, once its hooks have been asked."""
+    """What a sampling is executed with, once its hooks have been asked."""
 
     loops: int
     lanes: int
@@ -37,14 +37,14 @@ class SamplingPlan(NamedTuple):
     notes: list[str]
 
 
-class Telling:
+class SamplingListeners:
     """The hooks and observers of one sampling."""
 
     def __init__(self, host: SamplingHost, strategy: Strategy) -> None:
         self._host, self._strategy, self._sequence = host, strategy, 0
         self._hooks = _by_event(strategy.hooks) if strategy.hooks else _NO_HOOKS
         self._asked: list[SamplingHook] = []
-        """The hooks that were told of the start."""
+        """The hooks whose `start` was called."""
         self._has_started = False
 
     @property
@@ -54,8 +54,8 @@ class Telling:
         is_forced = self._host.is_deterministic and mode is SelectionMode.FIRST
         return SelectionMode.DETERMINISTIC if is_forced else mode
 
-    def tells(self, kind: type[Event]) -> bool:
-        """Whether anybody wants to know."""
+    def is_wanted(self, kind: type[Event]) -> bool:
+        """Whether anybody subscribes to such events."""
         return bool(self._hooks[kind]) or self._host.is_observed(kind)
 
     async def ask_hooks(self, requirements: tuple[Requirement, ...]) -> SamplingPlan:
@@ -76,7 +76,7 @@ class Telling:
         return plan
 
     def start(self, plan: SamplingPlan) -> None:
-        """Tells the observers what the sampling is carried out with."""
+        """Tells the observers what the sampling is executed with."""
         self._has_started = True
         if self._host.is_observed(SamplingStarted):
             self._host.emit(self._started(plan))
@@ -92,9 +92,9 @@ class Telling:
         """A candidate was checked."""
         event = self.observe_candidate(candidate, replayed=replayed)
         for hook in self._hooks[CandidateEnded]:
-            told = hook.candidate(event, candidate)
-            if inspect.isawaitable(told):
-                await told
+            outcome = hook.candidate(event, candidate)
+            if inspect.isawaitable(outcome):
+                await outcome
 
     def observe_candidate(self, candidate: Candidate, *, replayed: bool) -> CandidateEnded:
         """Tells the observers of a candidate, however it ended."""
@@ -110,23 +110,23 @@ class Telling:
         if self._host.is_observed(LaneRepaired):
             self._host.emit(event)
         for hook in self._hooks[LaneRepaired]:
-            told = hook.repair(event, messages)
-            if inspect.isawaitable(told):
-                await told
+            outcome = hook.repair(event, messages)
+            if inspect.isawaitable(outcome):
+                await outcome
 
     async def end(
         self, candidates: Sequence[Candidate], result: SamplingResult | None, error: BaseException | None
     ) -> None:
-        """The sampling is over, in whatever way: every hook and observer of its start also gets its end."""
-        if not self.tells(SamplingEnded):
+        """The sampling has ended, in whatever way: every hook and observer of its start also gets its end."""
+        if not self.is_wanted(SamplingEnded):
             return
         event = self._ended(candidates, result, error)
         if self._has_started and self._host.is_observed(SamplingEnded):
             self._host.emit(event)
         for hook in [hook for hook in self._hooks[SamplingEnded] if self._has_started or hook in self._asked]:
-            told = hook.end(event, result)
-            if inspect.isawaitable(told):
-                await told
+            outcome = hook.end(event, result)
+            if inspect.isawaitable(outcome):
+                await outcome
 
     def _ended(
         self, candidates: Sequence[Candidate], result: SamplingResult | None, error: BaseException | None
@@ -187,5 +187,5 @@ def _bounded(hook: str, budget: str, wanted: object, present: int, ceiling: int,
     count = check_budget(f"{budget}, set by the hook {hook},", wanted)
     if count <= ceiling:
         return count
-    notes.append(f"The hook {hook} set {budget} to {wanted}; the ceiling is {ceiling}, and that is what counts.")
+    notes.append(f"The hook {hook} set {budget} to {wanted}; the ceiling of {ceiling} applies.")
     return ceiling
