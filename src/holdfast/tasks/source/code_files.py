@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from holdfast.tasks.source.importing import import_file, import_module, reachable
+from holdfast.tasks.source.importing import MissingModule, import_file, import_module
 
 FindCopy = Callable[[str], Path | None]
 """From a file's name, as `relative_name` gives it, to the run's copy of that file; None where there is none."""
@@ -36,14 +35,21 @@ class CodeFiles(NamedTuple):
         return import_file(copy or path, home)
 
     def _module_by_name(self, name: str) -> ModuleType:
-        if not _is_importable(name, self.directory):
-            parts = name.split(".")
-            package = self.directory.joinpath(*parts)
-            if copy := self._copy_of(package.with_name(f"{parts[-1]}.py")):
-                return import_module(name, copy.parents[len(parts) - 1])
-            if copy := self._copy_of(package / "__init__.py"):
-                return import_module(name, copy.parents[len(parts)])
-        return import_module(name, self.directory)
+        try:
+            return import_module(name, self.directory)
+        except MissingModule:
+            base = self._base_of_copy(name.split("."))
+            if base is None:
+                raise
+        return import_module(name, base)
+
+    def _base_of_copy(self, parts: list[str]) -> Path | None:
+        """The directory from which the copy of a module can be imported by its name, if there is a copy."""
+        package = self.directory.joinpath(*parts)
+        if copy := self._copy_of(package.with_suffix(".py")):
+            return copy.parents[len(parts) - 1]
+        copy = self._copy_of(package / "__init__.py")
+        return None if copy is None else copy.parents[len(parts)]
 
     def _copy_of(self, path: Path) -> Path | None:
         return None if self.find_copy is None else self.find_copy(relative_name(path, self.directory))
@@ -61,11 +67,3 @@ def relative_name(path: Path, directory: Path) -> str:
     """A name for the copy of a file, which keeps files of one directory together, also of one outside the eval's."""
     relative = Path(os.path.relpath(path, directory))
     return "/".join(part for part in relative.parts if part != os.pardir)
-
-
-def _is_importable(name: str, base: Path) -> bool:
-    with reachable(base):
-        try:
-            return importlib.util.find_spec(name) is not None
-        except (ModuleNotFoundError, ValueError):
-            return False

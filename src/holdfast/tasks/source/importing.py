@@ -26,6 +26,10 @@ MODULE_PREFIX = "holdfast_task_"
 """What the names of modules begin with that were imported from a file."""
 
 
+class MissingModule(ConfigurationError):  # noqa: N818 - reads as a sentence where it is raised
+    """There is no module of that name; what a module that exists imports may be missing too, which is not this."""
+
+
 def import_file(path: Path, shown: str) -> ModuleType:
     """The module of a file; loaded again only when the file has changed."""
     source = _read_source_file(path, shown)
@@ -65,7 +69,7 @@ def import_module(name: str, base: Path) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise
-            raise ConfigurationError(
+            raise MissingModule(
                 f"There is no module {error.name!r}.", hint="To name a file, write its ending too: tasks.py:name."
             ) from None
 
