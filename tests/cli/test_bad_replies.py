@@ -28,7 +28,7 @@ def test_broken_reply_leaves_the_trial_unfinished(holdfast, server, tmp_path, ki
     eval_file = http_eval(tmp_path, server.base_url, 3, retry_deadline=0.01)
     server.behave(broken=kind)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
-    assert "0 of 3 valid; 3 got no reply (openai/counting answered 200 with " in ended.out
+    assert "0 of 3 valid; 3 got no reply (openai/counting " in ended.out
     assert ") and will be retried on resume.\n" in ended.out
     assert ended.err.count(BROKEN[kind]) == 3, ended.err
     report = holdfast.json("report", "r")
@@ -141,7 +141,8 @@ def test_failure_that_a_solver_swallows_is_not_scored(holdfast, server, tmp_path
     server.behave()
     holdfast("resume", "r", code=0)
     report = holdfast.json("report", "r")
-    assert report["tasks"]["t"]["m"]["metrics"]["exact"]["accuracy"] == {"value": 1.0, "stderr": 0.0, "n": 2}
+    accuracy = report["tasks"]["t"]["m"]["metrics"]["exact"]["accuracy"]
+    assert (accuracy["value"], accuracy["stderr"], accuracy["n_trials"]) == (1.0, 0.0, 2)
 
 
 def printed_controls(text):

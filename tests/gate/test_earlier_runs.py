@@ -58,9 +58,10 @@ def with_earlier_words(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "n_samples" in value:
-        # The error was that of the trials, whatever their samples.
-        is_same = value["n_samples"] == value["n_trials"]
-        return {"value": value["value"], "stderr": value["stderr"] if is_same else ANY, "n": value["n_trials"]}
+        # The figures were over trials, whatever their samples.
+        if value["n_samples"] != value["n_trials"]:
+            return {"value": ANY, "stderr": ANY, "n": value["n_trials"]}
+        return {"value": value["value"], "stderr": value["stderr"], "n": value["n_trials"]}
     found = {KEYS.get(key, key): with_earlier_words(item) for key, item in value.items()}
     if isinstance(found.get("usage"), dict):
         # Figures that are 0 were left out.
