@@ -8,8 +8,8 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from holdfast.api.progress_frame import MOST_ROWS, ProgressFrame, choose_groups
-from holdfast.api.progress_text import count_text, progress_text
+from holdfast.api.progress.frame import MOST_ROWS, ProgressFrame, choose_groups
+from holdfast.api.progress.text import count_text, progress_text
 from holdfast.engine.group_progress import EarlierWork, GroupProgress
 from holdfast.engine.progress import Progress, SessionLabel
 from holdfast.engine.scheduling.call_tally import GroupTally

@@ -79,8 +79,8 @@ def test_html_has_the_table_of_scores(run):
     """A notebook shows it for a run and for its report."""
     shown = run._repr_html_()
     cells = re.findall(r"<td>(.*?)</td>", shown)
-    assert cells[:4] == ["letters", "scripted/echo", "exact", "1.000"]
-    assert "4 of 4" in cells and str(run.path) in shown
+    assert cells[:4] == ["letters", "scripted/echo", "exact accuracy", "1.000"]
+    assert "4 of 4 trials valid" in shown and str(run.path) in shown
     assert run.report()._repr_html_() in shown
 
 
@@ -105,7 +105,7 @@ def test_without_a_session_record_the_plan_is_none(tmp_path):
         counts = run.counts
         assert (run.planned, counts.planned, counts.not_started, counts.remaining) == (None, None, None, None)
         assert (counts.remaining_by_reason, counts.finished, run.is_complete) == (None, 0, False)
-        assert "how many are planned is not known" in repr(run)
+        assert "the number of planned trials is unknown" in repr(run)
 
 
 @pytest.mark.parametrize(

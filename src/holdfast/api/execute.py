@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.api.event_text import note_text
-from holdfast.api.progress_file import ProgressFile, keeping_progress_file
+from holdfast.api.progress.file import ProgressFile, keeping_progress_file
 from holdfast.engine.events import Note
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession

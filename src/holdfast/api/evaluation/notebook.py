@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
+from holdfast.api.progress.text import progress_text
 from holdfast.engine.progress import Progress
-from holdfast.terminal.text import duration_text, printable
+from holdfast.terminal.text import printable
 
 _KERNEL_SHELL = "ZMQInteractiveShell"
 _MOST_MESSAGES = 10
@@ -60,18 +61,7 @@ class NotebookDisplay:
         bar = f'<progress value="{progress.done}" max="{max(progress.planned, 1)}"></progress>'
         lines = "".join(f"<div>{html.escape(message)}</div>" for message in self._messages)
         place = f"<code>{html.escape(printable(self._place))}</code>"
-        return f"<div>{bar} {html.escape(_figures(progress))}<br>{place}{lines}</div>"
-
-
-def _figures(progress: Progress) -> str:
-    parts = [f"{progress.done}/{progress.planned} trials", f"{progress.active} running"]
-    if (eta := progress.eta_seconds()) is not None and progress.done < progress.planned:
-        parts.append(f"{duration_text(eta)} left")
-    tokens = progress.usage.input_tokens + progress.usage.output_tokens
-    parts += [f"{tokens:,} tokens"] if tokens else []
-    parts += [f"cost {cost:.4f}"] if (cost := progress.cost) else []
-    troubles = {"failed": progress.failed, "unfinished": progress.unfinished, "retries": progress.counts.retries}
-    return " · ".join(parts + [f"{count} {name}" for name, count in troubles.items() if count])
+        return f"<div>{bar} {html.escape(progress_text(progress))}<br>{place}{lines}</div>"
 
 
 def _show_html(text: str) -> Any:

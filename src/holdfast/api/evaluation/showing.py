@@ -58,7 +58,7 @@ def _make_display(execution: Execution, started: StartedSession, *, in_notebook:
     if in_notebook:
         return NotebookDisplay(execution.progress, started.place, interval=interval)
     # Needed in a terminal only.
-    from holdfast.api.progress_display import ProgressDisplay  # noqa: PLC0415
+    from holdfast.api.progress.display import ProgressDisplay  # noqa: PLC0415
 
     display = ProgressDisplay(execution.progress, interval=interval)
     display.tell(f"Run {started.place}")

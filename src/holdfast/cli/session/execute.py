@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.analysis.fail_under import ScoreBound
 from holdfast.api.event_text import EventText
 from holdfast.api.execute import ForegroundProgram, execute_session
-from holdfast.api.progress_display import ProgressDisplay
+from holdfast.api.progress.display import ProgressDisplay
 from holdfast.api.start import StartInterrupted
 from holdfast.cli.session.messages import EndMessage, print_complete, print_start
 from holdfast.cli.session.output_options import SessionOutput

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from holdfast.api.progress_text import end_text, progress_text
+from holdfast.api.progress.text import end_text, progress_text
 from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.progress import Progress
 from holdfast.errors import UsageError

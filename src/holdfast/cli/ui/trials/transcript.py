@@ -14,7 +14,7 @@ from holdfast.cli.ui.large_records import print_transcript_json, with_line_break
 from holdfast.cli.ui.message_text import first_characters, message_text
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.sampling_grid import sampling_lines
-from holdfast.cli.ui.trials.trial_table import score_text
+from holdfast.cli.ui.trials.trial_table import trial_score
 from holdfast.run.core.records import (
     CANDIDATE,
     CHOICE,
@@ -106,7 +106,7 @@ def _slot_text(record: ScoreRecord) -> str:
         error = f"{record.error.kind}: {record.error.message}\n{record.error.traceback}"
         return f"── score {record.scorer} failed (attempt {record.slot_attempt})\n{error}"
     why = f": {record.explanation}" if record.explanation else ""
-    return f"── score {record.scorer} = {score_text(record.value)}{why}"
+    return f"── score {record.scorer} = {trial_score(record.value)}{why}"
 
 
 def _step_text(step: StepRecord, place: StepPlace | None) -> str:

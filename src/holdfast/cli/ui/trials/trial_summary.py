@@ -10,7 +10,7 @@ from holdfast.analysis.money import money_text
 from holdfast.api.run import Run
 from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.message_text import first_characters, message_text
-from holdfast.cli.ui.trials.trial_table import score_text, state_text
+from holdfast.cli.ui.trials.trial_table import state_text, trial_score
 from holdfast.run.core.records import ScoreRecord
 from holdfast.terminal.width import hanging, one_line
 
@@ -56,7 +56,7 @@ def _score_lines(result: TrialResult, scores: Sequence[ScoreRecord]) -> Iterator
     explained = {record.scorer: record.explanation for record in scores}
     for name, value in result.scores.items():
         why = explained.get(name, "")
-        yield f"{name} = {score_text(value)}{f': {why}' if why else ''}"
+        yield f"{name} = {trial_score(value)}{f': {why}' if why else ''}"
 
 
 def _text_block(title: str, value: object) -> Iterator[str]:

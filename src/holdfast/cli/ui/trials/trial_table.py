@@ -64,8 +64,8 @@ def _cells(trial: ListedTrial, scorers: Sequence[str]) -> list[str]:
 
 def _score_cells(result: TrialResult, scorers: Sequence[str]) -> list[str]:
     if not scorers:
-        return [" ".join(f"{name}={score_text(value)}" for name, value in result.scores.items())]
-    return [score_text(result.scores[name]) if name in result.scores else "" for name in scorers]
+        return [" ".join(f"{name}={trial_score(value)}" for name, value in result.scores.items())]
+    return [trial_score(result.scores[name]) if name in result.scores else "" for name in scorers]
 
 
 def state_text(result: TrialResult) -> str:
@@ -73,7 +73,7 @@ def state_text(result: TrialResult) -> str:
     return f"{result.state.value} ({result.reason})" if result.reason else result.state.value
 
 
-def score_text(value: float | None) -> str:
+def trial_score(value: float | None) -> str:
     """A score; a slot may be filled without one."""
     return "unscored" if value is None else f"{value:g}"
 

@@ -14,11 +14,13 @@ from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from holdfast.api.progress_text import count_text, one_line, progress_parts, rounded_cost, score_text
+from holdfast.analysis.money import money_text
+from holdfast.api.progress.text import count_text, progress_parts, running_score
 from holdfast.engine.group_progress import GroupProgress
 from holdfast.engine.progress import Progress
 from holdfast.terminal.live_area import AreaLine
 from holdfast.terminal.text import duration_text
+from holdfast.terminal.width import one_line
 
 MOST_ROWS = 10
 _GAP = "  "
@@ -28,9 +30,14 @@ _LEAST_BAR, _GOOD_BAR, _MOST_BAR = 8, 12, 32
 _BAR_RANK = 6
 """What a bar is worth, among the columns."""
 _MOST_SCORERS = 4
+_MOST_CHARACTERS = 400
 
 
-class Column(NamedTuple):
+def _plain(text: str) -> str:
+    return one_line(text, _MOST_CHARACTERS)
+
+
+class FrameColumn(NamedTuple):
     """One column of the table: its title, and a cell for each row."""
 
     title: str
@@ -79,7 +86,10 @@ class ProgressFrame:
         parts = [f"run {label.short_id}", f"session {label.session}", label.place]
         if limit is not None:
             parts.insert(2, f"up to {limit} at once")
-        return Text.assemble((one_line(label.name) or "holdfast", "bold"), (f" · {one_line(' · '.join(parts))}", "dim"))
+        return Text.assemble(
+            (_plain(label.name) or "holdfast", "bold"),
+            (f" · {_plain(' · '.join(parts))}", "dim"),
+        )
 
     # The table.
 
@@ -102,21 +112,21 @@ class ProgressFrame:
         segments = self._console.render(bar, self._console.options.update(width=width))
         return Text.assemble(*((segment.text, segment.style or "") for segment in segments))
 
-    def _columns(self, groups: list[GroupProgress]) -> list[Column]:
+    def _columns(self, groups: list[GroupProgress]) -> list[FrameColumn]:
         now, prices = self._progress.clock.monotonic(), self._progress.prices
         costs = [group.cost(prices) for group in groups]
         rates = [group.rate(now) for group in groups]
         columns = [
-            Column("task", [one_line(group.task) for group in groups], 1, is_name=True),
-            Column("model", [one_line(group.model) for group in groups], 2, is_name=True),
-            Column("done", [f"{group.done}/{group.planned}" for group in groups], 0),
-            Column("rate", [f"{rate:.1f}/s" if rate else "" for rate in rates], 5),
-            Column("left", [_eta_text(group, now) for group in groups], 4),
+            FrameColumn("task", [_plain(group.task) for group in groups], 1, is_name=True),
+            FrameColumn("model", [_plain(group.model) for group in groups], 2, is_name=True),
+            FrameColumn("done", [f"{group.done}/{group.planned}" for group in groups], 0),
+            FrameColumn("rate", [f"{rate:.1f}/s" if rate else "" for rate in rates], 5),
+            FrameColumn("left", [_eta_text(group, now) for group in groups], 4),
             *_score_columns(groups),
-            Column("tokens", [count_text(group.tokens) for group in groups], 8),
-            Column("cost", ["" if cost is None else rounded_cost(cost) for cost in costs], 9),
-            Column("retries", [str(group.retries) for group in groups], 10),
-            Column("failed", [str(group.failed + group.unfinished) for group in groups], 7),
+            FrameColumn("tokens", [count_text(group.tokens) for group in groups], 8),
+            FrameColumn("cost", ["" if cost is None else money_text(cost, prices.currency) for cost in costs], 9),
+            FrameColumn("retries", [str(group.retries) for group in groups], 10),
+            FrameColumn("failed", [str(group.failed + group.unfinished) for group in groups], 7),
         ]
         return [column for column in columns if column.rank <= _BAR_RANK or set(column.cells) - {"", "0"}]
 
@@ -139,20 +149,22 @@ def _others_text(groups: list[GroupProgress], chosen: list[GroupProgress]) -> st
     return f"{len(others)} more: {', '.join(f'{count} {name}' for name, count in counts.items() if count)}"
 
 
-def _score_columns(groups: list[GroupProgress]) -> Iterator[Column]:
+def _score_columns(groups: list[GroupProgress]) -> Iterator[FrameColumn]:
     """A column for each scorer; where there are too many, one for the first scorer of each row, with its name."""
     scorers = list(dict.fromkeys(scorer for group in groups for scorer in group.scores()))
     if len(scorers) > _MOST_SCORERS:
         firsts = [next(iter(group.scores()), "") for group in groups]
-        named = [f"{one_line(name)[:20]} {score_text(group, name)}" for name, group in zip(firsts, groups, strict=True)]
-        yield Column("score", named, 3)
+        named = [
+            f"{_plain(name)[:20]} {running_score(group, name)}" for name, group in zip(firsts, groups, strict=True)
+        ]
+        yield FrameColumn("score", named, 3)
         return
     for place, scorer in enumerate(scorers):
-        title = one_line(scorer)
-        yield Column(title[:20], [score_text(group, scorer) for group in groups], 10 + place if place else 3)
+        title = _plain(scorer)
+        yield FrameColumn(title[:20], [running_score(group, scorer) for group in groups], 10 + place if place else 3)
 
 
-def _row(columns: list[Column], widths: list[int], cells: list[str], at: int, bar: Text, style: str) -> Text:
+def _row(columns: list[FrameColumn], widths: list[int], cells: list[str], at: int, bar: Text, style: str) -> Text:
     """A row of the table; the bar stands before the column `at`, behind the names."""
     parts: list[tuple[str, str] | Text] = []
     for place, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
@@ -171,7 +183,7 @@ def _row_style(group: GroupProgress) -> str:
     return ""
 
 
-def _fitting_columns(columns: list[Column], width: int) -> list[Column]:
+def _fitting_columns(columns: list[FrameColumn], width: int) -> list[FrameColumn]:
     """The columns that fit; the least important of them only beside a good bar and names that can be read."""
     kept = list(columns)
     while len(kept) > 1:
@@ -183,13 +195,13 @@ def _fitting_columns(columns: list[Column], width: int) -> list[Column]:
     return kept
 
 
-def _total_width(columns: list[Column], name: int) -> int:
+def _total_width(columns: list[FrameColumn], name: int) -> int:
     """The width of these columns, if longer names are cut to so many characters."""
     least = [min(column.width, name) if column.is_name else column.width for column in columns]
     return sum(least) + len(_GAP) * (len(columns) - 1)
 
 
-def _fitted_widths(columns: list[Column], width: int) -> list[int]:
+def _fitted_widths(columns: list[FrameColumn], width: int) -> list[int]:
     """The width of each column; names are cut until all fit, the longest first."""
     widths = [column.width for column in columns]
     names = [place for place, column in enumerate(columns) if column.is_name]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.analysis.money import money_text
 from holdfast.engine.group_progress import GroupProgress
 from holdfast.engine.progress import Progress
 from holdfast.engine.scheduling.admission import DRAIN
-from holdfast.terminal.text import duration_text, printable, quantity
+from holdfast.terminal.text import duration_text, quantity
+from holdfast.terminal.width import one_line
 
 _MOST_GROUPS = 3
+_MOST_CHARACTERS = 200
 
 
 def progress_text(progress: Progress) -> str:
@@ -19,7 +22,7 @@ def progress_text(progress: Progress) -> str:
 
 def end_text(progress: Progress) -> str:
     """The same once the session is over; how it ended, and the scores, are printed elsewhere."""
-    return " · ".join([_done_text(progress), f"took {duration_text(progress.seconds)}", *_figures(progress)])
+    return " · ".join([_done_text(progress), f"took {duration_text(progress.seconds)}", *_spent_parts(progress)])
 
 
 def progress_parts(progress: Progress) -> Iterator[str]:
@@ -32,7 +35,7 @@ def progress_parts(progress: Progress) -> Iterator[str]:
     yield f"{progress.active} running"
     if reasons := [hold.reason for hold in progress.holds()]:
         yield "stopping" if DRAIN in reasons else f"paused: {', '.join(reasons)}"
-    yield from _figures(progress)
+    yield from _spent_parts(progress)
 
 
 def _done_text(progress: Progress) -> str:
@@ -40,11 +43,11 @@ def _done_text(progress: Progress) -> str:
     return f"{progress.done}/{progress.planned} trials ({percent}%)"
 
 
-def _figures(progress: Progress) -> Iterator[str]:
+def _spent_parts(progress: Progress) -> Iterator[str]:
     if tokens := progress.tokens:
         yield f"{tokens:,} tokens"
     if cost := progress.cost:
-        yield f"cost {rounded_cost(cost)}"
+        yield f"cost {money_text(cost, progress.prices.currency)}"
     if progress.failed:
         yield f"{progress.failed} failed"
     if progress.unfinished:
@@ -61,27 +64,17 @@ def score_parts(progress: Progress) -> Iterator[str]:
     for group in groups[:_MOST_GROUPS]:
         names = list(group.scores()) if len(progress.groups) == 1 else list(group.scores())[:1]
         where = "" if len(progress.groups) == 1 else f"{group.task}/{group.model} "
-        yield one_line(where + ", ".join(f"{name} {score_text(group, name)}" for name in names))
+        yield one_line(where + ", ".join(f"{name} {running_score(group, name)}" for name in names), _MOST_CHARACTERS)
     if len(groups) > _MOST_GROUPS:
         yield quantity(len(groups) - _MOST_GROUPS, "more score")
 
 
-def one_line(text: str) -> str:
-    """A name, or several, harmless and without line ends."""
-    return " ".join(printable(text).split())
-
-
-def score_text(group: GroupProgress, scorer: str) -> str:
+def running_score(group: GroupProgress, scorer: str) -> str:
     """The mean of a scorer's scores so far; empty where there is none."""
     mean, count = group.scores().get(scorer, (0.0, 0))
     if not count:
         return ""
     return f"{mean:.3f}" if abs(mean) < 1000 else f"{mean:.4g}"
-
-
-def rounded_cost(cost: float) -> str:
-    """A cost, with as many decimals as matter."""
-    return f"{cost:.4f}" if cost < 10 else f"{cost:,.2f}"
 
 
 def count_text(count: int) -> str:

@@ -15,14 +15,14 @@ from collections.abc import AsyncIterator
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
-from holdfast.api.progress_text import end_text, progress_text
+from holdfast.api.progress.text import end_text, progress_text
 from holdfast.engine.progress import Progress
 from holdfast.terminal.live_area import LiveArea
 from holdfast.terminal.printed_above import printing_above
 from holdfast.terminal.text import printable
 
 if TYPE_CHECKING:
-    from holdfast.api.progress_frame import ProgressFrame
+    from holdfast.api.progress.frame import ProgressFrame
 
 PLAIN_SECONDS = 10.0
 """Between two plain lines, unless told otherwise."""
@@ -106,7 +106,7 @@ class ProgressDisplay:
     @cached_property
     def _frame(self) -> ProgressFrame:
         # Where nothing is painted, rich is not loaded.
-        from holdfast.api.progress_frame import ProgressFrame  # noqa: PLC0415
+        from holdfast.api.progress.frame import ProgressFrame  # noqa: PLC0415
 
         return ProgressFrame(self._progress, self._stream)
 
