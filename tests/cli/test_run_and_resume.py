@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 import pytest
@@ -146,7 +147,7 @@ def test_resume_31b_says_what_it_takes_up_before_the_first_call(holdfast, server
     started = holdfast.start("resume", "r")
     server.wait_for(in_flight=1)
     told = started.told()
-    assert "Resuming r (session 2), with the configuration saved in the run" in told
+    assert re.search(r"Resuming r \(id [0-9a-f]{8}, session 2\), with the configuration saved in the run", told)
     assert "1 of 6 trials are finished, 5 remaining: 2 interrupted, 3 not started.\n" in told
     server.behave()
     ended = started.wait()
