@@ -89,10 +89,9 @@ class FieldCompiler:
 
         def test(candidate: Selectable) -> bool:
             sample, epoch, task, model = map(candidate.field, fields)
-            name = f"{sample}#{epoch}"
-            if not sample or not wanted.endswith(name):
-                return not is_equal
-            return (wanted.removesuffix(name) in {"", f"{task}/", f"{model}/", f"{task}/{model}/"}) is is_equal
+            prefixes = ("", f"{task}/", f"{model}/", f"{task}/{model}/")
+            is_named = wanted in {f"{prefix}{sample}#{epoch}" for prefix in prefixes}
+            return not is_missing(sample) and is_named is is_equal
 
         return Clause(test, frozenset(fields))
 
