@@ -42,7 +42,7 @@ def test_diff_tells_every_difference_and_changes_nothing(world):
     before = world.everything()
     world.data |= {"concurrency_limit": 2, "seed": 4}
     world.task.update(epochs=1, limit=2, scorers=["exact", "includes"])
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     told = world("diff", "r", world.write(), code=3).out.splitlines()
     assert told == [
         "refused  seed (identity): 0 → 4",

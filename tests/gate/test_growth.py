@@ -73,7 +73,7 @@ def test_resume_16_an_unused_model_added(world):
 
 def test_resume_16_a_model_added_to_one_task(world):
     """Only the trials of the new model are run."""
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     world.task["models"] = ["m"]
     world.run()
     world.task["models"] = ["n", "m"]
@@ -122,7 +122,7 @@ def test_resume_16_grown_in_real_processes(holdfast, world):
     world.data["concurrency_limit"] = 1
     assert holdfast("run", world.write(), "--run-dir", "r", HOLDFAST_CRASH_AT="frame.acknowledged:4").code == -9
     world.task["epochs"] = 2
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     command = ("resume", "r", "--config", world.write())
     assert holdfast(*command, HOLDFAST_CRASH_AT="frame.acknowledged:6").code == -9
     told = holdfast(*command, code=0)
@@ -283,11 +283,11 @@ def test_resume_17_fewer_offered(world, name, complete):
 
 def test_resume_17_tasks_models_and_datasets_left_out(world):
     """What the eval no longer names is still part of the run, and is run."""
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     world.data["datasets"]["others"] = "rows.jsonl"
-    world.data["tasks"]["u"] = {**TASK, "dataset": "others", "models": ["n_trials"]}
+    world.data["tasks"]["u"] = {**TASK, "dataset": "others", "models": ["n"]}
     world.begin()
-    del world.data["models"]["n_trials"], world.data["datasets"]["others"], world.data["tasks"]["u"]
+    del world.data["models"]["n"], world.data["datasets"]["others"], world.data["tasks"]["u"]
     told = world.resume(code=0)
     for path in ("models.n", "datasets.others", "tasks.u"):
         assert f"  {path}: given → left out; the run keeps what it has" in told.err
@@ -323,7 +323,7 @@ def test_growth_through_the_command_that_began_the_run(world):
     """`run --or-resume` with a grown eval goes on with it; `--epochs` does the same."""
     world.run()
     world.task["limit"] = None
-    world.data["models"]["n_trials"] = MODEL
+    world.data["models"]["n"] = MODEL
     world("run", world.write(), "--run-dir", "r", "--or-resume", code=0)
     world.check_complete(8)
     world("run", world.write(), "--run-dir", "r", "--or-resume", "--epochs", "2", code=0)

@@ -27,8 +27,10 @@ class EvalSpec(Block, frozen=True):
     leaves it out where it is not so.
     """
 
-    currency: Annotated[Name, Drift.DERIVED] = "USD"
-    """The currency of every price, budget and cost, as in `EUR`. It is printed beside costs; nothing is converted."""
+    currency: Annotated[Name | None, Drift.DERIVED] = None
+    """The currency of every price and cost, as in `EUR`; USD if it is not set. It is printed beside costs, and nothing is
+    converted.
+    """
 
     models: Annotated[dict[Name, ModelSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
     datasets: Annotated[dict[Name, DatasetSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
