@@ -28,7 +28,7 @@ class EvalSpec(Block, frozen=True):
     """
 
     currency: Annotated[Name | None, Drift.DERIVED] = None
-    """The currency of every price and cost, as in `EUR`; USD if it is not set. It is printed beside costs, and nothing is
+    """The currency of every price and cost, as in `EUR`; USD if not set. It is printed beside costs; nothing is
     converted.
     """
 
