@@ -114,7 +114,7 @@ def test_resume_28_a_run_is_found_by_a_part_of_its_name(here, capfdbinary, verb)
     assert call(capfdbinary, verb, here / "runs" / "cd34").code == 0
     told = call(capfdbinary, verb, "capitals")
     assert told.code == 2
-    assert "fits 2 runs: runs/20260101-capitals-ab12, runs/20260102-capitals-cd34" in told.err
+    assert "matches 2 runs: runs/20260101-capitals-ab12, runs/20260102-capitals-cd34" in told.err
     told = call(capfdbinary, verb, "capitols", "--json")
     assert told.code == 2
     assert "20260101-capitals-ab12" in json.loads(told.out)["hint"]
