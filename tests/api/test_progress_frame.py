@@ -98,7 +98,7 @@ def test_what_matters_least_goes_first():
 def test_a_row_has_the_figures_of_its_group():
     """Done, rate, time left, score, tokens and cost."""
     row = plain(frame(made_progress([("capitals", "small")]), 200))[2]
-    assert re.match(r"capitals  small +[━╸╺]+  3/10  0\.3/s +23s  0\.333    4\.5k  0\.0060$", row)
+    assert re.match(r"capitals  small +[━╸╺]+  3/10  0\.3/s +23s  0\.333    4\.5k  \$0\.0060$", row)
 
 
 def test_the_header_names_the_run():

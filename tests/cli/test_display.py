@@ -13,7 +13,7 @@ from evals import http_eval, write_dataset, write_eval
 from terminal_screen import TerminalProgram
 
 HEADER = re.compile(r"^\S+ · run [0-9a-f]{8} · session 1 · up to 2 at once · /")
-ROW = re.compile(r"^t\d* +m ")
+ROW = re.compile(r"^t\d* +m (?!.*exact)")
 COLOURS = re.compile(r"\x1b\[[0-9;]*(?:3[0-7]|38;|9[0-7])[0-9;]*m")
 
 
@@ -48,7 +48,7 @@ def test_a_terminal_shows_a_table_and_is_left_clean(tmp_path):
     program.until(lambda lines: any(re.search(r"\d+\.\d/s +\d+s +1\.000 ", row) for row in rows(lines)))
     lines = program.screen.lines
     assert len(headers(lines)) == len(rows(lines)) == 1
-    assert re.search(r"^t +m +[━╸╺]+ +\d+/40 +[\d.]+/s +\d+s +1\.000 +\d+ +0\.0\d+", rows(lines)[0])
+    assert re.search(r"^t +m +[━╸╺]+ +\d+/40 +[\d.]+/s +\d+s +1\.000 +\d+ +\$0\.\d+", rows(lines)[0])
     title = lines[lines.index(rows(lines)[0]) - 1].split()
     assert title[:6] == ["task", "model", "done", "rate", "left", "exact"]
     assert re.match(
@@ -58,7 +58,7 @@ def test_a_terminal_shows_a_table_and_is_left_clean(tmp_path):
     lines = program.screen.lines
     assert lines[0].startswith(f"Run {tmp_path / 'r'} (id ") and not headers(lines) and not rows(lines)
     (end,) = [line for line in lines if line.startswith("40/40 trials (100%) · took ")]
-    assert "80 tokens · cost 0.0800 · 1 retry" in end
+    assert "80 tokens · cost $0.080 · 1 retry" in end
     assert program.screen.style == ""
     assert any(line.startswith("Complete: 40 of 40 trials.") for line in lines)
 

@@ -100,7 +100,7 @@ def test_resume_23_code(own, name):
     edited(own, old, new, file)
     for given in (True, False):
         told = own.refused(given=given)
-        assert f"tasks.t.{field}: " in told and f" changed in {file}\n" in told
+        assert f"tasks.t.{field}: " in told and f" in {file} has changed\n" in told
         assert ("scores them again" in told) == ("scoring" in field)
         assert told.count("(identity)") + told.count("(scoring)") == 1
     assert own.json("diff", "r", own.write(), code=3)["refused"]
@@ -111,7 +111,7 @@ def test_resume_23_code_in_a_file_beside_the_scorer(holdfast, own):
     own.begin()
     edited(own, ".lower()", ".upper()", "helpers.py")
     told = holdfast("resume", "r", code=3)
-    assert "tasks.t.scorers.strict (scoring): scorer → strict changed in helpers.py\n" in told.err
+    assert "tasks.t.scorers.strict (scoring): the code of the scorer strict in helpers.py has changed\n" in told.err
 
 
 def test_resume_23_arguments_and_references(own):
@@ -134,7 +134,7 @@ def test_resume_23_a_generated_solver_is_compared_by_what_it_asks(own):
     own.task["solver"] = "ask.py:ask"
     own.begin()
     edited(own, '"{input}"', '"Well: {input}"', "ask.py")
-    assert "tasks.t.solver (identity): prompt → prompt changed in " in own.refused()
+    assert "tasks.t.solver (identity): prompt in " in own.refused()
 
 
 def test_resume_16_a_scorer_is_added(own):
@@ -167,7 +167,7 @@ def test_a_file_that_moved_is_a_change_of_place(own):
     ]
     own.check_complete(4)
     edited(own, "answer.text) ==", "answer.text) !=", "code/my.py")
-    assert "strict changed in my.py" in own.refused()
+    assert "the code of the scorer strict in my.py has changed" in own.refused()
 
 
 def test_a_fork_scores_again_what_a_changed_scorer_has_scored(own):
@@ -213,7 +213,7 @@ def test_a_killed_run_needs_nothing_but_itself(holdfast, own, tmp_path):
     for path in [*own.directory.glob("*.py"), own.directory / "eval.yaml", own.directory / "rows.jsonl"]:
         path.unlink()
     told = holdfast("resume", "elsewhere/moved", code=0)
-    assert "tasks.t.solver: my.py → no longer exists; the run keeps what it has" in told.err
+    assert "tasks.t.solver: my.py → no longer exists; existing results are kept" in told.err
     shutil.move(elsewhere / "moved", own.run_dir)
     own.check_complete(4)
     assert own.report()["tasks"]["t"]["m"]["metrics"]["strict"]["accuracy"]["value"] == 0.75
@@ -228,7 +228,7 @@ def test_a_killed_run_in_real_processes_sees_changed_code(holdfast, own):
     edited(own, "answer.text) ==", "answer.text) !=")
     before = own.everything()
     told = holdfast("resume", "r", code=3)
-    assert "tasks.t.scorers.strict (scoring): scorer → strict changed in my.py" in told.err
+    assert "tasks.t.scorers.strict (scoring): the code of the scorer strict in my.py has changed" in told.err
     assert own.everything() == before
     (own.directory / "my.py").unlink()
     holdfast("resume", "r", code=0)
@@ -284,7 +284,7 @@ def test_a_scorer_that_fails_fails_alone(own):
     told = own.run(code=1)
     assert "my bug" in told.err
     edited(own, "    raise ValueError('my bug')", "    return True")
-    assert "second changed in my.py" in own.refused()
+    assert "the code of the scorer second in my.py has changed" in own.refused()
 
 
 def test_looking_at_a_run_executes_no_code_of_it(holdfast, own):

@@ -117,7 +117,7 @@ def test_a_session_that_is_over_hands_out_no_number(session, root, how, joined_b
     if joined_before:
         join(session).close()
     session.close("complete") if how == "close" else session.abandon()
-    with pytest.raises(RunHeld, match=r"Session 1 of the run .* is over"):
+    with pytest.raises(RunHeld, match=r"Session 1 of the run .* has ended"):
         session.admit_writer()
     assert not joined_before or (root / WRITERS_NAME).read_bytes() == b""
     begin_session(root).abandon()
@@ -128,7 +128,7 @@ def test_a_session_that_is_over_is_not_joined(session, root, how):
     """Neither after its end nor after it was given up."""
     number = session.admit_writer()
     session.close("complete") if how == "close" else session.abandon()
-    with pytest.raises(RunHeld, match="is over"):
+    with pytest.raises(RunHeld, match="has ended"):
         join_session(root, 1, number)
 
 
@@ -140,7 +140,7 @@ def test_when_the_session_is_over_a_joined_writer_acknowledges_nothing_more(sess
     session.close("complete") if how == "close" else session.abandon()
     with pytest.raises(RunHeld, match="has ended, or the process that held it is gone"):
         asyncio.run(joined.sink.keep(TrialRecord(trial="t2", attempt=1, status=Status.VALID)))
-    with pytest.raises(StorageFailure, match=r"Session 1 of .* is over"):
+    with pytest.raises(StorageFailure, match=r"Session 1 of .* has ended"):
         joined.close()
     assert read_run(root).finished == ["t1"]
     assert verified(root).ok
@@ -158,7 +158,7 @@ def test_a_record_that_waits_when_the_session_is_over_is_refused_and_one_being_w
         waiting = pool.submit(commit, joined, TrialRecord(trial="t2", attempt=1, status=Status.VALID))
         until(lambda: joined.sink.journal.queue._pending, "it waits")
         ended = pool.submit(session.close, "complete")
-        with pytest.raises(StorageFailure, match=r"Session 1 of .* is over"):
+        with pytest.raises(StorageFailure, match=r"Session 1 of .* has ended"):
             waiting.result(30)
         assert not ended.done()
         disk.let_through()

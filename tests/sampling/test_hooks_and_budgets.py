@@ -314,7 +314,7 @@ def test_a_cap_that_could_never_be_reached_is_refused_or_noted():
             return msgspec.structs.replace(await super().send(request), usage=None)
 
     result = run_sample(Silent(), strategy=Rejection(loop_budget=3, budget=SamplingBudget(tokens=1)))
-    assert result.capped == "" and ["without usage" in note for note in result.notes] == [True]
+    assert result.capped == "" and ["no usage data" in note for note in result.notes] == [True]
 
 
 def test_a_judge_counts_in_the_cap():

@@ -52,7 +52,7 @@ class Rows:
             if digest is not None and digest != found:
                 raise RunDamaged(
                     f"The dataset copy {path} does not have the content it was recorded with.",
-                    hint="Bring the file back from a backup.",
+                    hint="Restore the file from a backup.",
                 )
             return cls(os.dup(stream.fileno()), offsets, found, source or path.name, cache)
 
@@ -127,7 +127,7 @@ def _open_copy(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise RunDamaged(f"The dataset copy {path} is gone.", hint="Bring the file back from a backup.") from None
+        raise RunDamaged(f"The dataset copy {path} is missing.", hint="Restore the file from a backup.") from None
 
 
 def _row_offsets(stream: BinaryIO) -> tuple[array[int], str]:
