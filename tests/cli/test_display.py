@@ -13,7 +13,7 @@ from evals import http_eval, write_dataset, write_eval
 from terminal_screen import TerminalProgram
 
 HEADER = re.compile(r"^\S+ · run [0-9a-f]{8} · session 1 · up to 2 at once · /")
-ROW = re.compile(r"^t\d* +m (?!.*exact)")
+ROW = re.compile(r"^t\d* +m (?!.*exa)")
 COLOURS = re.compile(r"\x1b\[[0-9;]*(?:3[0-7]|38;|9[0-7])[0-9;]*m")
 
 
