@@ -8,9 +8,10 @@ from holdfast.analysis.metrics import Metric
 from holdfast.analysis.money import money_text
 from holdfast.analysis.report import GroupReport
 from holdfast.analysis.score_table import axis_table, score_table, score_text
-from holdfast.analysis.text_table import columns_of, plain_name, shortened
+from holdfast.analysis.text_table import plain_name
 from holdfast.models.message import Usage
 from holdfast.run.fold.states import StateCounts
+from holdfast.terminal.width import columns_of, cut
 
 METRIC = Metric(0.75, 0.1, (0.5312, 0.8881), 20, 20)
 DONE = StateCounts(planned=20, finished=20, valid=20)
@@ -74,7 +75,7 @@ def test_names_of_metrics_are_the_first_to_go():
     """Where the table is too wide, what distinguishes rows is kept as long as possible."""
     tasks = {"capitals of the world": {"a model with a long name": group(cost=1.5)}}
     assert score_table(tasks, "USD", 120)[1].split("  ")[2] == "exact accuracy"
-    assert score_table(tasks, "USD", 80)[1].startswith("capitals of t…  a model with …  exact   0.750")
+    assert score_table(tasks, "USD", 80)[1].startswith("capitals of t…  a model with…   exact   0.750")
 
 
 def test_axes_have_a_table_of_their_own():
@@ -108,5 +109,5 @@ def test_a_score_takes_few_characters(value, text):
 
 
 def test_text_is_cut_at_columns():
-    assert (shortened("abcdef", 4), shortened("日本語", 4), shortened("ab", 4)) == ("abc…", "日…", "ab")
-    assert plain_name("a\x1b[1m\u202eb  c") == "a[1mb c"
+    assert (cut("abcdef", 4), cut("日本語", 4), cut("ab", 4)) == ("abc…", "日…", "ab")
+    assert plain_name("a\x1b[1m\u202eb  c") == "ab c"

@@ -7,7 +7,7 @@ import random
 import click
 import pytest
 
-from holdfast.cli.ui.output_text import cost_amount, output_columns, time_text
+from holdfast.cli.ui.output_text import output_columns, time_text
 from holdfast.cli.ui.table import Column, table_lines
 from holdfast.terminal.width import columns_of, cut, hanging, one_line, padded, wrapped
 
@@ -102,16 +102,6 @@ def test_no_color_turns_styles_off(monkeypatch):
     assert "\x1b" in "".join(table_lines(columns, rows, 80))
     monkeypatch.setenv("NO_COLOR", "1")
     assert table_lines(columns, rows, 80) == ["state", "valid"]
-
-
-@pytest.mark.parametrize(
-    ("cost", "text"),
-    [(0.0, "0.0000"), (1234.5678, "1,234.5678"), (0.01, "0.0100"), (0.00123, "0.0012"), (0.000016, "0.000016"),
-     (1.5e-6, "0.0000015")],
-)  # fmt: skip
-def test_a_small_cost_is_not_nothing(cost, text):
-    """Its first digits are shown, without an exponent."""
-    assert cost_amount(cost) == text
 
 
 def test_times_and_widths(monkeypatch):

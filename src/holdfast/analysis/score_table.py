@@ -72,15 +72,19 @@ def _scorer_rows(metrics: Mapping[str, Mapping[str, Metric]]) -> Iterator[list[s
 
 
 def _figures(metric: Metric) -> list[str]:
-    interval = _NONE if metric.interval is None else f"[{', '.join(map(score_text, metric.interval))}]"
+    # An interval has the digits of its score: 0.000589 beside 0.003 would look like another quantity.
+    form = _score_form(metric.value)
+    interval = _NONE if metric.interval is None else f"[{', '.join(format(end, form) for end in metric.interval)}]"
     return [score_text(metric.value), interval, str(metric.n_samples)]
 
 
 def score_text(value: float) -> str:
     """A score in a few characters."""
-    if abs(value) >= 1000 or 0 < abs(value) < 0.001:
-        return f"{value:.3g}"
-    return f"{value:.3f}"
+    return format(value, _score_form(value))
+
+
+def _score_form(value: float) -> str:
+    return ".3g" if abs(value) >= 1000 or 0 < abs(value) < 0.001 else ".3f"
 
 
 def _cost(group: GroupReport, currency: str) -> str:
