@@ -6,7 +6,6 @@ import re
 
 from captures import PAGE, prepare, rewritten
 
-
 _SENTENCE = r"\$ |  File |Show one|  resume with|Resuming |Stopped "
 """Lines that are not laid out: a terminal wraps sentences and commands, and traces of errors."""
 
