@@ -254,7 +254,7 @@ def test_an_altered_copy_does_not_open(tmp_path):
     with pytest.raises(RunDamaged, match="does not have the content"):
         Rows.open(path, digest=taken.digest)
     path.unlink()
-    with pytest.raises(RunDamaged, match="gone"):
+    with pytest.raises(RunDamaged, match="missing"):
         Rows.open(path, digest=taken.digest)
 
 
