@@ -80,6 +80,7 @@ def make_fork(
     with naming_run_at(str(new)):
         started, forked = fork_run(root, spec, new, origin=origin or str(root), tasks=tasks)
         started.session.close("forked")
+    forked.currency = spec.currency
     forked.warnings = [*warnings, *started.warnings]
     return forked
 

@@ -47,6 +47,8 @@ class ForkSummary(msgspec.Struct):
     """Why the others remain, and how many."""
     cost: float | None
     """What those are likely to cost, by what the trials of the run have taken so far; None where that is unknown."""
+    currency: str = "USD"
+    """Of the cost."""
     warnings: list[str] = []
     """What was noticed about the eval."""
 
