@@ -21,7 +21,7 @@ from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import is_url
 from holdfast.suggestions import suggest_or_list
-from holdfast.tasks import Task
+from holdfast.tasks.task import Task
 from holdfast.terminal.stderr import print_warning
 
 

@@ -9,7 +9,7 @@ import click
 
 from holdfast.analysis.money import money_text
 from holdfast.api.dry_run import CheckedRun
-from holdfast.cli.session.messages import print_warnings
+from holdfast.cli.session.warning_lines import print_warnings
 from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.new_run import plan_entries
 from holdfast.engine.planning.cost import CostBound, cost_bounds
