@@ -9,6 +9,7 @@ import unicodedata
 import pytest
 
 from evals import python_eval, write_eval
+from holdfast.analysis.money import money_text
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x00\x9b31m\u202eevil"
 LONG = "x" * 300
@@ -166,7 +167,7 @@ def test_one_trial_in_full(shown):
     cost = row["cost"]
     assert head.startswith("日本#1\n") and 0 < cost < 0.0001
     assert facts.pop("time").endswith(" s") and facts.pop("trial") == row["trial"]
-    assert float(facts.pop("cost")) == pytest.approx(cost, rel=0.1)
+    assert facts.pop("cost") == money_text(cost, "USD")
     assert facts == {
         "run": "r",
         "task": "t",

@@ -158,7 +158,7 @@ def test_a_module_is_named_with_dots(base):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("gone.py:strict", ["The file gone.py does not exist", "looked for at"]),
+        ("gone.py:strict", ["The file gone.py does not exist", "The path is "]),
         ("my.py:strickt", ["my.py has no scorer 'strickt'; it has Length, ask, broken", "Did you mean 'strict'?"]),
         ("my.py", ["'my.py' names no scorer", "file.py:name"]),
         ("no_such.module:strict", ["There is no module 'no_such'"]),
@@ -189,7 +189,7 @@ def test_a_file_that_raises_is_named_with_its_line(base):
     assert "raises.py raised JSONDecodeError" in refusal(base, "raises.py:x")
     assert "(in raises.py line 3)" in refusal(base, "raises.py:x")
     (base / "syntax.py").write_text("def strict(answer, sample)\n    pass\n")
-    assert "syntax.py is not Python: syntax.py line 1" in refusal(base, "syntax.py:strict")
+    assert "syntax.py is not valid Python: syntax.py line 1" in refusal(base, "syntax.py:strict")
 
 
 def task_of(base, **entry):

@@ -38,6 +38,8 @@ class GroupReport(msgspec.Struct, frozen=True):
     """Axis → value → the metrics of the trials with that value."""
     sampling: SamplingReport | None = None
     """How its samplings went; None where there are none."""
+    without_scores: list[str] = []
+    """Scorers of the plan that have given no score."""
 
 
 TaskReports = dict[str, dict[str, GroupReport]]
@@ -126,11 +128,14 @@ def _task_reports(reader: RunReader) -> TaskReports:
     fold, scores = reader.fold, _group_scores(reader.fold)
     spending, samplings = group_spending(fold), fold.samplings()
     found: TaskReports = {}
+    planned = {(entry.task, entry.model): entry.scorers for entry in fold.plan}
     for (task, model), counts in sorted(fold.counts_by_group().items()):
         group, spent = scores.get((task, model), _GroupScores()), spending.get((task, model))
         spent = spent or no_spending(fold, model)
         sampling = sampling_report(fold, samplings.get((task, model)), model, spent.usage)
-        report = GroupReport(group.all.metrics(), counts, spent.usage, spent.cost, group.axes(), sampling)
+        metrics = group.all.metrics()
+        missing = [scorer for scorer in planned.get((task, model), []) if scorer not in metrics]
+        report = GroupReport(metrics, counts, spent.usage, spent.cost, group.axes(), sampling, missing)
         found.setdefault(task, {})[model] = report
     return found
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from holdfast.analysis.money import cost_text
 from holdfast.analysis.report import Report
 from holdfast.analysis.sampling_report import LoserReport, SamplingReport
-from holdfast.analysis.score_table import WIDTH, axis_table, score_table
+from holdfast.analysis.score_table import WIDTH, axis_table, score_table, score_text
 from holdfast.analysis.text_table import plain_name
 from holdfast.run.fold.states import StateCounts
 
@@ -48,7 +48,7 @@ def _group_lines(report: Report) -> Iterator[str]:
 def brief_scores(report: Report) -> str:
     """The first scores of a report, as the end of a line."""
     found = [
-        f"{task}, {model}, {scorer}: {metric.value:.3f}"
+        f"{task}, {model}, {scorer}: {score_text(metric.value)}"
         for task, models in report.tasks.items()
         for model, group in models.items()
         for scorer, metrics in group.metrics.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.analysis.metrics import Metric
 from holdfast.analysis.money import money_text
@@ -31,7 +31,7 @@ def score_rows(tasks: TaskReports, currency: str) -> tuple[list[str], list[list[
     for task, model, group in groups:
         counts = [str(group.coverage.failed), *[str(_left(group))] * has_left]
         ends = [*[_cost(group, currency)] * has_costs, *counts]
-        for scored in _scorer_rows(group.metrics):
+        for scored in _scorer_rows(group.metrics, group.without_scores):
             rows.append([plain_name(task), plain_name(model), *scored, *ends])
             # They are of the task and model, and not of the scorer: printed once.
             ends = [""] * len(ends)
@@ -62,12 +62,16 @@ def _table(header: list[str], rows: list[list[str]], names: list[str], width: in
     return text_table(header, rows, len(names), width)
 
 
-def _scorer_rows(metrics: Mapping[str, Mapping[str, Metric]]) -> Iterator[list[str]]:
-    """The scorer with the name of its metric, and its figures."""
+def _scorer_rows(
+    metrics: Mapping[str, Mapping[str, Metric]], without_scores: Sequence[str] = ()
+) -> Iterator[list[str]]:
+    """The scorer with the name of its metric, and its figures; a scorer that has given no score has none."""
     for scorer, named in metrics.items():
         for name, metric in named.items():
             yield [f"{plain_name(scorer)} {name}", *_figures(metric)]
-    if not metrics:
+    for scorer in without_scores:
+        yield [plain_name(scorer), *[_NONE] * len(_FIGURES)]
+    if not metrics and not without_scores:
         yield [_NONE] * 4
 
 

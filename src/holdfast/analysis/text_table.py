@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.terminal.width import columns_of, one_line, padded
+from holdfast.terminal.width import columns_of, cut_middle, one_line, padded
 
 _GAP = "  "
 _SHORTEST = 4
@@ -42,7 +42,8 @@ def _shrink(widths: list[int], names: int, room: int) -> None:
 
 def _line(row: Sequence[str], widths: Sequence[int], names: int) -> str:
     cells = [
-        padded(text, width, right=place >= names) for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        padded(cut_middle(text, width), width) if place < names else padded(text, width, right=True)
+        for place, (text, width) in enumerate(zip(row, widths, strict=True))
     ]
     return _GAP.join(cells).rstrip()
 

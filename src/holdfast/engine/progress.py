@@ -63,7 +63,7 @@ class Progress:
     redone: int = 0
     """Trials that were finished before and have been attempted once more with success."""
     redo_failed: int = 0
-    """Those whose further attempt came to nothing; what they had before still counts."""
+    """Those whose further attempt failed; their earlier result still counts."""
     expected: int | None = None
     """How many trials the session runs at the most; None for all that remain."""
     tally: CallTally = field(default_factory=CallTally)

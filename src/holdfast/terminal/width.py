@@ -40,6 +40,18 @@ def cut(text: str, width: int) -> str:
     return f"{text[:end].rstrip().rstrip(_JOINER)}…"
 
 
+def cut_middle(text: str, width: int) -> str:
+    """The text, or its beginning and its end with "…" between them: names often differ at their ends."""
+    if columns_of(text) <= width or width < 3:
+        return cut(text, width)
+    tail, room = "", (width - 1) // 2
+    for character in reversed(text):
+        if columns_of(character + tail) > room:
+            break
+        tail = character + tail
+    return f"{cut(text, width - columns_of(tail))}{tail}"
+
+
 def padded(text: str, width: int, *, right: bool = False) -> str:
     """The text, cut or filled up to the width; with `right`, aligned to the right."""
     shown = cut(text, width)

@@ -54,12 +54,13 @@ def _showing(execution: Execution, started: StartedSession, *, in_notebook: bool
 
 
 def _make_display(execution: Execution, started: StartedSession, *, in_notebook: bool) -> Display:
-    interval = started.prepared.spec.runner.progress_interval
+    runner = started.prepared.spec.runner
+    interval = runner.progress_interval
     if in_notebook:
         return NotebookDisplay(execution.progress, started.place, interval=interval)
     # Needed in a terminal only.
     from holdfast.api.progress.display import ProgressDisplay  # noqa: PLC0415
 
-    display = ProgressDisplay(execution.progress, interval=interval)
+    display = ProgressDisplay(execution.progress, interval=interval, log_interval=runner.log_interval)
     display.tell(f"Run {started.place}")
     return display

@@ -25,9 +25,7 @@ from holdfast.models.message import Usage
 from holdfast.run.core.provenance import utc_timestamp
 from holdfast.run.fold.states import RUNNING, StateCounts
 from holdfast.storage.tolerated_failures import ToleratedFailures
-
-SCHEMA_VERSION = 1
-"""Raised when a key changes its meaning or goes."""
+from holdfast.version import SCHEMA_VERSION
 
 
 @contextlib.asynccontextmanager
@@ -79,13 +77,21 @@ class ProgressFile:
 
     def _replace(self, state: dict[str, Any], counts: StateCounts) -> None:
         data = msgspec.json.format(msgspec.json.encode(self._content(state, counts)), indent=2) + b"\n"
+        try:
+            self._write_whole(data)
+        except (OSError, ValueError) as error:
+            # A name with a NUL, say, or no name at all is a ValueError.
+            self._failures.note(str(self._path), error if isinstance(error, OSError) else str(error))
+
+    def _write_whole(self, data: bytes) -> None:
         temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
         try:
             temporary.write_bytes(data)
             temporary.replace(self._path)
-        except (OSError, ValueError) as error:
-            # A name with a NUL, say, is a ValueError.
-            self._failures.note(str(self._path), error if isinstance(error, OSError) else str(error))
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
 
     def _content(self, state: dict[str, Any], counts: StateCounts) -> dict[str, Any]:
         progress, label = self._progress, self._progress.label

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.analysis.money import money_text
+from holdfast.analysis.score_table import score_text
 from holdfast.engine.group_progress import GroupProgress
 from holdfast.engine.progress import Progress
 from holdfast.engine.scheduling.admission import DRAIN
@@ -74,12 +75,13 @@ def running_score(group: GroupProgress, scorer: str) -> str:
     mean, count = group.scores().get(scorer, (0.0, 0))
     if not count:
         return ""
-    return f"{mean:.3f}" if abs(mean) < 1000 else f"{mean:.4g}"
+    return score_text(mean)
 
 
 def count_text(count: int) -> str:
     """A large count in few characters: "950", "12.3k", "4.56M"."""
+    # Each unit begins where the one below it would be rounded up to 1,000.
     for limit, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if count >= limit:
+        if count >= limit * (1 if unit == "k" else 0.9995):
             return f"{count / limit:.3g}{unit}"
     return str(count)

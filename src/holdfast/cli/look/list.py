@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import msgspec
 
 from holdfast.cli.ui.columns import column_lines
 from holdfast.cli.ui.json_output import as_json_value, print_json
+from holdfast.cli.ui.output_text import output_columns
 from holdfast.errors import UsageError
 from holdfast.suggestions import did_you_mean
-from holdfast.terminal.text import printable, quantity, terminal_columns
+from holdfast.terminal.text import printable, quantity
 
 
 @click.command("list")
@@ -85,7 +85,7 @@ def _lines(found: dict[str, list[Any]]) -> Iterator[str]:
         if len(found) > 1:
             yield ("\n" if position else "") + title.capitalize()
         rows = [row for item in items for row in _ROWS[title](item)]
-        yield from column_lines(rows, terminal_columns(sys.stdout)) if rows else ["The eval file names no dataset."]
+        yield from column_lines(rows, output_columns()) if rows else ["The eval file names no dataset."]
         yield from _OWN.get(title, ())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 
 import click
 import msgspec
@@ -14,11 +13,12 @@ from holdfast.analysis.report_text import report_text
 from holdfast.cli.ui.fail_under_option import bound_failures, fail_under_option, print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
+from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import LATEST
-from holdfast.terminal.text import printable, terminal_columns
+from holdfast.terminal.text import printable
 
 
 @click.command("report")
@@ -35,7 +35,7 @@ def command(run: str, bounds: list[ScoreBound], *, as_json: bool) -> int:
     if as_json:
         print_json({**msgspec.structs.asdict(report), "fail_under": results})
     else:
-        lines = [report_text(report, terminal_columns(sys.stdout)), *failed]
+        lines = [report_text(report, output_columns()), *failed]
         click.echo(printable("\n".join(lines)))
     for note in notes:
         say(printable(f"note: {note}"))

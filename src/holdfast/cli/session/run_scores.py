@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,13 +13,13 @@ from holdfast.analysis.report import GroupReport, Report, make_report
 from holdfast.analysis.score_table import score_table
 from holdfast.api.failure_groups import Failures, read_failures
 from holdfast.cli.ui.fail_under_option import bound_failures
+from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import HoldfastError
 from holdfast.journal.index.database import INDEX_ERRORS
 from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
-from holdfast.terminal.text import terminal_columns
 
 
 class RunScores(NamedTuple):
@@ -40,7 +39,7 @@ class RunScores(NamedTuple):
         if scored < coverage.planned:
             incomplete = "INCOMPLETE: " if coverage.remaining else ""
             click.echo(f"{incomplete}scores over {scored} of {coverage.planned} trials")
-        table = score_table(tasks, self.report.currency, terminal_columns(sys.stdout))
+        table = score_table(tasks, self.report.currency, output_columns())
         click.echo("\n".join([*table, ""]))
 
 

@@ -45,7 +45,7 @@ def _verify_deep(reader: RunReader) -> Verification:
         try:
             grid = grid_of_run(reader)
         except HoldfastError as error:
-            note = f"The planned grid could not be made again, so trials were not held against it: {error}"
+            note = f"The planned grid could not be rebuilt, so trials could not be checked against it: {error}"
     deep = RecordCrossCheck(reader, grid)
     try:
         result = verify_run(reader, deep)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
-from holdfast.terminal.width import columns_of, hanging, padded
-
 _GAP = "  "
+_NARROWEST = 20
+"""The last column is never narrower, however narrow the terminal is."""
 
 
 def column_lines(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     """One line for each row, or more where its last column has to be wrapped."""
-    widths = [max(map(columns_of, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
+    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
+    indent = sum(widths) + len(_GAP) * len(widths)
+    room = max(width - indent, _NARROWEST)
     for row in rows:
-        lead = "".join(padded(cell, size) + _GAP for cell, size in zip(row, widths, strict=False))
-        yield from hanging(lead, row[-1], width)
+        before = "".join(cell.ljust(size) + _GAP for cell, size in zip(row, widths, strict=False))
+        wrapped = textwrap.wrap(row[-1], room, break_long_words=False, break_on_hyphens=False) or [""]
+        yield (before + wrapped[0]).rstrip()
+        yield from (" " * indent + line for line in wrapped[1:])

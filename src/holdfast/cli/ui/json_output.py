@@ -8,14 +8,14 @@ from typing import Any
 import click
 import msgspec
 
+from holdfast.version import SCHEMA_VERSION
+
 _TERMINAL_CONTROLS = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 _OF_PLAN = ("planned", "not_started", "remaining", "remaining_by_reason")
 _ONLY_WHERE_ANY = {"sampling", "samplings"}
 """Keys that are there only in runs that have sampled."""
-SCHEMA_VERSION = 2
-"""Raised when a key of an object changes its meaning or goes."""
 
 
 def as_object(value: Any) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.ui.json_output import SCHEMA_VERSION, as_json_value, escape_terminal_controls
+from holdfast.cli.ui.json_output import as_json_value, escape_terminal_controls
 from holdfast.run.fold.reader import LargeRecord
 from holdfast.sampling.on_record import RecordedSamplings
+from holdfast.version import SCHEMA_VERSION
 
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
 

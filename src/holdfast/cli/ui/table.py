@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.cli.ui.output_text import styled
-from holdfast.terminal.width import columns_of, one_line, padded
+from holdfast.terminal.width import columns_of, cut_middle, one_line, padded
 
 _GAP = "  "
 _MOST_CHARACTERS = 1000
@@ -31,6 +31,8 @@ class Column(NamedTuple):
     """It is never wider than this."""
     is_number: bool = False
     """Whether it is aligned to the right."""
+    is_name: bool = False
+    """Whether it is cut in the middle: names often differ at their ends."""
     colours: Mapping[str, str] = {}
     """The colour of a cell by its first word."""
 
@@ -67,7 +69,8 @@ def _line(columns: Sequence[Column], cells: Sequence[str], widths: list[int], *,
     parts = []
     for column, cell, width in zip(columns, cells, widths, strict=True):
         if width:
-            text = padded(cell, width, right=column.is_number)
+            shown = cut_middle(cell, width) if column.is_name else cell
+            text = padded(shown, width, right=column.is_number)
             colour = column.colours.get(cell.partition(" ")[0]) if in_colour else None
             parts.append(styled(text, fg=colour) if colour else text)
     return _GAP.join(parts).rstrip()

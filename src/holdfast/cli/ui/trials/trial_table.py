@@ -32,7 +32,7 @@ def trial_table(trials: Sequence[ListedTrial], width: int) -> list[str]:
     """The lines of the list."""
     scorers = _scorers_with_a_column(trials)
     columns = [
-        Column("trial", most=width // 3),
+        Column("trial", most=width // 3, is_name=True),
         Column("state", is_flexible=True, least=16, colours=_STATE_COLOURS),
         *([Column(one_line(name, _SCORER_CHARACTERS), is_number=True) for name in scorers] or [_all_scores(trials)]),
         *(Column(title, is_flexible=True, is_optional=True) for title in ("input", "target", "answer")),
