@@ -30,26 +30,22 @@ if TYPE_CHECKING:
     from holdfast.run.remote.list_runs import list_recoverable
     from holdfast.run.remote.recover import recover, recover_async
     from holdfast.spec import TrialLimits
-    from holdfast.tasks import (
-        Answer,
-        Sample,
-        Score,
-        ScoreScope,
-        Task,
-        Trial,
-        choice,
-        exact,
-        generate,
-        includes,
-        numeric,
-        regex,
-        scorer,
-        task,
-    )
+    from holdfast.tasks.answer import Answer
+    from holdfast.tasks.sample import Sample
+    from holdfast.tasks.score import Score
+    from holdfast.tasks.scorers.choice import choice
+    from holdfast.tasks.scorers.exact import exact
+    from holdfast.tasks.scorers.function import scorer
+    from holdfast.tasks.scorers.includes import includes
+    from holdfast.tasks.scorers.numeric import numeric
+    from holdfast.tasks.scorers.regex import regex
+    from holdfast.tasks.solver import generate
+    from holdfast.tasks.task import Task, task
+    from holdfast.tasks.trial_interface import ScoreScope, Trial
 
 # Where each public name is defined; it is loaded when it is first asked for, so that importing costs nothing.
 _HOMES = {
-    "Answer": "holdfast.tasks",
+    "Answer": "holdfast.tasks.answer",
     "Blocked": "holdfast.models.errors",
     "ConfigurationError": "holdfast.errors",
     "HoldfastError": "holdfast.errors",
@@ -66,32 +62,32 @@ _HOMES = {
     "ResumeAborted": "holdfast.errors",
     "Run": "holdfast.api.run",
     "RunHeld": "holdfast.errors",
-    "Sample": "holdfast.tasks",
-    "Score": "holdfast.tasks",
-    "ScoreScope": "holdfast.tasks",
+    "Sample": "holdfast.tasks.sample",
+    "Score": "holdfast.tasks.score",
+    "ScoreScope": "holdfast.tasks.trial_interface",
     "StorageFailure": "holdfast.errors",
-    "Task": "holdfast.tasks",
+    "Task": "holdfast.tasks.task",
     "TextPart": "holdfast.models.content",
     "ToolCall": "holdfast.models.content",
     "ToolCallReply": "holdfast.errors",
-    "Trial": "holdfast.tasks",
+    "Trial": "holdfast.tasks.trial_interface",
     "Usage": "holdfast.models.message",
     "UsageError": "holdfast.errors",
-    "choice": "holdfast.tasks",
+    "choice": "holdfast.tasks.scorers.choice",
     "evaluate": "holdfast.api.evaluate",
     "evaluate_async": "holdfast.api.evaluate",
-    "exact": "holdfast.tasks",
+    "exact": "holdfast.tasks.scorers.exact",
     "fork": "holdfast.api.fork",
-    "generate": "holdfast.tasks",
-    "includes": "holdfast.tasks",
+    "generate": "holdfast.tasks.solver",
+    "includes": "holdfast.tasks.scorers.includes",
     "list_recoverable": "holdfast.run.remote.list_runs",
-    "numeric": "holdfast.tasks",
+    "numeric": "holdfast.tasks.scorers.numeric",
     "recover": "holdfast.run.remote.recover",
     "recover_async": "holdfast.run.remote.recover",
-    "regex": "holdfast.tasks",
+    "regex": "holdfast.tasks.scorers.regex",
     "sample": "holdfast.api.sample",
-    "scorer": "holdfast.tasks",
-    "task": "holdfast.tasks",
+    "scorer": "holdfast.tasks.scorers.function",
+    "task": "holdfast.tasks.task",
 }
 
 # Names that the tasks of earlier runs still import.

@@ -113,7 +113,7 @@ def test_dry_run_says_what_may_be_called_and_cost_at_the_most(holdfast, server, 
     assert (told["calls"], told["most_calls"]) == (5, 10)
     assert told["most_cost"] == pytest.approx(10 * (2 * 3.0 + 100 * 10.0) / 1e6)
     assert (
-        "m: 5 calls, or 10 if every attempt fails, which would cost about 0.0101"
+        "m: 5 calls, or 10 if every attempt fails, which would cost about $0.010"
         in holdfast("run", eval_file, "--dry-run").out
     )
     del model["generation"]

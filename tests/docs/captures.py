@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "terminal.md"
-SECTIONS = ("status", "show", "show TRIAL")
+SECTIONS = ("run", "resume after a kill", "status", "show", "show TRIAL", "report")
 ROWS = [
     {"id": "fr", "country": "France", "capital": "Paris"},
     {"id": "jp", "country": "日本", "capital": "東京"},
@@ -72,15 +72,18 @@ _TIMES = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(?!:)"), "2026-11-17 11:32"),
     (re.compile(r"\d+\.\d\d s"), "0.01 s"),
     (re.compile(r"\d+s(?=  )"), "1s"),
+    (re.compile(r"took \d+s"), "took 1s"),
+    (re.compile(r"\bid [0-9a-f]{8}\b"), "id 19cbf775"),
 )
 
 
 def prepare(directory: Path) -> None:
-    """Puts the eval into a directory, and two runs of it: one complete but for a failure, one that was killed."""
+    """Puts the eval into a directory, and runs of it: complete, killed, and killed and resumed with a failure."""
     (directory / "capitals.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     (directory / "task.py").write_text(TASK)
     (directory / "eval.yaml").write_text(json.dumps(EVAL))
     call(directory, "holdfast run eval.yaml --run-dir runs/first --set tasks.rivers.limit=1")
+    call(directory, "HOLDFAST_CRASH_AT=frame.acknowledged:6 holdfast run eval.yaml --run-dir killed")
     call(directory, "HOLDFAST_CRASH_AT=frame.acknowledged:12 holdfast run eval.yaml --run-dir runs/geography")
     call(directory, "holdfast resume runs/geography --set concurrency_limit=2 --where 'sample!=nobody'")
 
@@ -93,7 +96,7 @@ def call(directory: Path, command: str) -> str:
     done = subprocess.run(
         ["bash", "-c", command], cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
-    text = done.stdout
+    text = done.stdout.replace(f"{directory}/", "")
     for times, one in _TIMES:
         text = times.sub(one, text)
     return text

@@ -22,10 +22,6 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-def commands(block: str) -> list[str]:
-    return [line.removeprefix("$ ").split("  # ")[0] for line in block.splitlines() if line.startswith("$ ")]
-
-
 def run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
@@ -38,15 +34,26 @@ def run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+INSTALL = "pip install ."
+
+
+def printed(block: str) -> list[tuple[str, str]]:
+    """The commands of a block, each with the output that the block shows for it."""
+    parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)[1:]
+    return [(command.split("  # ")[0], output) for command, output in zip(parts[::2], parts[1::2], strict=True)]
+
+
 def test_the_tour_of_the_readme_works_as_printed(tmp_path):
-    """Every command of the tour ends with exit code 0, except the one that kills itself, which ends with 137."""
-    tour = [command for block in blocks("console")[1:] for command in commands(block)]
-    assert len(tour) >= 10
-    for command in tour:
+    """Every command ends with exit code 0, except the one that kills itself; what is shown is what is printed."""
+    tour = [item for block in blocks("console") for item in printed(block) if item[0] != INSTALL]
+    assert len(tour) >= 12
+    for command, output in tour:
         done = run(command, tmp_path)
         expected = 137 if "HOLDFAST_CRASH_AT" in command else 0
         assert done.returncode in {expected, -9 if expected else 0}, f"{command}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
+        if output:
+            assert done.stdout.replace(f"{tmp_path}/", "") == output
         if command == "holdfast status second":
             assert re.search(r"[1-9] of 8 trials finished, [1-9] remaining", done.stdout), done.stdout
         if command == "holdfast resume second":
@@ -57,18 +64,18 @@ def test_the_tour_of_the_readme_works_as_printed(tmp_path):
         reader.close()
 
 
-def test_the_first_two_commands_are_targets_of_the_makefile():
-    """The commands at the top of the README exist."""
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert [command.split() for command in commands(blocks("console")[0])] == [["make", "demo"], ["make", "test"]]
-    assert {"demo", "test"} <= set(targets)
+def test_the_commands_for_a_clone_exist():
+    """The targets of the Makefile that the README names are there, and so is what pip installs."""
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"`make (\w+)`", README)) <= targets
+    assert INSTALL in [command for block in blocks("console") for command, _ in printed(block)]
 
 
 def test_the_eval_of_the_readme_is_valid():
     """The YAML in the README loads and resolves."""
     (text,) = blocks("yaml")
     spec = resolve(parse_eval(text))
-    assert spec.tasks["capitals"].epochs == 2
+    assert spec.tasks["capitals"].epochs == 2 and spec.tasks["capitals"].models == ["large", "small"]
 
 
 def test_the_python_task_of_the_readme_runs(tmp_path):
@@ -77,7 +84,7 @@ def test_the_python_task_of_the_readme_runs(tmp_path):
     (tmp_path / "capitals.py").write_text(code, encoding="utf-8")
     done = run("python capitals.py", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "1 of 1 trials valid" in done.stdout
+    assert "1 of 1 trials valid" in done.stdout and "score.includes" in done.stdout
     done = run("holdfast run capitals.py --model scripted/echo --epochs 4 --limit 5 --run-dir fourth", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Complete: 4 of 4" in done.stdout

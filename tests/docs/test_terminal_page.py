@@ -6,9 +6,12 @@ import re
 
 from captures import PAGE, prepare, rewritten
 
+_SENTENCE = r"\$ |  File |Show one|  resume with|Resuming |Stopped "
+"""Lines that are not laid out: a terminal wraps sentences and commands, and traces of errors."""
+
 
 def test_the_captures_are_what_the_commands_print(tmp_path):
-    """Every block of the sections on status and show is made anew and is the same."""
+    """Every block of the sections that are made by commands is made anew and is the same."""
     page = PAGE.read_text(encoding="utf-8")
     prepare(tmp_path)
     assert rewritten(page, tmp_path) == page
@@ -19,5 +22,5 @@ def test_captures_fit_the_terminal_that_they_are_of():
     page = PAGE.read_text(encoding="utf-8")
     for block in re.findall(r"(?ms)^```console\n(.*?)^```", page):
         columns = 200 if "COLUMNS=200" in block else 80
-        lines = [line for line in block.splitlines() if not re.match(r"\$ |  File |Show one|  resume with", line)]
+        lines = [line for line in block.splitlines() if not re.match(_SENTENCE, line)]
         assert [line for line in lines if len(line) > columns] == []

@@ -327,7 +327,7 @@ def test_a_traceback_begins_in_the_users_own_file(tmp_path, where):
     (end,) = rig.ends()
     first = next(line for line in end.error.traceback.splitlines() if line.startswith("  File"))
     assert first.startswith(f'  File "{__file__}", line ')
-    assert failure_line(end.error).endswith(f"(in {Path(__file__).name} line {parse.__code__.co_firstlineno + 1})")
+    assert failure_line(end.error).endswith(f"({Path(__file__).name}:{parse.__code__.co_firstlineno + 1})")
 
 
 def test_no_secret_is_recorded_with_an_error(tmp_path):

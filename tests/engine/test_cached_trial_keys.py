@@ -13,8 +13,9 @@ from holdfast.engine.planning import plan
 from holdfast.engine.planning.plan import PlannedTask, TrialSequence, axis_values
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.spec import Operation, Shuffle, TrialLimits
-from holdfast.tasks import Dataset, Rows
+from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.derived_cache import DerivedCache
+from holdfast.tasks.datasets.row_file import Rows
 
 SEED = 20261116
 NOTHING = KeySet([])

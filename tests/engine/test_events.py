@@ -211,7 +211,7 @@ def test_an_observer_that_raises_is_disabled_and_the_run_goes_on(tmp_path, error
     assert [event.record for event in session.of(AttemptEnded)] == rig.ends()
     (told,) = [text for text in session.messages if "observer" in text]
     assert told.startswith(f"The observer {note.subject} is disabled for this session: {type(error).__name__}")
-    assert f"(in {__file__.rpartition('/')[2]} line " in told
+    assert f"({__file__.rpartition('/')[2]}:" in told
     assert rig.is_sound()
 
 

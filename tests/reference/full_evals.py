@@ -13,7 +13,7 @@ from holdfast.reference.provider_options import OPTIONS
 from holdfast.sampling.requirements.registry import build_requirement
 from holdfast.spec import EvalSpec, ModelSpec, TaskSpec, resolve, typed_eval
 from holdfast.tasks.from_spec import build_task
-from holdfast.tasks.scorers import build_scorer
+from holdfast.tasks.scorers.registry import build_scorer
 
 SETTINGS = """
 name: settings

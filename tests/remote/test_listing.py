@@ -56,7 +56,7 @@ def test_recovery_09_what_is_not_known_cheaply_is_said(large, proxy):
     large.delete(large.segments()[-1])
     (found,) = listed(large).values()
     assert (found.state, found.finished, found.planned) == ("incomplete", None, 40)
-    assert "not known" in found.note
+    assert "unknown" in found.note
     assert proxy.passed_bytes < 3 * MB
 
 

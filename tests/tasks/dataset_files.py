@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 from holdfast.spec import Operation
-from holdfast.tasks import Dataset, Rows, ingest
 from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.datasets.dataset import Dataset
+from holdfast.tasks.datasets.ingest import ingest
+from holdfast.tasks.datasets.row_file import Rows
 
 
 def write_jsonl(path: Path, rows: list) -> Path:

@@ -4,9 +4,10 @@ import pytest
 from dataset_files import open_rows, write_jsonl
 
 from holdfast.spec import Operation, Shuffle
-from holdfast.tasks import Dataset, Rows
 from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.derived_cache import DerivedCache
+from holdfast.tasks.datasets.row_file import Rows
 
 COUNT = 2500
 

@@ -8,9 +8,12 @@ from dataset_files import open_dataset, open_rows, write_jsonl
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message
 from holdfast.spec import Operation, Shuffle
-from holdfast.tasks import Dataset, Rows, Sample, ingest_samples
 from holdfast.tasks.datasets import row_identity
 from holdfast.tasks.datasets.columns import Columns
+from holdfast.tasks.datasets.dataset import Dataset
+from holdfast.tasks.datasets.ingest import ingest_samples
+from holdfast.tasks.datasets.row_file import Rows
+from holdfast.tasks.sample import Sample
 from holdfast.tasks.template import Template
 
 

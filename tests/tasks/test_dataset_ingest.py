@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import ConfigurationError, RunDamaged
-from holdfast.tasks import Rows, Sample, ingest, ingest_samples
 from holdfast.tasks.datasets import formats
+from holdfast.tasks.datasets.ingest import ingest, ingest_samples
+from holdfast.tasks.datasets.row_file import Rows
+from holdfast.tasks.sample import Sample
 
 ROWS = [{"id": "a", "input": "1 + 1", "target": "2"}, {"id": "b", "input": 'say "hi",\nplease', "target": "hi"}]
 
@@ -254,7 +256,7 @@ def test_an_altered_copy_does_not_open(tmp_path):
     with pytest.raises(RunDamaged, match="does not have the content"):
         Rows.open(path, digest=taken.digest)
     path.unlink()
-    with pytest.raises(RunDamaged, match="gone"):
+    with pytest.raises(RunDamaged, match="missing"):
         Rows.open(path, digest=taken.digest)
 
 

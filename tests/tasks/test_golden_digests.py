@@ -15,7 +15,7 @@ import pytest
 import holdfast
 from holdfast.engine.planning import earlier_runs
 from holdfast.errors import NewerFormat
-from holdfast.tasks import source_digest
+from holdfast.tasks.source.digest import source_digest
 from holdfast.tasks.source.importing import import_file
 from holdfast.tasks.source.spelling import PRESENT
 from holdfast.tasks.task_code import code_of
@@ -65,7 +65,7 @@ def test_another_process_takes_the_same_digests(tmp_path):
     """Neither the order of a set nor an address in memory is part of a digest: row 58 of resume, for every shape."""
     shutil.copytree(STORED, tmp_path / "project")
     script = (
-        "import json, sys, pathlib\nfrom holdfast.tasks import source_digest\n"
+        "import json, sys, pathlib\nfrom holdfast.tasks.source.digest import source_digest\n"
         "from holdfast.tasks.source.importing import import_file\n"
         "module = import_file(pathlib.Path(sys.argv[1]), 'shapes.py')\n"
         "print(json.dumps({n: source_digest(s) for n, s in {**module.SHAPES, **module.PLACED}.items()}))"

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks import Answer, Sample, choice
+from holdfast.tasks.answer import Answer
 from holdfast.tasks.choices import checked_choices, lettered, shuffled, target_index
-from holdfast.tasks.scorers.choice import picked_letters
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.scorers.choice import choice, picked_letters
 
 CITIES = ["London", "Paris", "New York", "New York City"]
 

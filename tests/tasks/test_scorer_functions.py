@@ -7,9 +7,13 @@ import math
 import pytest
 
 from holdfast.errors import ConfigurationError, HoldfastError
-from holdfast.tasks import Answer, Sample, Score, exact, scorer
-from holdfast.tasks.answer import as_answer
-from holdfast.tasks.scorers import FunctionScorer, Scorer, as_scorer, as_scorers
+from holdfast.tasks.answer import Answer, as_answer
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.score import Score
+from holdfast.tasks.scorers.base import Scorer
+from holdfast.tasks.scorers.exact import exact
+from holdfast.tasks.scorers.function import FunctionScorer, scorer
+from holdfast.tasks.scorers.registry import as_scorer, as_scorers
 
 
 def result_of(given, answer="text", **sample):

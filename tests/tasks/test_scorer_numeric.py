@@ -7,8 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks import Answer, Sample, build_scorer, numeric
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.sample import Sample
 from holdfast.tasks.scorers.number_parser import last_number
+from holdfast.tasks.scorers.numeric import numeric
+from holdfast.tasks.scorers.registry import build_scorer
 
 
 def value(text, decimal="."):

@@ -2,8 +2,10 @@
 
 import pytest
 
-from holdfast.tasks import Answer, Sample, build_scorer
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.sample import Sample
 from holdfast.tasks.scorers.base import LONGEST_TEXT
+from holdfast.tasks.scorers.registry import build_scorer
 
 PIECES = [
     " ",

@@ -8,8 +8,11 @@ import pytest
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec, TaskSpec, typed_eval
-from holdfast.spec.resolve import resolve
-from holdfast.tasks import Answer, Sample, build_scorer, build_task
+from holdfast.spec.resolved_eval import resolve
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.from_spec import build_task
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.scorers.registry import build_scorer
 from holdfast.tasks.task_code import code_of
 from holdfast.tasks.task_reference import load_solver
 

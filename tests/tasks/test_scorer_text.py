@@ -6,10 +6,15 @@ import threading
 import pytest
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks import Answer, Sample, build_scorer, exact, includes, regex
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.sample import Sample
 from holdfast.tasks.scorers import match_time_limit
 from holdfast.tasks.scorers.base import LONGEST_TEXT
+from holdfast.tasks.scorers.exact import exact
+from holdfast.tasks.scorers.includes import includes
 from holdfast.tasks.scorers.match_time_limit import PatternTooSlow
+from holdfast.tasks.scorers.regex import regex
+from holdfast.tasks.scorers.registry import build_scorer
 
 
 def judged(scorer, text, target, **sample):

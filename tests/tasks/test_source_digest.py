@@ -17,9 +17,13 @@ import textwrap
 
 import pytest
 
-from holdfast.tasks import Answer, exact, scorer, source_digest, source_files, task
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.scorers.exact import exact
+from holdfast.tasks.scorers.function import scorer
 from holdfast.tasks.source import origin
+from holdfast.tasks.source.digest import source_digest, source_files
 from holdfast.tasks.source.importing import import_file, import_module
+from holdfast.tasks.task import task
 
 BASE = '''
 """A module."""
@@ -321,7 +325,7 @@ def test_the_digest_is_the_same_in_every_process(tmp_path):
         BASE + "\nfrom helpers import *\nasync def other(t): return WORDS, Check, solve\n"
     )
     program = (
-        "import sys, pathlib\nfrom holdfast.tasks import source_digest\n"
+        "import sys, pathlib\nfrom holdfast.tasks.source.digest import source_digest\n"
         "from holdfast.tasks.source.importing import import_file\n"
         "print(source_digest(import_file(pathlib.Path(sys.argv[1]), 'code.py').other))"
     )

@@ -10,8 +10,13 @@ from dataset_files import open_rows, write_jsonl
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Message, Reply
 from holdfast.spec import DatasetSpec, TaskSpec
-from holdfast.tasks import Answer, Sample, Task, adapt_task, as_messages, build_task, exact, generate
-from holdfast.tasks.prompt import InvalidPrompt
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.from_spec import adapt_task, build_task
+from holdfast.tasks.prompt import InvalidPrompt, as_messages
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.scorers.exact import exact
+from holdfast.tasks.solver import generate
+from holdfast.tasks.task import Task
 
 COUNTRIES = [{"country": "France", "capital": "Paris"}, {"country": "Italy", "capital": "Rome"}]
 

@@ -10,13 +10,20 @@ from dataset_files import open_rows, write_jsonl
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec
-from holdfast.tasks import Sample, Task, exact, generate, load_use, source_digest, task
-from holdfast.tasks.task_reference import task_names
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.scorers.exact import exact
+from holdfast.tasks.solver import generate
+from holdfast.tasks.source.digest import source_digest
+from holdfast.tasks.task import Task, task
+from holdfast.tasks.task_reference import load_use, task_names
 
 SAMPLES = [Sample("1 + 1?", target="2")]
 
 TASKS = """
-    from holdfast.tasks import Sample, Task, exact, generate, task
+    from holdfast.tasks.sample import Sample
+    from holdfast.tasks.scorers.exact import exact
+    from holdfast.tasks.solver import generate
+    from holdfast.tasks.task import Task, task
 
     @task
     def sums(n: int = 1, hard: bool = False, words: list[str] = ("a",), scale: float | None = None, plain=5) -> Task:
@@ -125,7 +132,9 @@ def test_a_task_that_is_ready_needs_no_function(tasks):
 def test_a_file_with_one_task_needs_no_name(tmp_path):
     """The only task of a file is meant; imported ones are not its own."""
     text = """
-        from holdfast.tasks import Sample, Task, generate, task
+        from holdfast.tasks.sample import Sample
+        from holdfast.tasks.solver import generate
+        from holdfast.tasks.task import Task, task
 
         @task
         def other():
@@ -209,7 +218,10 @@ def test_files_beside_the_task_can_be_imported_then_and_later(tmp_path):
     written(tmp_path, "VALUE = 'late'", "late_neighbour.py")
     text = """
         import early_neighbour
-        from holdfast.tasks import Sample, Task, exact, generate, task
+        from holdfast.tasks.sample import Sample
+        from holdfast.tasks.scorers.exact import exact
+        from holdfast.tasks.solver import generate
+        from holdfast.tasks.task import Task, task
 
         @task
         def both():
@@ -227,7 +239,10 @@ def test_neighbours_of_the_same_name_are_not_confused(tmp_path):
     """Two directories with a module of one name each get their own."""
     text = """
         import common_name
-        from holdfast.tasks import Sample, Task, exact, generate, task
+        from holdfast.tasks.sample import Sample
+        from holdfast.tasks.scorers.exact import exact
+        from holdfast.tasks.solver import generate
+        from holdfast.tasks.task import Task, task
 
         @task
         def one():
@@ -245,7 +260,9 @@ def test_neighbours_of_the_same_name_are_not_confused(tmp_path):
 def test_an_edited_file_is_loaded_again_and_an_unchanged_one_is_not(tmp_path):
     """What runs is what the file says now."""
     text = """
-        from holdfast.tasks import Sample, Task, exact, task
+        from holdfast.tasks.sample import Sample
+        from holdfast.tasks.scorers.exact import exact
+        from holdfast.tasks.task import Task, task
 
         async def solve(trial):
             return "one"
@@ -265,7 +282,7 @@ def test_an_edited_file_is_loaded_again_and_an_unchanged_one_is_not(tmp_path):
 def test_the_digest_is_of_the_code_that_runs_and_not_of_a_later_edit(tmp_path):
     """A file that is edited while a session runs changes nothing for that session."""
     text = """
-        from holdfast.tasks import Task, task
+        from holdfast.tasks.task import Task, task
 
         async def solve(trial):
             return 1
@@ -288,7 +305,9 @@ def test_a_dataset_path_starts_at_the_file_that_defines_the_task(tmp_path):
     write_jsonl(home / "rows.jsonl", [{"question": "x", "target": "y"}])
     text = """
         from holdfast.spec import DatasetSpec
-        from holdfast.tasks import Task, exact, generate, task
+        from holdfast.tasks.scorers.exact import exact
+        from holdfast.tasks.solver import generate
+        from holdfast.tasks.task import Task, task
 
         @task
         def filed():

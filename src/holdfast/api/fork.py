@@ -21,7 +21,7 @@ from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import is_url
 from holdfast.suggestions import suggest_or_list
-from holdfast.tasks import Task
+from holdfast.tasks.task import Task
 from holdfast.terminal.stderr import print_warning
 
 
@@ -80,6 +80,7 @@ def make_fork(
     with naming_run_at(str(new)):
         started, forked = fork_run(root, spec, new, origin=origin or str(root), tasks=tasks)
         started.session.close("forked")
+    forked.currency = spec.currency
     forked.warnings = [*warnings, *started.warnings]
     return forked
 

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast.analysis.report import Report, make_report
-from holdfast.analysis.status import SessionStatus, run_status
 from holdfast.api.reading.run_counts import RunCounts
 from holdfast.api.trial_results import TrialResult, TrialResults
 from holdfast.errors import UsageError
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from holdfast.analysis.report import Report
+    from holdfast.analysis.status import SessionStatus
     from holdfast.api.reading.frames import Rows
     from holdfast.engine.execution import SessionOutcome
     from holdfast.engine.opening.fork import ForkSummary
@@ -100,6 +100,8 @@ class Run:
     @property
     def lineage(self) -> list[SessionStatus]:
         """Every session: what it changed, kept and may have paid twice, and how it ended."""
+        from holdfast.analysis.status import run_status  # noqa: PLC0415 - as in `report`
+
         return run_status(self._reader).sessions
 
     def trials(self, where: str = "") -> Iterator[TrialResult]:
@@ -255,6 +257,9 @@ class Run:
 
     def report(self) -> Report:
         """The report: scores, coverage, and at what cost."""
+        # Loaded when it is made: commands that only list trials do not pay for it.
+        from holdfast.analysis.report import make_report  # noqa: PLC0415
+
         return make_report(self._reader)
 
     def __repr__(self) -> str:

@@ -37,7 +37,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import SCHEMES, is_url
-from holdfast.tasks import Task
+from holdfast.tasks.task import Task
 
 OfferEval = Callable[[EvalSpec], EvalSpec]
 """Makes the eval that is offered to a run, from the eval that is saved in it."""

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from holdfast.spec.canonical import canonical_bytes, eval_text, plain_data
     from holdfast.spec.loading.flags import eval_from_flags, parse_argument, parse_arguments
     from holdfast.spec.loading.load import load_eval, parse_eval, typed_eval
-    from holdfast.spec.resolve import resolve
+    from holdfast.spec.resolved_eval import resolve
     from holdfast.spec.schema.dataset import DatasetSpec, Filter, Operation, Repeat, Shuffle, Slice
     from holdfast.spec.schema.drift import Block, Drift
     from holdfast.spec.schema.eval import EvalSpec
@@ -60,7 +60,7 @@ _HOMES = {
     "holdfast.spec.canonical": ("canonical_bytes", "eval_text", "plain_data"),
     "holdfast.spec.loading.flags": ("eval_from_flags", "parse_argument", "parse_arguments"),
     "holdfast.spec.loading.load": ("load_eval", "parse_eval", "typed_eval"),
-    "holdfast.spec.resolve": ("resolve",),
+    "holdfast.spec.resolved_eval": ("resolve",),
     "holdfast.spec.schema.dataset": ("DatasetSpec", "Filter", "Operation", "Repeat", "Shuffle", "Slice"),
     "holdfast.spec.schema.drift": ("Block", "Drift"),
     "holdfast.spec.schema.eval": ("EvalSpec",),

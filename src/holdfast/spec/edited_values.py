@@ -13,7 +13,7 @@ from holdfast.spec.canonical import plain_data
 from holdfast.spec.compare import same_value
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.loading.load import typed_eval
-from holdfast.spec.resolve import resolve
+from holdfast.spec.resolved_eval import resolve
 
 
 def edited_values(data: Any, config: dict[str, Any]) -> list[str]:

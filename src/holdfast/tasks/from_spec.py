@@ -10,7 +10,8 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.spec import DatasetSpec, TaskSpec, TrialLimits
 from holdfast.tasks.datasets.columns import Columns, PromptedColumns
-from holdfast.tasks.scorers import Scorer, as_scorers, build_scorer
+from holdfast.tasks.scorers.base import Scorer
+from holdfast.tasks.scorers.registry import as_scorers, build_scorer
 from holdfast.tasks.solver import Generate, generate
 from holdfast.tasks.source.code_files import CodeBase
 from holdfast.tasks.task import Task

@@ -19,7 +19,8 @@ from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.sample import Sample
-from holdfast.tasks.scorers import Scorer, as_scorers
+from holdfast.tasks.scorers.base import Scorer
+from holdfast.tasks.scorers.registry import as_scorers
 from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.arguments import fit_arguments
 from holdfast.tasks.source.digest import source_digest

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.digests import json_digest
 from holdfast.run.core.records import TaskCode
 from holdfast.spec import DatasetSpec, TrialLimits
-from holdfast.tasks.scorers import Scorer
+from holdfast.tasks.scorers.base import Scorer
 from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.solver import REVISION, Generate
 from holdfast.tasks.source.digest import source_digest, source_files

@@ -14,7 +14,7 @@ from holdfast.errors import UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.spec import EvalSpec, resolve, typed_eval
 from holdfast.spec.override import override
-from holdfast.tasks import Task, TaskFactory
+from holdfast.tasks.task import Task, TaskFactory
 
 SOURCE = "evaluate()"
 """What errors call the arguments."""

@@ -48,7 +48,7 @@ def _find(what: str, eval_file: Path | None) -> Callable[[], dict[str, list[Any]
 
 
 def _list_models() -> dict[str, list[Any]]:
-    from holdfast.cli.session.messages import print_warnings  # noqa: PLC0415
+    from holdfast.cli.session.warning_lines import print_warnings  # noqa: PLC0415
     from holdfast.models import list_providers  # noqa: PLC0415
     from holdfast.models.env_file import read_env_file  # noqa: PLC0415
 

@@ -13,8 +13,6 @@ from holdfast.api.run import Run
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
-from holdfast.cli.ui.trials.transcript import print_json_transcript, print_transcript
-from holdfast.cli.ui.trials.trial_summary import summary_lines
 from holdfast.cli.ui.trials.trial_table import ListedTrial, trial_table
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.locate import LATEST
@@ -117,6 +115,10 @@ class _TrialList:
 
 
 def _print_trial(run: Run, reference: str, *, as_json: bool) -> None:
+    # A list of trials does not need them.
+    from holdfast.cli.ui.trials.transcript import print_json_transcript, print_transcript  # noqa: PLC0415
+    from holdfast.cli.ui.trials.trial_summary import summary_lines  # noqa: PLC0415
+
     trial = run.references.find(reference)
     result, records = run.result(trial), run.transcript(trial.key)
     if as_json:

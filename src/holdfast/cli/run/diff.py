@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from holdfast.api.offered_eval import edited_eval
-from holdfast.cli.session.messages import print_env_warnings
+from holdfast.cli.session.warning_lines import print_env_warnings
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
 from holdfast.engine.opening.resume_plan import ResumeComparison

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
+from holdfast.analysis.money import money_text
 from holdfast.api.fork import make_fork
 from holdfast.api.offered_eval import naming_offer, offer_eval
-from holdfast.cli.session.messages import print_env_warnings, print_warnings
+from holdfast.cli.session.warning_lines import print_env_warnings, print_warnings
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
 from holdfast.engine.opening.fork import ForkSummary
@@ -55,7 +56,8 @@ def _print_fork(forked: ForkSummary) -> None:
     for why, count in sorted(forked.remaining_by_reason.items()):
         click.echo(f"  {count} remaining: {why}")
     if forked.cost:
-        click.echo(f"  the remaining trials will cost about {forked.cost:.4f}, by what trials have cost so far")
+        cost = money_text(forked.cost, forked.currency)
+        click.echo(f"  the remaining trials will cost about {cost}, going by the trials so far")
     place = shlex.quote(forked.run)
     click.echo(
         f"Complete. See: holdfast report {place}" if forked.is_complete else f"Resume with: holdfast resume {place}"

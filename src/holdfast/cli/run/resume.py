@@ -11,8 +11,8 @@ from holdfast.analysis.fail_under import ScoreBound, check_bounds
 from holdfast.api.offered_eval import naming_offer, offer_eval
 from holdfast.api.start import resume_session
 from holdfast.cli.session.execute import run_in_foreground
-from holdfast.cli.session.messages import print_env_warnings
 from holdfast.cli.session.output_options import SessionOutput, output_options
+from holdfast.cli.session.warning_lines import print_env_warnings
 from holdfast.cli.ui.fail_under_option import fail_under_option
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.run.locate import LATEST

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from holdfast.analysis.money import money_text
 from holdfast.api.dry_run import CheckedRun
-from holdfast.cli.session.messages import print_warnings
+from holdfast.cli.session.warning_lines import print_warnings
 from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.new_run import plan_entries
 from holdfast.engine.planning.cost import CostBound, cost_bounds
@@ -48,6 +49,7 @@ def _print_resumed(checked: CheckedRun) -> None:
 
 
 def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
+    currency = prepared.spec.currency
     for task in prepared.tasks:
         axes = f" x {len(task.axes)} variants" if len(task.axes) > 1 else ""
         epochs = f" x {task.epochs} epochs" if task.epochs > 1 else ""
@@ -56,21 +58,21 @@ def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
         click.echo(f"  models: {', '.join(task.models)}; scorers: {', '.join(s.name for s in task.task.scorers)}")
         for item in expected:
             if item.task == task.name:
-                click.echo(f"  {_forecast_text(item)}")
-                for line in _sampling_lines(item):
+                click.echo(f"  {_forecast_text(item, currency)}")
+                for line in _sampling_lines(item, currency):
                     click.echo(f"    {line}")
 
 
-def _forecast_text(item: CostBound) -> str:
+def _forecast_text(item: CostBound, currency: str) -> str:
     if item.calls is None or item.most_calls is None:
         return f"{item.model}: as many calls as the task's own code makes"
     most = "up to " if item.sampling else ""
     about = "at least" if item.is_lower_bound else "about"
-    cost = "" if item.most_cost is None else f", which would cost {about} {item.most_cost:.4f}"
+    cost = "" if item.most_cost is None else f", which would cost {about} {money_text(item.most_cost, currency)}"
     return f"{item.model}: {most}{quantity(item.calls, 'call')}, or {item.most_calls} if every attempt fails{cost}"
 
 
-def _sampling_lines(item: CostBound) -> Iterator[str]:
+def _sampling_lines(item: CostBound, currency: str) -> Iterator[str]:
     """What a sampling adds to the forecast: its shape, and which models it may ask how often."""
     shape = item.sampling
     if shape is None:
@@ -81,6 +83,9 @@ def _sampling_lines(item: CostBound) -> Iterator[str]:
     if shape.lanes > 1:
         yield f"lanes multiply requests: {shape.lanes} calls are made, and paid for, where one could do"
     if len(item.by_model) > 1:
-        costs = {name: "" if bound.cost is None else f" ({bound.cost:.4f})" for name, bound in item.by_model.items()}
-        asked = [f"{name} {bound.calls}{costs[name]}" for name, bound in item.by_model.items()]
+        asked = [f"{name} {bound.calls}{_cost_of(bound.cost, currency)}" for name, bound in item.by_model.items()]
         yield f"maximum calls of each model: {', '.join(asked)}"
+
+
+def _cost_of(cost: float | None, currency: str) -> str:
+    return "" if cost is None else f" ({money_text(cost, currency)})"

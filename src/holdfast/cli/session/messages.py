@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ import click
 from holdfast.analysis.fail_under import ScoreBound
 from holdfast.cli.session.end_text import EndText
 from holdfast.cli.session.run_scores import RunScores, failures_under, read_scores, scores_object
+from holdfast.cli.session.warning_lines import print_warnings
 from holdfast.cli.ui.fail_under_option import print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import retry_scorers_text
@@ -22,7 +22,6 @@ from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.planning.selection import TrialSelection
 from holdfast.engine.progress import short_id
 from holdfast.errors import RunHeld, StorageFailure
-from holdfast.models.env_file import read_env_file
 from holdfast.run.core.display_text import change_text
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import StateCounts
@@ -52,18 +51,6 @@ def print_start(started: StartedSession) -> None:
     _print_selection(started.selection, counts)
     for note in describe_inconsistencies(started.session.reader):
         say(f"note: {note}")
-
-
-def print_warnings(warnings: Sequence[str]) -> None:
-    """Prints what a person should know before the first call."""
-    for warning in warnings:
-        say(f"warning: {warning}")
-
-
-def print_env_warnings(eval_file: Path | None) -> None:
-    """Reads the `.env` beside an edited eval file, before any code of its tasks is loaded."""
-    if eval_file is not None:
-        print_warnings(read_env_file(eval_file.parent))
 
 
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:

@@ -19,7 +19,7 @@ from holdfast.run.fold.states import StateCounts
 from holdfast.spec import EvalSpec
 from holdfast.spec.compare import Difference
 from holdfast.storage import take_lease
-from holdfast.tasks import Task
+from holdfast.tasks.task import Task
 
 
 class CompleteRun(NamedTuple):

@@ -31,7 +31,8 @@ from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRe
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec
-from holdfast.tasks import Task, declared_samples
+from holdfast.tasks.from_spec import declared_samples
+from holdfast.tasks.task import Task
 
 
 class ForkSummary(msgspec.Struct):
@@ -47,6 +48,8 @@ class ForkSummary(msgspec.Struct):
     """Why the others remain, and how many."""
     cost: float | None
     """What those are likely to cost, by what the trials of the run have taken so far; None where that is unknown."""
+    currency: str = "USD"
+    """Of the cost."""
     warnings: list[str] = []
     """What was noticed about the eval."""
 

@@ -31,7 +31,7 @@ from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import DatasetSpec, EvalSpec, plain_data
-from holdfast.tasks import Task
+from holdfast.tasks.task import Task
 
 CheckPlan = Callable[[Sequence[PlanEntry]], None]
 """Raises UsageError for a plan that cannot give what is asked of the run; nothing is written then."""

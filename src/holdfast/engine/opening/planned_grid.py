@@ -13,7 +13,7 @@ from holdfast.engine.planning.trial_keys import KeySet, trial_key
 from holdfast.run.core.records import SessionRecord, TrialRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
-from holdfast.tasks import Task
+from holdfast.tasks.task import Task
 
 
 class PlannedGrid:

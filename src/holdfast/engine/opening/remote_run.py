@@ -29,7 +29,7 @@ from holdfast.spec import EvalSpec
 from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.leases.remote import RemoteLease
 from holdfast.storage.object_store import ObjectStore
-from holdfast.tasks import Task
+from holdfast.tasks.task import Task
 
 
 def remote_exists(url: str) -> bool:

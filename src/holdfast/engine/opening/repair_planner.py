@@ -27,7 +27,8 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.repair.recording_session import RebuiltSession
 from holdfast.run.repair.result_file_comparison import RejectionReason, not_planned, samples_of
 from holdfast.spec import resolve, typed_eval
-from holdfast.tasks import Rows, Task
+from holdfast.tasks.datasets.row_file import Rows
+from holdfast.tasks.task import Task
 
 _NOT_FOUND = Input(UNKNOWN_DIGEST, 0, copied=False)
 

@@ -27,7 +27,7 @@ from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import EvalSpec, plain_data
-from holdfast.tasks import Task
+from holdfast.tasks.task import Task
 
 ALL_TRIALS = SelectionRequest()
 

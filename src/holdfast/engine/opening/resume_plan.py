@@ -34,8 +34,10 @@ from holdfast.spec.compare import Difference, DriftVerdict, merge_evals
 from holdfast.spec.edited_values import edited_values
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.storage.leases.local import refuse_held
-from holdfast.tasks import Rows, Task, source_files
+from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.solver import Generate
+from holdfast.tasks.source.digest import source_files
+from holdfast.tasks.task import Task
 from holdfast.tasks.task_code import code_of
 
 

@@ -16,7 +16,9 @@ from holdfast.errors import ConfigurationError
 from holdfast.run.core.layout import Layout
 from holdfast.run.drift.gate import Samples
 from holdfast.spec import TaskSpec
-from holdfast.tasks import Dataset, Rows, Task
+from holdfast.tasks.datasets.dataset import Dataset
+from holdfast.tasks.datasets.row_file import Rows
+from holdfast.tasks.task import Task
 
 
 class ResumedInputs:

@@ -16,10 +16,10 @@ from typing import Any
 
 from holdfast.errors import NewerFormat
 from holdfast.run.core.records import TaskCode
-from holdfast.tasks import Task
 from holdfast.tasks.source.importing import MODULE_PREFIX
 from holdfast.tasks.source.origin import versioned_name
 from holdfast.tasks.source.spelling import PRESENT, Directories, Spelling
+from holdfast.tasks.task import Task
 from holdfast.tasks.task_code import code_of
 
 _FIELDS = {"deadline": "retry_deadline", "grace": "grace_period"}

@@ -14,13 +14,14 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.errors import excerpt
 from holdfast.models.message import ROLES, Message
 from holdfast.suggestions import listing
-from holdfast.tasks import Sample, Task
 from holdfast.tasks.choices import LETTERS, prompt_fields
+from holdfast.tasks.sample import Sample
 from holdfast.tasks.scorers.exact import Exact
 from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.scorers.includes import Includes
 from holdfast.tasks.scorers.regex import Regex
 from holdfast.tasks.solver import Generate
+from holdfast.tasks.task import Task
 from holdfast.tasks.template import Template
 
 _LONGEST = 1000

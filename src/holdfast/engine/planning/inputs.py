@@ -17,8 +17,10 @@ from holdfast.errors import RunDamaged, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Input
 from holdfast.spec import DatasetSpec, TaskSpec
-from holdfast.tasks import Rows, Task, ingest, ingest_samples
 from holdfast.tasks.datasets.derived_cache import DerivedCache
+from holdfast.tasks.datasets.ingest import ingest, ingest_samples
+from holdfast.tasks.datasets.row_file import Rows
+from holdfast.tasks.task import Task
 
 
 class Inputs(Protocol):

@@ -18,9 +18,11 @@ from holdfast.models.provider import Provider
 from holdfast.spec import EvalSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks import Task, adapt_task, build_task, load_use
+from holdfast.tasks.from_spec import adapt_task, build_task
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
+from holdfast.tasks.task import Task
+from holdfast.tasks.task_reference import load_use
 
 T = TypeVar("T")
 IN_MEMORY = "python:"

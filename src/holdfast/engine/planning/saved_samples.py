@@ -22,10 +22,14 @@ from holdfast.errors import ConfigurationError, HoldfastError, ResumeAborted, Us
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
-from holdfast.tasks import Dataset, Rows, Sample, Task, declared_samples
+from holdfast.tasks.datasets.dataset import Dataset
+from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.datasets.row_identity import key_name, key_text
+from holdfast.tasks.from_spec import declared_samples
+from holdfast.tasks.sample import Sample
 from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.importing import guarded
+from holdfast.tasks.task import Task
 from holdfast.tasks.task_code import settings_digests
 
 _READ_BY_CODE = frozenset({"columns", "target"})

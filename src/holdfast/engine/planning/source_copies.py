@@ -7,10 +7,7 @@ they find one another.
 
 from __future__ import annotations
 
-import atexit
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -20,9 +17,10 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Input
 from holdfast.spec import EvalSpec, TaskSpec
 from holdfast.spec.code_reference import split_reference
-from holdfast.tasks import Task, source_files
 from holdfast.tasks.source.code_files import relative_name
+from holdfast.tasks.source.digest import source_files
 from holdfast.tasks.source.imported_files import with_imported_files
+from holdfast.tasks.task import Task
 
 # Code that is loaded from a copy may import its neighbours as long as the process lives.
 _UNPACKED: dict[tuple[tuple[str, str], ...], Path] = {}
@@ -70,6 +68,11 @@ def unpack_copy(layout: Layout, inputs: Mapping[str, Input], task: str, name: st
 
 def _unpacked(layout: Layout, copies: Mapping[str, str]) -> Path:
     contents = {name: _content(layout.inputs / digest, name) for name, digest in copies.items() if _is_below(name)}
+    # Loaded for a run whose files are gone, which is rare.
+    import atexit  # noqa: PLC0415
+    import shutil  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
     root = Path(tempfile.mkdtemp(prefix="holdfast-code-"))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     for name, content in contents.items():

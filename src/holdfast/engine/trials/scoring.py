@@ -24,7 +24,7 @@ from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import Failure, NoteRecord, ScoreRecord
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.score import Score, as_score
-from holdfast.tasks.scorers import Scorer
+from holdfast.tasks.scorers.base import Scorer
 from holdfast.tasks.scorers.function import takes_scope
 
 _NOTHING: dict[str, Any] = {}

@@ -7,7 +7,6 @@ streamed; only a JSON array is read whole, up to a cap.
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 from collections.abc import Callable, Iterator
@@ -149,6 +148,8 @@ class _ArrayUnderData(msgspec.Struct):
 
 def _read_csv(stream: BinaryIO, source: str) -> Iterator[Row]:
     """CSV in UTF-8; the first line names the columns."""
+    import csv  # noqa: PLC0415 - most datasets are JSON lines
+
     before = csv.field_size_limit(MAX_ROW_BYTES)
     try:
         yield from _csv_rows(stream, source)
@@ -170,6 +171,8 @@ def _csv_rows(stream: BinaryIO, source: str) -> Iterator[Row]:
 
 def _csv_records(stream: BinaryIO, source: str) -> Iterator[tuple[int, list[str]]]:
     """Each record with the line it begins on; blank lines are passed over."""
+    import csv  # noqa: PLC0415 - as above
+
     reader = csv.reader(_text_lines(stream, source), strict=True)
     while True:
         begins = reader.line_num + 1

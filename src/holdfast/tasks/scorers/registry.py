@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,37 @@ from holdfast.errors import ConfigurationError
 from holdfast.spec.code_reference import is_code_reference
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
-from holdfast.tasks.scorers.choice import Choice, choice
-from holdfast.tasks.scorers.exact import Exact, exact
 from holdfast.tasks.scorers.function import FunctionScorer
-from holdfast.tasks.scorers.includes import Includes, includes
-from holdfast.tasks.scorers.numeric import Numeric, numeric
 from holdfast.tasks.scorers.reference import load_scorer
-from holdfast.tasks.scorers.regex import Regex, regex
 from holdfast.tasks.source.code_files import CodeBase
 
-BUILT_IN: Mapping[str, type[BuiltIn]] = {scorer.kind: scorer for scorer in (Exact, Includes, Regex, Numeric, Choice)}
 
-FACTORIES = (exact, includes, regex, numeric, choice)
+class _BuiltInScorers(Mapping[str, type[BuiltIn]]):
+    """The built-in scorers by name; each is loaded when it is first used, so that an eval pays only for its own."""
+
+    _NAMES = ("exact", "includes", "regex", "numeric", "choice")
+
+    def __getitem__(self, name: str) -> type[BuiltIn]:
+        if name not in self._NAMES:
+            raise KeyError(name)
+        # The module of a scorer has its name, and so has its class.
+        found: type[BuiltIn] = getattr(importlib.import_module(f"{__package__}.{name}"), name.title())
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._NAMES)
+
+    def __len__(self) -> int:
+        return len(self._NAMES)
+
+
+BUILT_IN: Mapping[str, type[BuiltIn]] = _BuiltInScorers()
+
+
+def _is_factory(given: object) -> bool:
+    """Whether it is `exact` and not `exact()`."""
+    name = getattr(given, "__name__", "")
+    return name in BUILT_IN and getattr(given, "__module__", "") == f"{__package__}.{name}"
 
 
 def build_scorer(given: str | Mapping[str, Any], where: str = "scorers", base: CodeBase = Path()) -> Scorer:
@@ -43,9 +63,9 @@ def as_scorer(given: object) -> Scorer:
         return build_scorer(given)
     if isinstance(given, Scorer) and not isinstance(given, type):
         return given
-    if given in FACTORIES:
+    if _is_factory(given):
         name = getattr(given, "__name__", "")
-        arguments = "pattern" if given is regex else ""
+        arguments = "pattern" if name == "regex" else ""
         raise ConfigurationError(f"`{name}` is a factory; call it: `{name}({arguments})`.")
     if callable(given) and not isinstance(given, type):
         return FunctionScorer(given, str(getattr(given, "name", "")))
