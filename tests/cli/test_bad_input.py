@@ -279,5 +279,5 @@ def test_unwritable_working_directory_is_named(holdfast, tmp_path):
 def test_init_touches_nothing_that_is_there(holdfast, tmp_path):
     """Init refuses where one of its files exists, and writes none of the others."""
     (tmp_path / "task.py").write_text("mine")
-    assert "task.py is there already" in refused(holdfast, tmp_path, "init", kind="usage")
+    assert "task.py already exists" in refused(holdfast, tmp_path, "init", kind="usage")
     assert "cannot be written" in refused(holdfast, tmp_path, "init", "task.py/deeper", kind="usage")

@@ -80,7 +80,7 @@ WARNINGS = {
         {"prompt": LISTED, **CHOICES},
         ROWS,
         (
-            "The prompt of the task 't' already lists the choices, and the list is added to it once more."
+            "The prompt of the task 't' already lists the choices, and the list is added to it again."
             " Write {choices} where the list belongs, or leave the choices of the task out."
         ),
     ),
@@ -88,7 +88,7 @@ WARNINGS = {
         {"prompt": "{question}", "choices": "options", "target": "A", "scorers": ["choice"]},
         [{"question": f"Which? a. x{number} b. y", "options": [f"x{number}", "y"]} for number in range(3)],
         (
-            "The prompt of the task 't' already lists the choices, and the list is added to it once more."
+            "The prompt of the task 't' already lists the choices, and the list is added to it again."
             " Write {choices} where the list belongs, or leave the choices of the task out."
         ),
     ),

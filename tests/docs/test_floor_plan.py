@@ -11,7 +11,7 @@ import holdfast
 SOURCE = Path(holdfast.__file__).parent
 MOST_MODULES = 15
 SAME_EVERYWHERE = {"command", "main"}
-"""What every verb of the command line is called, and every program."""
+"""What every command of the command line is called, and every program."""
 SCORER_AND_REQUIREMENT = {"includes", "numeric", "regex"}
 """What asks the same of an answer has one name in eval files, whether it scores or is required."""
 MOST_HOMES = 2
@@ -34,7 +34,7 @@ def definitions(kinds):
 
 
 def test_no_folder_has_more_modules_than_one_can_look_over():
-    """Only the command line, with one file for each verb, may have more than fifteen."""
+    """Only the command line, with one file for each command, may have more than fifteen."""
     for folder in {path.parent for path in modules()} - {SOURCE / "cli"}:
         names = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
         assert len(names) <= MOST_MODULES, f"{folder.relative_to(SOURCE)}: {len(names)} modules"

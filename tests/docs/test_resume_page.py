@@ -32,7 +32,7 @@ def test_the_table_has_every_value():
         assert any(f"`{place.path}`" in row and f"| {place.drift.value} |" in row for row in rows), place.path
 
 
-def test_the_ways_out_name_verbs_that_exist():
+def test_the_ways_out_name_commands_that_exist():
     """What a refusal or the page tells a person to do can be done."""
     for drift in Drift:
         for text in (way_out_of(drift), ON_RESUME[drift]):

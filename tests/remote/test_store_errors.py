@@ -42,7 +42,7 @@ def test_a_store_that_is_not_there_is_told(holdfast, place, monkeypatch):
 def test_listing_a_directory_that_is_not_there_is_told(holdfast):
     """`recover --list` of nothing is a mistake; of the usual place without runs it is an empty list."""
     assert "nowhere is not a directory" in holdfast("recover", "--list", "nowhere", code=2).err
-    assert "There are no runs there." in holdfast("recover", "--list", code=0).out
+    assert "No runs found." in holdfast("recover", "--list", code=0).out
 
 
 def test_a_user_without_a_home_is_told_where_a_spool_may_go(monkeypatch):

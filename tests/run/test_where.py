@@ -73,6 +73,8 @@ TRIALS = {
 SELECTED = [
     # Every example of docs/where.md.
     ("status=failed and model=small", ""),
+    ("status=failed or exact<1", "bc"),
+    ("sample=fr", ""),
     ("status=failed", "c"),
     ("status=failed or status=limited", "bc"),
     ("status != valid and task = capitals", "cd"),

@@ -26,7 +26,7 @@ def report_text(report: Report, width: int = WIDTH) -> str:
     if report.unassigned:
         lines.append(f"{report.unassigned} trials belong to no task above: the records that name them are lost")
     if report.transcripts_lost:
-        lines.append(f"transcript lost: {report.transcripts_lost} trials; their scores stand")
+        lines.append(f"transcript lost: {report.transcripts_lost} trials; their scores are kept")
     tokens = f"tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out"
     lines.append(f"{tokens}{cost_text(report.cost, report.currency)}")
     lines += [f"note: {note}" for note in report.notes]

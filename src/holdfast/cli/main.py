@@ -27,11 +27,11 @@ GROUPS = {
         "run": "Start a run of an eval file or a Python task.",
         "resume": "Resume a run; no other arguments needed.",
         "diff": "Show what a resume with an edited eval would change.",
-        "fork": "Start a run with another eval, and keep what it does not touch.",
+        "fork": "Start a run with an edited eval, and keep unaffected trials.",
     },
     "look": {
         "status": "Show the progress of runs and what their sessions did.",
-        "show": "List the trials of a run, or show one transcript.",
+        "show": "List the trials of a run, or show one in full.",
         "report": "Print scores and coverage.",
         "list": "List model providers, scorers or dataset formats.",
         "schema": "Print the JSON Schema of eval files.",
@@ -49,7 +49,7 @@ GROUPS = {
 """The commands with their one-line help, by the folder that holds their modules."""
 COMMANDS = {name: (group, text) for group, commands in GROUPS.items() for name, text in commands.items()}
 _NAME_WIDTH = max(map(len, COMMANDS))
-_TITLES = {"run": "Run evals", "look": "Look at results", "trust": "Check and mend", "move": "Move data"}
+_TITLES = {"run": "Run evals", "look": "Look at results", "trust": "Check and repair", "move": "Move data"}
 
 
 class CommandGroup(click.Group):

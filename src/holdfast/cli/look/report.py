@@ -1,4 +1,4 @@
-"""`holdfast report`: scores, coverage, and at what cost."""
+"""`holdfast report`: scores, coverage and cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.terminal.text import printable
 @fail_under_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, bounds: list[ScoreBound], *, as_json: bool) -> int:
-    """Print the report of RUN, complete or not. Without RUN, of the newest run."""
+    """Print scores and coverage of RUN, complete or not. Without RUN, the newest run."""
     with contextlib.closing(RunReader(find_named_run(run))) as reader:
         check_bounds(bounds, reader.fold.plan)
         report, notes = make_report(reader), describe_inconsistencies(reader)

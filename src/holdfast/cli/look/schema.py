@@ -8,12 +8,12 @@ from holdfast.reference.eval_schema import schema_text
 
 
 @click.command("schema")
-@click.option("--json", "as_json", is_flag=True, help="Changes nothing: the schema is JSON.")
+@click.option("--json", "as_json", is_flag=True, help="No effect: the schema is JSON.")
 def command(*, as_json: bool) -> int:
     """Print the JSON Schema (draft 2020-12) of an eval file.
 
-    An editor with a YAML language server checks and completes an eval file that begins with
-    `# yaml-language-server: $schema=eval.schema.json`, as the one that `holdfast init` writes does.
+    An editor with a YAML language server uses it to check and complete an eval file whose first line is
+    `# yaml-language-server: $schema=eval.schema.json`. `holdfast init` writes such a file.
     """
     del as_json
     click.echo(schema_text(), nl=False)

@@ -28,7 +28,7 @@ _LABEL_CHARACTERS = 60
 @click.argument("trial", required=False)
 @click.option("--wrong", is_flag=True, help="Only valid trials with a score below 1.")
 @click.option("--failed", is_flag=True, help="Only failed trials.")
-@click.option("--where", metavar="EXPR", help="Only these trials, as in: status=failed and task=math")
+@click.option("--where", metavar="EXPR", help="Only matching trials, as in: status=failed and task=math")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most N trials.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -36,8 +36,8 @@ def command(
 ) -> int:
     """List the trials of RUN, or show TRIAL in full. Without RUN, the newest run.
 
-    TRIAL is a sample's id, with its epoch if it has several (fr#1), its task if there are several (capitals/fr#1), or
-    the key of a trial or the beginning of one.
+    TRIAL is a sample's id, with the epoch if there are several (fr#1) and the task if there are several
+    (capitals/fr#1). It can also be the key of a trial, or the beginning of a key.
     """
     if trial is not None and (wrong or failed or where is not None):
         raise UsageError("--wrong, --failed and --where select among trials; they cannot be used with one TRIAL.")

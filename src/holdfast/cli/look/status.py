@@ -36,10 +36,10 @@ _SHOWN_CHARACTERS = 2000
 
 @click.command("status")
 @click.argument("run", required=False)
-@click.option("--sessions", "all_sessions", is_flag=True, help="List every session, however many there are.")
+@click.option("--sessions", "all_sessions", is_flag=True, help="List every session, also if there are more than ten.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str | None, *, all_sessions: bool, as_json: bool) -> int:
-    """Show the progress of RUN, what it cost and what its sessions did.
+    """Show the progress, the cost and the sessions of RUN.
 
     Without RUN, list all runs, the newest one last, and show the newest one.
     """
@@ -159,7 +159,7 @@ def _facts(status: RunStatus) -> Iterator[tuple[str, str]]:
     if status.remote is not None and (lag := str(status.remote.lag)):
         yield "upload", lag
     if status.transcripts_lost:
-        yield "damage", f"transcript lost: {quantity(status.transcripts_lost, 'trial')}; their scores stand"
+        yield "damage", f"transcript lost: {quantity(status.transcripts_lost, 'trial')}; their scores are kept"
     yield from (("note", note) for note in status.notes)
 
 

@@ -16,11 +16,11 @@ from holdfast.run.locate import LATEST
 
 @click.command("cat")
 @click.argument("run", default=LATEST)
-@click.option("--json", "as_json", is_flag=True, help="The same: the output is JSON lines in any case.")
-def command(run: str, *, as_json: bool) -> int:  # noqa: ARG001 - every verb takes --json
-    """Print the records of RUN as JSON lines, each with its id. Without RUN, of the newest run.
+@click.option("--json", "as_json", is_flag=True, help="No effect: the output is always JSON lines.")
+def command(run: str, *, as_json: bool) -> int:  # noqa: ARG001 - every command takes --json
+    """Print the records of RUN as JSON lines, each with its id. Without RUN, the newest run.
 
-    Lost records are reported on standard error, with exit code 1.
+    If records are lost, they are reported on stderr, and the exit code is 1.
     """
     reader = RunReader(find_named_run(run))
     damage: list[Damage] = []

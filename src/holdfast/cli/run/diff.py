@@ -27,7 +27,10 @@ from holdfast.spec.loading.error_messages import naming_source
 @click.argument("eval_file", metavar="EVAL", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, eval_file: Path, *, as_json: bool) -> int:
-    """Show what differs between RUN and EVAL, and what a resume would make of it. Exits 3 if it would be refused."""
+    """Show the differences between RUN and EVAL, and their effect on a resume.
+
+    Exits with 3 if the resume would be refused. Nothing is changed.
+    """
     print_env_warnings(eval_file)
     offered = edited_eval(eval_file)
     reader = RunReader(find_named_run(run))

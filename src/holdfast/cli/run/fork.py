@@ -1,4 +1,4 @@
-"""`holdfast fork`: a new run with another eval, which keeps every trial that the change does not touch."""
+"""`holdfast fork`: a new run with an edited eval, which keeps every trial that the change does not affect."""
 
 from __future__ import annotations
 
@@ -20,15 +20,22 @@ from holdfast.terminal.text import quantity
 
 @click.command("fork")
 @click.argument("run")
-@click.option("--config", "eval_file", type=click.Path(path_type=Path), help="The eval of the new run.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting of the eval.")
+@click.option(
+    "--config",
+    "eval_file",
+    type=click.Path(path_type=Path),
+    help="The eval file of the new run; default: the eval of RUN.",
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the eval; may be repeated."
+)
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Directory for the new run.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir: Path | None, *, as_json: bool) -> int:
     """Make a new run with an edited eval, and keep every trial of RUN whose answer would be the same.
 
-    Without --config it has the run's own eval, with the data and the code as they are now. Nothing is called; `holdfast
-    resume` runs what remains.
+    Without --config, the new run has the eval of RUN, with the data and the code as they are now. No model is called;
+    `holdfast resume` runs the remaining trials.
     """
     offer = offer_eval(dict(parse_arguments(settings)), eval_file)
     print_env_warnings(eval_file)

@@ -17,7 +17,7 @@ from holdfast.reference.eval_schema import schema_text
 _SCHEMA_FILE = "eval.schema.json"
 _EVAL = """\
 # yaml-language-server: $schema=eval.schema.json
-# An eval: which models are asked what, and how their answers are judged.
+# An eval: the models, the questions, and how answers are scored.
 # Run it with:   holdfast run eval.yaml
 # Every key, scorer and provider is explained in docs/eval-file.md; editors show the same from eval.schema.json.
 name: capitals
@@ -50,8 +50,8 @@ tasks:
     scorers: [exact]                   # `holdfast list scorers` lists them
     # scorers: [exact, task.py:one_word]                 # one of your own: a function in a file
     # choices: [Paris, Tokyo, Lima]                      # multiple choice, with scorers: [choice]
-    # sampling: {strategy: rejection, loop_budget: 3, requirements: [{length: {max: 20}}]}   # asks again if need be
-  twice:                               # a task in Python, with samples, solver and scorer of its own
+    # sampling: {strategy: rejection, loop_budget: 3, requirements: [{length: {max: 20}}]}   # asks again
+  twice:                               # a task in Python, with its own samples, solver and scorer
     use: task.py:twice
 """
 _DATASET = """\
@@ -94,13 +94,13 @@ FILES = {"eval.yaml": _EVAL, "capitals.jsonl": _DATASET, "task.py": _TASK}
 def command(directory: Path, *, as_json: bool) -> int:
     """Write an eval file, a dataset, a Python task and the JSON Schema of eval files into DIRECTORY.
 
-    Existing files are left unchanged.
+    If one of these files exists, nothing is written.
     """
     files = {**FILES, _SCHEMA_FILE: schema_text()}
     taken = [name for name in files if (directory / name).exists()]
     if taken:
         raise UsageError(
-            f"{directory / taken[0]} is there already; nothing was written.", hint="Choose another directory."
+            f"{directory / taken[0]} already exists; nothing was written.", hint="Choose another directory."
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -116,5 +116,5 @@ def command(directory: Path, *, as_json: bool) -> int:
         place = "" if directory == Path() else f" to {directory}"
         click.echo(f"Wrote {', '.join(files)}{place}.")
         run = f"holdfast run {shlex.quote(str(directory / 'eval.yaml'))}"
-        click.echo(f"Look first:  {run} --dry-run\nRun it:      {run}")
+        click.echo(f"Check it:  {run} --dry-run\nRun it:    {run}")
     return 0

@@ -21,10 +21,12 @@ from holdfast.spec import parse_arguments
 
 @click.command("resume")
 @click.argument("run", default=LATEST)
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting, if the gate lets it.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting; may be repeated.")
 @click.option("--config", "eval_file", type=click.Path(path_type=Path), help="Resume with this edited eval file.")
-@click.option("--where", metavar="EXPR", help="Run only these of the remaining trials, as in: tier=T0 and epoch=1")
-@click.option("--redo", metavar="EXPR", help="Run these trials once more, as in: status=failed")
+@click.option(
+    "--where", metavar="EXPR", help="Run only matching trials of those that remain, as in: tier=T0 and epoch=1"
+)
+@click.option("--redo", metavar="EXPR", help="Also run matching trials again, as in: status=failed")
 @fail_under_option
 @output_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -41,9 +43,10 @@ def command(
 ) -> int:
     """Resume RUN after an interrupt, a kill or a power loss. Without RUN, the newest run.
 
-    Everything comes from the run.
+    No other argument is needed: the eval, the data and the results are in the run.
 
-    Settings that only concern speed or place may be changed, and an eval may grow; anything else is refused.
+    Settings that affect only speed or location may be changed, and the eval may grow (more epochs, samples, tasks or
+    models). A change that affects results is refused; `holdfast fork` starts a new run with it.
     """
     selection = SelectionRequest(where, redo)
     print_env_warnings(eval_file)

@@ -25,17 +25,27 @@ from holdfast.tasks.task_reference import task_names
 
 @click.command("run")
 @click.argument("eval_file", metavar="EVAL")
-@click.option("--model", "models", multiple=True, help="A model, as provider/name; for a Python file.")
+@click.option("--model", "models", multiple=True, help="A model for a Python file, as provider/name; may be repeated.")
 @click.option("--epochs", type=int, help="Repetitions of every sample.")
 @click.option("--limit", type=int, help="Only the first N samples of every task.")
 @click.option("--sample-id", "sample_ids", multiple=True, help="Only the sample with this id; may be repeated.")
-@click.option("-T", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of a Python task.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any key of the eval file.")
+@click.option(
+    "-T", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of a Python task; may be repeated."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a key of the eval file, by its path; may be repeated.",
+)
 @click.option("--run-dir", metavar="PATH|URL", help="Directory for this run, or a URL in an object store.")
 @click.option("--or-resume", is_flag=True, help="Resume if --run-dir already holds the run.")
-@click.option("--reuse", multiple=True, metavar="RUN", help="Take replies to identical requests from this run.")
+@click.option(
+    "--reuse", multiple=True, metavar="RUN", help="Take replies to identical requests from this run; may be repeated."
+)
 @fail_under_option
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Check everything and show the plan; call and write nothing.")
 @output_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(

@@ -13,12 +13,12 @@ from holdfast.run.locate import find_local_run, find_spool
 
 @click.command("clean")
 @click.argument("run")
-@click.option("--steps", is_flag=True, help="The transcripts of finished trials; answers and scores stay.")
-@click.option("--spool", is_flag=True, help="Local files of a remote run that the store has.")
-@click.option("--dry-run", is_flag=True, help="Say what would be deleted, and delete nothing.")
+@click.option("--steps", is_flag=True, help="Delete transcripts of finished trials; answers and scores are kept.")
+@click.option("--spool", is_flag=True, help="Delete local files of a run in an object store, if the store has them.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, *, steps: bool, spool: bool, dry_run: bool, as_json: bool) -> int:
-    """Delete from RUN what --steps or --spool names. Every score and report stays the same."""
+    """Delete transcripts (--steps) or uploaded local files (--spool) of RUN. Every score and report stays the same."""
     if steps == spool:
         raise UsageError("Specify what to delete.", hint="Give either --steps or --spool.")
     if spool:

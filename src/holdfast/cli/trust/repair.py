@@ -20,8 +20,10 @@ _SHOWN_LINES = 20
 @click.argument("run")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, *, as_json: bool) -> int:
-    """Write config.yaml and the index of RUN again where they are damaged, and record what result files tell of trials
-    that the journal has lost. What is replaced is kept in backup-<n>. Exits 1 if something needs a look.
+    """Rebuild config.yaml and the index of RUN if they are damaged, and recover results of lost trials from artifacts.
+
+    Replaced files are copied to backup-<n>. Exits with 1 if a result file is damaged or contradicts the journal, or
+    something is still missing.
     """
     repair = repair_run(find_local_run(run, "repaired"), RepairPlanner())
     if as_json:
@@ -35,12 +37,12 @@ def _repair_lines(repair: RepairReport) -> list[str]:
     lines = [f"{repair.run}: {'repaired' if repair.changes else 'nothing to repair'}"]
     lines += [f"  {change}" for change in repair.changes]
     if repair.backup:
-        lines.append(f"  What was replaced is in {repair.backup}.")
+        lines.append(f"  Replaced files are in {repair.backup}.")
     lines.append(f"  {repair.sound} of {repair.files} result files are intact.")
     lines.append(f"  Finished trials: {repair.before} before, {repair.after} after, {repair.difference} more.")
     lines += [f"    {_group_text(group)}" for group in _informative_groups(repair.groups)]
     lines += _first_lines([f"not counted: {fault.where}: {fault.reason}" for fault in repair.faults])
-    lines += _first_lines([f"conflict: {item.where}: {item.detail}; the journal stands" for item in repair.conflicts])
+    lines += _first_lines([f"conflict: {item.where}: {item.detail}; the journal wins" for item in repair.conflicts])
     lines += [f"  missing: {text}" for text in repair.missing]
     lines += [f"  note: {note}" for note in repair.notes]
     if repair.changes and repair.ok:

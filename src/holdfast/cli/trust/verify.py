@@ -1,4 +1,4 @@
-"""`holdfast verify`: is everything there, and is it what was written?"""
+"""`holdfast verify`: check that every record exists and is what was written."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from holdfast.terminal.text import quantity
 @click.option("--deep", is_flag=True, help="Also cross-check records, trial by trial.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, *, deep: bool, as_json: bool) -> int:
-    """Check every frame, digest and count of RUN. Exits 1 if anything is lost or differs.
+    """Check every frame, digest and count of RUN. Without RUN, the newest run.
 
-    Without RUN, of the newest run.
+    Exits with 1 if anything is lost or differs.
     """
     reader = RunReader(find_run(run))
     try:
@@ -45,7 +45,7 @@ def _verify_deep(reader: RunReader) -> Verification:
         try:
             grid = grid_of_run(reader)
         except HoldfastError as error:
-            note = f"The planned grid could not be rebuilt, so trials could not be checked against it: {error}"
+            note = f"The planned grid could not be computed, so trials were not compared with it: {error}"
     deep = RecordCrossCheck(reader, grid)
     try:
         result = verify_run(reader, deep)
@@ -60,7 +60,7 @@ def _print_verification(result: Verification) -> None:
     click.echo(f"  {_counts_text(counts)}")
     click.echo(f"  {result.counts.finished_text()}, {result.counts.remaining_text()}")
     if result.transcripts_lost:
-        click.echo(f"  transcript lost: {quantity(result.transcripts_lost, 'trial')}; their scores stand")
+        click.echo(f"  transcript lost: {quantity(result.transcripts_lost, 'trial')}; their scores are kept")
     click.echo(f"  {_counts_text({'blob': result.blobs, 'input': result.inputs, 'artifact': result.artifacts})}")
     if result.grid or result.results:
         click.echo(f"  {result.grid} trials in the planned grid, {result.results} result files")

@@ -21,7 +21,7 @@ fail_under_option = click.option(
     multiple=True,
     metavar="[NAME=]SCORE",
     callback=_parsed,
-    help="Exit with 1 if a score is below, as in: capitals.exact=0.8. May be repeated.",
+    help="Exit with 1 if a score is lower, as in: capitals.exact=0.8; may be repeated.",
 )
 
 

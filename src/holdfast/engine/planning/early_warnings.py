@@ -101,7 +101,7 @@ def _prompt_warnings(title: str, template: Template, planned: PlannedTask, first
         )
     if _lists_choices_twice(template, planned.task, first):
         yield (
-            f"{title} already lists the choices, and the list is added to it once more."
+            f"{title} already lists the choices, and the list is added to it again."
             " Write {choices} where the list belongs, or leave the choices of the task out."
         )
 

@@ -45,7 +45,7 @@ class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One reply, where more than a text is meant. It needs a text, a refusal or calls of tools."""
+    """A reply that is more than a text. It needs a text, a refusal or tool calls."""
 
     text: str | None = None
     """The text of the reply. Example: `Paris`"""
@@ -100,7 +100,7 @@ Lines = str | ScriptLine | Annotated[list[str | ScriptLine], Meta(min_length=1)]
 
 
 class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which prompts are meant: all where nothing is stated."""
+    """Which prompts match; without a condition, all of them."""
 
     exact: str | None = None
     """Only this prompt (the last user message). Example: `What is 2 + 2?`"""
@@ -109,7 +109,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Only prompts that contain this text. Example: `France`"""
 
     matches: str | None = None
-    """Only prompts in which this regular expression finds something. Example: `'^[0-9]+$'`"""
+    """Only prompts that contain a match of this regular expression. Example: `'^[0-9]+$'`"""
 
     def pattern(self) -> re.Pattern[str] | None:
         """The compiled `matches`, or None."""
@@ -117,7 +117,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A reply for the prompts that match: all of them, where nothing is stated."""
+    """A reply for matching prompts; without a condition, for all prompts."""
 
     reply: Lines
     """The reply, or a list from which the request always draws the same one. Example: `Paris`"""

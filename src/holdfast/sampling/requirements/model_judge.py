@@ -38,7 +38,7 @@ _REPEATED_CHARACTERS = 4000
 
 
 class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
-    """Met if the judge says so: by `met`, or by a score that is not below the threshold."""
+    """Met if the judge replies that it is, or gives a score that is not below the threshold."""
 
     kind: ClassVar[str] = "judge"
     is_quick: ClassVar[bool] = False
@@ -51,13 +51,13 @@ class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """What the answer must meet, in words. Example: `The answer is polite.`"""
 
     template: str | None = None
-    """What the judge is asked, with `{question}`, `{answer}` and `{criterion}`; how to reply is added to it. Default: a
-    built-in template.
+    """What the judge is asked, with `{question}`, `{answer}` and `{criterion}`; instructions for the reply are
+    added to it. Default: a built-in template.
     Example: `'Does {answer} meet {criterion}?'`
     """
 
     threshold: Threshold = 0.5
-    """The score from which on the requirement is met, where the judge gives one. Example: `0.8`"""
+    """The lowest score that meets the requirement, if the judge gives one. Example: `0.8`"""
 
     scored: bool = False
     """Whether the judge is asked for a score from 0 to 1 instead of yes or no. Example: `true`"""

@@ -33,7 +33,7 @@ class NumericRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """Whether the number must be an integer. Example: `true`"""
 
     decimal: Decimal = "."
-    """The sign before decimals. Example: `','`"""
+    """The decimal separator. Example: `','`"""
 
     def prepare(self) -> None:
         least, most = _exact(self.min), _exact(self.max)

@@ -33,7 +33,7 @@ _ALLOWED = "True or False, a reason (a text), (bool, reason), a score from 0 to 
 
 
 class FunctionRequirement(BuiltInRequirement, frozen=True, kw_only=True):
-    """Met if the function says so: by True, or by a score that is not below the threshold."""
+    """Met if the function returns True, or a score that is not below the threshold."""
 
     kind: ClassVar[str] = "function"
     short_argument: ClassVar[str] = "function"
@@ -46,7 +46,7 @@ class FunctionRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     """
 
     threshold: Threshold = 0.5
-    """The score from which on the requirement is met. Example: `0.8`"""
+    """The lowest score that meets the requirement. Example: `0.8`"""
 
     @property
     def gives_score(self) -> bool:

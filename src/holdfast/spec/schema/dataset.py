@@ -49,7 +49,7 @@ class Filter(Block, frozen=True):
     """Keep rows whose field has one of these values. Example: `[Europe, Asia]`"""
 
     matches: Annotated[str | None, Drift.IDENTITY] = None
-    """Keep rows in whose field this regular expression finds something. Example: `'^[A-M]'`"""
+    """Keep rows whose field contains a match of this regular expression. Example: `'^[A-M]'`"""
 
 
 class Repeat(Block, frozen=True):

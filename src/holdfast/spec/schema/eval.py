@@ -47,7 +47,7 @@ class EvalSpec(Block, frozen=True):
     """The currency of every price, budget and cost. It is printed beside costs; nothing is converted. Example: `EUR`"""
 
     models: Annotated[dict[Name, ModelSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
-    """The models by name, those under test and judges alike. `openai/gpt-4o-mini` is short for a model with a provider
+    """The models by name: those under test, and judges. `openai/gpt-4o-mini` is short for a model with a provider
     and nothing else.
     Example: `{small: openai/gpt-4o-mini}`
     """

@@ -56,14 +56,14 @@ class Timeouts(Block, frozen=True):
     """Seconds to establish a connection. Default: 10. Example: `5`"""
 
     read: Annotated[Seconds | None, Drift.LOCATION] = None
-    """Seconds without receiving a byte. Default: 600. Example: `2m`"""
+    """The most seconds between two received bytes. Default: 600. Example: `2m`"""
 
     total: Annotated[Seconds | None, Drift.LOCATION] = None
     """Seconds for the whole request. Default: 3600. Example: `30m`"""
 
 
 class Generation(Block, frozen=True):
-    """How replies are generated. A key that is left out is left to the provider."""
+    """How replies are generated. The provider decides about keys that are left out."""
 
     temperature: Annotated[Temperature | None, Drift.IDENTITY] = None
     """How random a reply is; 0 makes it as reproducible as the provider allows. Example: `0.7`"""
@@ -81,10 +81,10 @@ class Generation(Block, frozen=True):
     """The seed of the reply, for providers that take one. Example: `7`"""
 
     logprobs: Annotated[bool | None, Drift.IDENTITY] = None
-    """Whether the reply carries the log probabilities of its tokens. Example: `true`"""
+    """Whether the reply includes the log probabilities of its tokens. Example: `true`"""
 
     top_logprobs: Annotated[Ranks | None, Drift.IDENTITY] = None
-    """How many alternatives per token come with their log probability. Example: `5`"""
+    """For how many alternatives per token the log probability is included. Example: `5`"""
 
     presence_penalty: Annotated[Penalty | None, Drift.IDENTITY] = None
     """Makes tokens that have occurred less likely (above 0) or more likely (below 0). Example: `0.5`"""
@@ -107,7 +107,7 @@ class ModelSpec(Block, frozen=True):
     shorthand: ClassVar[tuple[str, ...]] = ("provider", "model")
 
     provider: Annotated[str, Drift.IDENTITY] = ""
-    """Who serves the model: `openai` (with `base_url` any compatible server), another name that `holdfast models`
+    """Who serves the model: `openai` (with `base_url` any compatible server), another name that `holdfast list models`
     lists, or an installed plug-in. Default: the part of `model` before its first `/`.
     Example: `openai`
     """
@@ -135,12 +135,12 @@ class ModelSpec(Block, frozen=True):
     """How many calls of this model may be in flight at once. Default: only the other limits. Example: `64`"""
 
     rate_limit: Annotated[RateLimit | None, Drift.THROUGHPUT] = None
-    """What the provider allows per minute. Default: no limit; a wait that the provider asks for is always kept.
+    """What the provider allows per minute. Default: no limit; a wait that the provider asks for is always respected.
     Example: `{requests_per_minute: 600}`
     """
 
     generation: Annotated[Generation, Drift.IDENTITY] = Generation()
-    """How replies are generated. A field that is left out is left to the provider.
+    """How replies are generated. The provider decides about keys that are left out.
     Example: `{temperature: 0.0, max_tokens: 64}`
     """
 

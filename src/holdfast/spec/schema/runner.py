@@ -1,4 +1,4 @@
-"""How the work is carried out: limits, retries, patience, display.
+"""How the work is done: limits, retries, patience, display.
 
 The same keys may stand at the top of an eval file, in `runner`, and, where they mean something for one task
 alone, in that task or in its own `runner`. Loading brings them all into `runner`; the narrower block wins.
@@ -23,7 +23,7 @@ class StageLimits(Block, frozen=True):
 
 
 class RunnerSpec(Block, frozen=True):
-    """How the run is carried out."""
+    """How the run is executed: limits, retries, display."""
 
     concurrency_limit: Annotated[Count, Drift.THROUGHPUT] = 256
     """How many trials may run at once. Example: `64`"""
@@ -38,7 +38,7 @@ class RunnerSpec(Block, frozen=True):
     """
 
     retry_deadline: Annotated[Seconds, Drift.RECORDED] = 3600.0
-    """For how many seconds a call that fails because of infrastructure is retried. After that the trial is left
+    """How many seconds to keep retrying a call that fails because of infrastructure. After that the trial stays
     unfinished, and a resume runs it.
     Example: `30m`
     """
@@ -93,7 +93,7 @@ class TaskRunner(Block, frozen=True):
     """
 
     retry_deadline: Annotated[Seconds | None, Drift.RECORDED] = None
-    """For how many seconds a call of this task that fails because of infrastructure is retried. Default: that of the
-    run.
+    """How many seconds to keep retrying a call of this task that fails because of infrastructure. Default: that of
+    the run.
     Example: `30m`
     """

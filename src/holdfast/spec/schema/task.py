@@ -72,7 +72,7 @@ class TaskSpec(Block, frozen=True):
     choices: Annotated[list[str] | str | None, Drift.IDENTITY] = None
     """Makes the task multiple choice: a list of options (templates), or the name of the column that holds them. The
     options are added to the prompt as `A) …`, `B) …`, and the target is a letter, the text of an option, or a number:
-    its position counted from 0. The scorer `choice` goes with it.
+    its position counted from 0. Use the scorer `choice` with it.
     Example: `['{a}', '{b}', '{c}']`
     """
 
@@ -110,7 +110,7 @@ class TaskSpec(Block, frozen=True):
     """
 
     limits: Annotated[TrialLimits, Drift.IDENTITY] = TrialLimits()
-    """What one trial may use. A trial that reaches a limit ends as limited. Default: no limit.
+    """What one trial may use. A trial that reaches a limit ends as `limited`. Default: no limit.
     Example: `{time: 2m, tokens: 4000}`
     """
 

@@ -65,7 +65,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How much of an answer's end it looks at; None where its time does not depend on more than the length."""
 
     name: str
-    """The name of the score in reports; needed where a task uses one scorer twice. Default: the name of the scorer.
+    """The name of the score in reports; needed if a task uses one scorer twice. Default: the name of the scorer.
     Example: `strict`
     """
 

@@ -36,7 +36,7 @@ class Numeric(BuiltIn, frozen=True, kw_only=True):
     """The same as a share of the target: 0.05 is 5 %. The wider of the two tolerances counts. Example: `0.05`"""
 
     decimal: Decimal = "."
-    """The sign before decimals, in answers and targets. Example: `','`"""
+    """The decimal separator, in answers and targets. Example: `','`"""
 
     def judge(self, text: str, sample: Sample) -> Score:
         found = last_number(text, self.decimal)
