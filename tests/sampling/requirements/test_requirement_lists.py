@@ -81,7 +81,7 @@ REFUSED = {
     "{json_schema: {schema: {$ref: 'http://127.0.0.1:9/x'}}}": ["is outside the schema"],
     "{json_schema: {schema: {$ref: 'file:///etc/hostname'}}}": ["is outside the schema"],
     "{json_schema: {schema: {$ref: '#/nowhere'}}}": ["Pointer '/nowhere' does not exist"],
-    "{function: gone.py:x}": ["The file gone.py is not there"],
+    "{function: gone.py:x}": ["The file gone.py does not exist"],
     "{function: is_short}": ["'is_short' names no function", "file.py:name"],
     "{function: checks.py:is_shrt}": ["checks.py has no function 'is_shrt'", "Did you mean 'is_short'?"],
     "{function: checks.py:LIMIT}": ["checks.py:LIMIT is int, not a function"],
@@ -213,7 +213,7 @@ def test_a_short_circuit_asks_no_judge_in_vain(short_circuit):
 
 def test_without_the_package_a_schema_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[schema\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install jsonschema-rs"):
         json_schema({"type": "object"})
 
 
