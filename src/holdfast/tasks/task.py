@@ -96,8 +96,8 @@ class Task:
         values["scorers"] = as_scorers(values["scorers"])
         values["dataset"] = dataset = _as_dataset_spec(values["dataset"])
         values["axes"] = _with_prompt_axis(values["axes"], values["solver"])
-        if dataset is not None:
-            values["columns"] = _own_columns(values["columns"], dataset, values["solver"])
+        if dataset is not None and not values["columns"].named:
+            values["columns"] = msgspec.structs.replace(values["columns"], named=_named_columns(dataset))
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -126,14 +126,24 @@ class Task:
     def bind(self, rows: Rows, limit: int | None = None) -> Dataset:
         """The task's samples in the rows that its dataset, or its own samples, were ingested to."""
         operations = self.dataset.operations if self.dataset is not None else []
-        return Dataset(rows, self.columns, operations, self.limit if limit is None else limit, self.shuffle_choices)
+        limit = self.limit if limit is None else limit
+        return Dataset(rows, self._bound_columns(), operations, limit, self.shuffle_choices)
 
     def bind_all(self, rows: Rows) -> Dataset:
         """Every sample that can be chosen from the rows, under the key that it is chosen with."""
         operations = self.dataset.operations if self.dataset is not None else []
         # Of all operations only these give keys.
         repeats = [operation for operation in operations if operation.repeat]
-        return Dataset(rows, self.columns, repeats, None, self.shuffle_choices)
+        return Dataset(rows, self._bound_columns(), repeats, None, self.shuffle_choices)
+
+    def _bound_columns(self) -> Columns:
+        """The columns, where a prompt may make do without an input.
+
+        Not a part of the task itself: a task in the closure of a solver counts in that solver's digest.
+        """
+        if self.dataset is None or self.columns.stand_in is not None or not isinstance(self.solver, Generate):
+            return self.columns
+        return msgspec.structs.replace(self.columns, stand_in=self.solver.stand_in)
 
     def check(self, dataset: Dataset, on_sample: Callable[[Sample, str], None] | None = None) -> None:
         """Raise at the first sample that cannot be asked or judged, before anything is asked.
@@ -298,15 +308,6 @@ def _with_prompt_axis(axes: dict[str, list[str]], solver: object) -> dict[str, l
     """The axes of a task; the variants of a solver's prompt are one, unless the task says which of them."""
     variants = solver.variants if isinstance(solver, Generate) else []
     return {**axes, AXIS: axes.get(AXIS, variants)} if variants else axes
-
-
-def _own_columns(columns: Columns, dataset: DatasetSpec, solver: object) -> Columns:
-    """The columns of a task with a dataset: those that it names, and a prompt that makes do without an input."""
-    if not columns.named:
-        columns = msgspec.structs.replace(columns, named=_named_columns(dataset))
-    if columns.stand_in is None and isinstance(solver, Generate):
-        columns = msgspec.structs.replace(columns, stand_in=solver.stand_in)
-    return columns
 
 
 def _named_columns(dataset: DatasetSpec) -> dict[str, str]:

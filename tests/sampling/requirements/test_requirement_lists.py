@@ -213,7 +213,7 @@ def test_a_short_circuit_asks_no_judge_in_vain(short_circuit):
 
 def test_without_the_package_a_schema_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[schema\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install jsonschema-rs"):
         json_schema({"type": "object"})
 
 
