@@ -72,7 +72,7 @@ PHRASES = {
     ),
     r"\bwould be another\b": "its answer would be another",
     r"\bcannot be told\b": "its format cannot be told from the name",
-    r"\bnot there\b": "the file is not there",
+    r"\b(is|are|was|were|or) not there\b(?! yet)": "the file is not there",
     r"\bmeant as such\b": "braces that are meant as such",
     r"\bhas to be said\b": "It has to be said what is to be deleted",
     r"\bmakes a \w+ and is\b": "exact makes a scorer and is none itself",
