@@ -34,6 +34,12 @@ def files_to_copy(name: str, task: Task, spec: EvalSpec) -> dict[str, Path]:
     return {copy_name(name, path, spec): path for path in sorted(paths) if directory_of(path) is None}
 
 
+def key_warning(path: Path, spec: EvalSpec) -> str:
+    """What a person should know of a file that is not copied because it holds a key; the key is not repeated."""
+    name = relative_name(path, _directory(spec))
+    return f"{name} holds something that looks like a key, so no copy of it is kept in the run; resume needs the file."
+
+
 def copy_name(task: str, path: Path, spec: EvalSpec) -> str:
     """The name, among the inputs of a run, of the copy of a file behind a task."""
     root = directory_of(path)
