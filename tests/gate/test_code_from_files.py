@@ -289,15 +289,35 @@ def test_a_scorer_that_fails_fails_alone(own):
     assert "the code of the scorer second in my.py has changed" in own.refused()
 
 
-def test_looking_at_a_run_executes_no_code_of_it(holdfast, own):
-    """Only a resume loads copies: whoever is given a run can look at it."""
+LOOKS = (["show", "r"], ["report", "r"], ["status", "r"], ["verify", "r", "--deep"], ["repair", "r"])
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_looking_at_a_run_executes_no_code_of_it(holdfast, own, is_gone):
+    """Neither copies nor the files where they are, are loaded: whoever is given a run can look at it."""
     own.write()
-    edited(own, "LEAST = 1", "LEAST = 1\nprint('loaded')")
+    edited(own, "LEAST = 1", "LEAST = 1\nopen('loaded', 'w').close()")
     holdfast("run", "eval.yaml", "--run-dir", "r", code=0)
-    for path in own.directory.glob("*.py"):
+    (own.directory / "loaded").unlink()
+    for path in own.directory.glob("*.py") if is_gone else ():
         path.unlink()
-    for words in (["show", "r"], ["report", "r"], ["status", "r"], ["verify", "r", "--deep"], ["repair", "r"]):
-        assert "loaded" not in holdfast(*words, code=0).out
+    for words in LOOKS:
+        told = holdfast(*words, code=0)
+        assert not (own.directory / "loaded").exists(), words
+        assert "could not be made again" not in told.out, words
+
+
+def test_the_grid_of_a_solver_with_several_prompts_needs_no_code(holdfast, own):
+    """The prompts of a solver in a file are an axis, which the run has recorded."""
+    (own.directory / "ask.py").write_text(
+        'from holdfast import generate\n\nask = generate({"plain": "{input}", "loud": "{input}!"})\n'
+    )
+    own.data["datasets"]["rows"]["fields"] = {"input": "question"}
+    own.task.update(solver="ask.py:ask", scorers=["exact"])
+    own.task.pop("prompt", None)
+    own.run()
+    (own.directory / "ask.py").unlink()
+    assert "8 trials in the planned grid" in holdfast("verify", "r", "--deep", code=0).out
 
 
 KEY = "sk-proj-abcdefghijklmnop1234567890"
