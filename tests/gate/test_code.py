@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 
 from holdfast import ResumeAborted, Sample, Task, evaluate, exact, generate
 from holdfast.run.fold.reader import RunReader
+from program import until
 
 SOURCE = '''
 """A task."""
@@ -297,6 +299,59 @@ def test_a_task_file_that_is_gone_is_taken_from_the_run(holdfast, world):
     told = holdfast("resume", "r", code=0)
     assert "tasks.t.use: task.py → no longer exists; existing results are kept" in told.err
     world.check_complete(4)
+
+
+FROM_FILE = """
+import os
+import signal
+import time
+
+from holdfast import Task, exact, generate, task
+
+if os.environ.get("HOLD"):
+    open("loaded", "w").close()
+    time.sleep(60)
+
+
+@task
+def t():
+    return Task(dataset="data/d.jsonl", solver=generate(), scorers=exact())
+"""
+
+
+def run_from_file(world):
+    """A run of a task whose dataset lies below its own file; that file is deleted afterwards."""
+    (world.directory / "code" / "data").mkdir(parents=True)
+    (world.directory / "code" / "data" / "d.jsonl").write_text('{"input": "a", "target": "a"}\n')
+    (world.directory / "code" / "own.py").write_text(FROM_FILE)
+    world.data.update(tasks={"t": {"use": "code/own.py:t"}}, datasets={})
+    world.run()
+    (world.directory / "code" / "own.py").unlink()
+
+
+def test_the_dataset_of_a_task_that_is_gone_is_where_it_was(holdfast, world):
+    """Paths in code that is loaded from the run's copy start at the file that was copied."""
+    run_from_file(world)
+    told = holdfast("diff", "r", world.write(), code=0).out
+    assert "own.py → no longer exists" in told and "d.jsonl" not in told
+    with (world.directory / "code" / "data" / "d.jsonl").open("a") as rows:
+        rows.write('{"input": "b", "target": "b"}\n')
+    assert "d.jsonl" not in holdfast("resume", "r", "--config", world.write(), code=0).err
+    world.check_complete(2)
+    (world.directory / "code" / "data" / "d.jsonl").unlink()
+    assert "d.jsonl → no longer exists" in holdfast("diff", "r", world.write(), code=0).out
+
+
+def test_an_interrupt_leaves_no_copies_behind(holdfast, world):
+    """Code that was unpacked to be loaded is deleted, also where the process is ended at once."""
+    run_from_file(world)
+    copies = world.directory / "temporary"
+    copies.mkdir()
+    started = holdfast.start("diff", "r", world.write(), HOLD="1", TMPDIR=str(copies))
+    until((world.directory / "loaded").exists, "the copy is being loaded")
+    started.send(signal.SIGINT)
+    assert started.wait().code == 130
+    assert list(copies.iterdir()) == []
 
 
 # In Python.

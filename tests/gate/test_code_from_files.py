@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 
 import pytest
 
+from holdfast.models import redaction
 from holdfast.run.fold.reader import RunReader
 
 MY = '''
@@ -287,12 +289,89 @@ def test_a_scorer_that_fails_fails_alone(own):
     assert "the code of the scorer second in my.py has changed" in own.refused()
 
 
-def test_looking_at_a_run_executes_no_code_of_it(holdfast, own):
-    """Only a resume loads copies: whoever is given a run can look at it."""
+LOOKS = (["show", "r"], ["report", "r"], ["status", "r"], ["verify", "r", "--deep"], ["repair", "r"])
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_looking_at_a_run_executes_no_code_of_it(holdfast, own, is_gone):
+    """Neither copies nor the files where they are, are loaded: whoever is given a run can look at it."""
     own.write()
-    edited(own, "LEAST = 1", "LEAST = 1\nprint('loaded')")
+    edited(own, "LEAST = 1", "LEAST = 1\nopen('loaded', 'w').close()")
     holdfast("run", "eval.yaml", "--run-dir", "r", code=0)
-    for path in own.directory.glob("*.py"):
+    (own.directory / "loaded").unlink()
+    for path in own.directory.glob("*.py") if is_gone else ():
         path.unlink()
-    for words in (["show", "r"], ["report", "r"], ["status", "r"], ["verify", "r", "--deep"], ["repair", "r"]):
-        assert "loaded" not in holdfast(*words, code=0).out
+    for words in LOOKS:
+        told = holdfast(*words, code=0)
+        assert not (own.directory / "loaded").exists(), words
+        assert "could not be made again" not in told.out, words
+
+
+def test_the_grid_of_a_solver_with_several_prompts_needs_no_code(holdfast, own):
+    """The prompts of a solver in a file are an axis, which the run has recorded."""
+    (own.directory / "ask.py").write_text(
+        'from holdfast import generate\n\nask = generate({"plain": "{input}", "loud": "{input}!"})\n'
+    )
+    own.data["datasets"]["rows"]["fields"] = {"input": "question"}
+    own.task.update(solver="ask.py:ask", scorers=["exact"])
+    own.task.pop("prompt", None)
+    own.run()
+    (own.directory / "ask.py").unlink()
+    assert "8 trials in the planned grid" in holdfast("verify", "r", "--deep", code=0).out
+
+
+KEY = "sk-proj-abcdefghijklmnop1234567890"
+
+
+QUOTED = f'KEY = "{KEY}"'
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("my.py", QUOTED),
+        ("helpers.py", QUOTED),
+        ("unused_helper.py", QUOTED),
+        ("my.py", f"# {KEY}"),
+        ("helpers.py", f"KEY = f'{KEY}{{1}}'"),
+    ],
+)
+def test_a_file_with_a_key_is_not_copied(own, name, line):
+    """The key is nowhere in the run; the file that holds it is named once, and the others are copied."""
+    with (own.directory / name).open("a") as file:
+        file.write(f"\n{line}\n")
+    warning = (
+        f"{name} holds something that looks like a key, so no copy of it is kept in the run; resume needs the file."
+    )
+    assert own("run", own.write(), "--dry-run", code=0).err.count(warning) == 1
+    told = own.run()
+    assert told.err.count(warning) == 1 and KEY not in told.err + told.out
+    with contextlib.closing(RunReader(own.run_dir)) as reader:
+        inputs = reader.sessions[-1].inputs
+    assert {path for path in ("my.py", "helpers.py", "unused_helper.py") if f"sources/t/{path}" not in inputs} == {name}
+    assert not any(KEY.encode() in path.read_bytes() for path in own.run_dir.rglob("*") if path.is_file())
+
+
+def test_a_resume_needs_a_file_with_a_key(holdfast, own):
+    """While the file exists the run is resumed as any other; once it is gone, the message names it."""
+    edited(own, HELPERS, f"{HELPERS}{QUOTED}\n", "helpers.py")
+    own.run()
+    holdfast("resume", "r", "--set", "tasks.t.epochs=2", code=0)
+    own.check_complete(8)
+    (own.directory / "helpers.py").unlink()
+    (own.directory / "my.py").unlink()
+    assert "helpers" in holdfast("resume", "r", "--set", "tasks.t.epochs=3", code=2).err
+
+
+def test_a_known_secret_is_a_key_in_whatever_form(own, monkeypatch):
+    """The value of a key that the process has read is not copied either."""
+    monkeypatch.setattr(redaction, "known_secrets", redaction.Secrets())
+    redaction.known_secrets.remember("MY_KEY", "correct horse battery")
+    (own.directory / "unused_helper.py").write_text('PASSWORD = "correct horse battery"\n')
+    assert "unused_helper.py holds something that looks like a key" in own.run().err
+
+
+def test_names_are_not_keys(own):
+    """A function whose name has the form of a key does not keep its file from being copied."""
+    (own.directory / "unused_helper.py").write_text("def hf_hub_download_file():\n    pass\n")
+    assert "looks like a key" not in own.run().err

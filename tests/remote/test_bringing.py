@@ -71,7 +71,7 @@ def test_recovery_12_two_at_once_do_not_disturb_each_other(holdfast, uploaded, t
     assert first.wait().code == -signal.SIGKILL
     lease = take_lease(RealFileSystem(), tmp_path / ".home.recovering")
     try:
-        assert "is being" in holdfast("recover", uploaded.url, "--to", "home", code=4).err
+        assert "is in use by" in holdfast("recover", uploaded.url, "--to", "home", code=4).err
     finally:
         lease.release()
     assert holdfast.json("recover", uploaded.url, "--to", "home", code=0)["already"] > 0

@@ -38,8 +38,8 @@ class GroupReport(msgspec.Struct, frozen=True):
     """Axis → value → the metrics of the trials with that value."""
     sampling: SamplingReport | None = None
     """How its samplings went; None where there are none."""
-    without_scores: list[str] = []
-    """Scorers of the plan that have given no score."""
+    without_scores: list[str] | None = None
+    """Scorers of the plan that have given no score; None where each has given one."""
 
 
 TaskReports = dict[str, dict[str, GroupReport]]
@@ -135,7 +135,7 @@ def _task_reports(reader: RunReader) -> TaskReports:
         sampling = sampling_report(fold, samplings.get((task, model)), model, spent.usage)
         metrics = group.all.metrics()
         missing = [scorer for scorer in planned.get((task, model), []) if scorer not in metrics]
-        report = GroupReport(metrics, counts, spent.usage, spent.cost, group.axes(), sampling, missing)
+        report = GroupReport(metrics, counts, spent.usage, spent.cost, group.axes(), sampling, missing or None)
         found.setdefault(task, {})[model] = report
     return found
 

@@ -31,7 +31,7 @@ def score_rows(tasks: TaskReports, currency: str) -> tuple[list[str], list[list[
     for task, model, group in groups:
         counts = [str(group.coverage.failed), *[str(_left(group))] * has_left]
         ends = [*[_cost(group, currency)] * has_costs, *counts]
-        for scored in _scorer_rows(group.metrics, group.without_scores):
+        for scored in _scorer_rows(group.metrics, group.without_scores or ()):
             rows.append([plain_name(task), plain_name(model), *scored, *ends])
             # They are of the task and model, and not of the scorer: printed once.
             ends = [""] * len(ends)

@@ -16,7 +16,7 @@ from holdfast.engine.opening.new_run import check_new_run, plan_entries
 from holdfast.engine.opening.remote_run import open_readable_copy, refuse_existing_remote
 from holdfast.engine.opening.resume_plan import plan_resume
 from holdfast.engine.planning.inputs import FreshInputs
-from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
+from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.drift.gate import Decision
 from holdfast.run.fold.reader import RunReader
@@ -55,6 +55,8 @@ def check_session(request: RunRequest) -> CheckedRun:
     with contextlib.closing(FreshInputs()) as inputs:
         root = local_root(request.spec, request.place)
         prepared = check_new_run(request.spec, root, inputs, request.tasks, request.check_plan)
+    # Which files would be copied is of no interest, only the warnings about those that would not.
+    copied_source_files(prepared)
     return CheckedRun(prepared, [*request.warnings, *prepared.warnings])
 
 

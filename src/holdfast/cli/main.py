@@ -104,7 +104,10 @@ def main(arguments: list[str] | None = None) -> None:
     mute_if_broken(sys.stderr)
     if arguments is None and startup_signals.number:
         # Python may still take a KeyboardInterrupt for unhandled, and would end by the signal.
+        from holdfast.tasks.source.unpacked_copies import remove_directories  # noqa: PLC0415 - for an interrupt only
+
         mute_if_broken(sys.stdout)
+        remove_directories()
         os._exit(code)
     if arguments is None:
         # The process ends here; without this the interpreter searches everything that was loaded for cycles first.

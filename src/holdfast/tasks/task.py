@@ -24,6 +24,7 @@ from holdfast.tasks.scorers.registry import as_scorers
 from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.arguments import fit_arguments
 from holdfast.tasks.source.digest import source_digest
+from holdfast.tasks.source.unpacked_copies import original_path
 from holdfast.tasks.trial_interface import Solver
 
 
@@ -327,12 +328,15 @@ def _as_dataset_spec(dataset: object) -> DatasetSpec | None:
 
 
 def _beside_function(dataset: DatasetSpec | None, function: Callable[..., Any]) -> DatasetSpec | None:
-    """The dataset with its path taken from the file that defines the task; from here where there is no such file."""
+    """The dataset with its path taken from the file that defines the task; from here where there is no such file.
+
+    For code that is loaded from a run's copy, that is the file which was copied.
+    """
     if dataset is None or "://" in dataset.path:
         return dataset
     code = getattr(inspect.unwrap(function), "__code__", None)
     home = Path(code.co_filename if code else "")
-    path = home.parent / dataset.path if home.is_file() else Path(dataset.path)
+    path = original_path(home).parent / dataset.path if home.is_file() else Path(dataset.path)
     return msgspec.structs.replace(dataset, path=str(path.absolute()))
 
 

@@ -8,6 +8,7 @@ import threading
 
 from holdfast.api.execute import end_child_processes
 from holdfast.engine.interrupt import STUCK_SECONDS, Interrupt
+from holdfast.tasks.source.unpacked_copies import remove_directories
 from holdfast.terminal.broken_stream import mute_if_broken
 
 
@@ -25,4 +26,5 @@ def exit_now(code: int) -> None:
     end_child_processes()
     mute_if_broken(sys.stdout)
     mute_if_broken(sys.stderr)
+    remove_directories()
     os._exit(code)

@@ -14,8 +14,8 @@ _TERMINAL_CONTROLS = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u20
 
 
 _OF_PLAN = ("planned", "not_started", "remaining", "remaining_by_reason")
-_ONLY_WHERE_ANY = {"sampling", "samplings"}
-"""Keys that are there only in runs that have sampled."""
+_ONLY_WHERE_ANY = {"sampling", "samplings", "without_scores"}
+"""Keys that are there only if they hold something."""
 
 
 def as_object(value: Any) -> dict[str, Any]:

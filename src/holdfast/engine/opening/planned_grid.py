@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+import msgspec
+
 from holdfast.engine.planning.inputs import SavedInputs
 from holdfast.engine.planning.plan import TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval, task_of_entry
@@ -13,6 +15,7 @@ from holdfast.engine.planning.trial_keys import KeySet, trial_key
 from holdfast.run.core.records import SessionRecord, TrialRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
+from holdfast.tasks.from_spec import declared_samples
 from holdfast.tasks.task import Task
 
 
@@ -52,14 +55,32 @@ def grid_of_run(reader: RunReader) -> PlannedGrid:
     session = reader.sessions[-1]
     spec = saved_eval(session)
     inputs = SavedInputs(reader.layout, session.inputs)
-    tasks = {name: _task_as_planned(name, spec, session, inputs) for name in spec.tasks}
-    return PlannedGrid(prepare_eval(spec, inputs, tasks))
+    bare = _without_code(spec)
+    tasks = {name: _task_as_planned(name, spec, bare, session, inputs) for name in spec.tasks}
+    return PlannedGrid(prepare_eval(bare, inputs, tasks))
 
 
-def _task_as_planned(name: str, spec: EvalSpec, session: SessionRecord, inputs: SavedInputs) -> Task:
-    """A task that asks for as much as it did in the session, whatever its code asks for now."""
-    task, code = task_of_entry(name, spec.tasks[name], spec, inputs), session.code.get(name)
-    if code is None or not spec.tasks[name].use:
+def _without_code(spec: EvalSpec) -> EvalSpec:
+    """The eval without the solvers, scorers and samplings that it names: the keys of trials do not depend on them."""
+    tasks = {
+        name: msgspec.structs.replace(entry, solver=None, scorers=[], sampling=None)
+        for name, entry in spec.tasks.items()
+    }
+    return msgspec.structs.replace(spec, tasks=tasks)
+
+
+def _task_as_planned(name: str, spec: EvalSpec, bare: EvalSpec, session: SessionRecord, inputs: SavedInputs) -> Task:
+    """A task that asks for as much as it did in the session, whatever its code asks for now.
+
+    Only the file of a task in Python is loaded, since it alone says how rows are read.
+    """
+    entry, code = spec.tasks[name], session.code.get(name)
+    if entry.use is None:
+        declared = declared_samples(name, entry, spec.datasets[entry.dataset or ""])
+        # A solver in a file may have several prompts, which are an axis.
+        return declared if code is None else dataclasses.replace(declared, axes={**declared.axes, **code.axes})
+    task = task_of_entry(name, bare.tasks[name], bare, inputs)
+    if code is None:
         return task
     return dataclasses.replace(task, epochs=code.epochs, limit=code.limit, axes=code.axes)
 

@@ -102,7 +102,11 @@ def _row_identity(row: Mapping[str, Any], task: Task) -> tuple[str, bytes]:
 
 
 class SavedInputs:
-    """The copies in a run; those of code are loaded by a resume only, so that looking at a run executes none of it."""
+    """The copies in a run.
+
+    Those of code are found only with `loads_code`: for a resume, and for what compares as a resume does without one
+    (`diff`, `run --or-resume --dry-run`). Looking at a run executes none of it.
+    """
 
     def __init__(self, layout: Layout, inputs: Mapping[str, Input], *, loads_code: bool = False) -> None:
         self._layout, self._inputs, self._loads_code = layout, inputs, loads_code

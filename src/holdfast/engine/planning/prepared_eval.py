@@ -11,7 +11,7 @@ from typing import TypeVar
 from holdfast.engine.planning.early_warnings import SampleWatch, task_warnings
 from holdfast.engine.planning.inputs import Inputs, input_name
 from holdfast.engine.planning.plan import PlannedTask, axis_values
-from holdfast.engine.planning.source_copies import files_to_copy
+from holdfast.engine.planning.source_copies import files_to_copy, key_warning
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import open_provider
 from holdfast.models.provider import Provider
@@ -21,6 +21,7 @@ from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.from_spec import adapt_task, build_task
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
+from holdfast.tasks.source.keys_in_code import holds_key
 from holdfast.tasks.task import Task
 from holdfast.tasks.task_reference import load_use
 
@@ -199,8 +200,13 @@ def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, g
 
 
 def copied_source_files(prepared: PreparedEval) -> dict[str, Path]:
-    """The Python files that the tasks come from, by the name of their copy in the run."""
+    """The Python files that the tasks come from, by the name of their copy in the run.
+
+    Files that hold keys are left out, with a warning for each.
+    """
     files: dict[str, Path] = {}
     for planned in prepared.tasks:
         files |= files_to_copy(planned.name, planned.task, prepared.spec)
-    return files
+    left_out = {path for path in set(files.values()) if holds_key(path)}
+    prepared.warnings += [key_warning(path, prepared.spec) for path in sorted(left_out)]
+    return {name: path for name, path in files.items() if path not in left_out}

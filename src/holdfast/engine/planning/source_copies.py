@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from holdfast.digests import content_digest
-from holdfast.errors import RunDamaged
+from holdfast.errors import RunDamaged, StorageFailure
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Input
 from holdfast.spec import EvalSpec, TaskSpec
@@ -20,22 +20,29 @@ from holdfast.spec.code_reference import split_reference
 from holdfast.tasks.source.code_files import relative_name
 from holdfast.tasks.source.digest import source_files
 from holdfast.tasks.source.imported_files import with_imported_files
+from holdfast.tasks.source.unpacked_copies import directory_of, new_directory
 from holdfast.tasks.task import Task
 
-# Code that is loaded from a copy may import its neighbours as long as the process lives.
 _UNPACKED: dict[tuple[tuple[str, str], ...], Path] = {}
+"""By the names and digests of copies, the directory that they are in."""
 
 
 def files_to_copy(name: str, task: Task, spec: EvalSpec) -> dict[str, Path]:
     """The files that a task cannot be loaded without, by the name of their copy; files of copies are left out."""
     named = [path for item in (task.solver, *task.scorers) for path in source_files(item)]
     paths = with_imported_files([*named, *_referenced_files(spec.tasks[name], _directory(spec))])
-    return {copy_name(name, path, spec): path for path in sorted(paths) if _copy_root(path) is None}
+    return {copy_name(name, path, spec): path for path in sorted(paths) if directory_of(path) is None}
+
+
+def key_warning(path: Path, spec: EvalSpec) -> str:
+    """What a person should know of a file that is not copied because it holds a key; the key is not repeated."""
+    name = relative_name(path, _directory(spec))
+    return f"{name} holds something that looks like a key, so no copy of it is kept in the run; resume needs the file."
 
 
 def copy_name(task: str, path: Path, spec: EvalSpec) -> str:
     """The name, among the inputs of a run, of the copy of a file behind a task."""
-    root = _copy_root(path)
+    root = directory_of(path)
     return _prefix(task) + relative_name(path, _directory(spec) if root is None else root)
 
 
@@ -62,28 +69,47 @@ def unpack_copy(layout: Layout, inputs: Mapping[str, Input], task: str, name: st
     root = _UNPACKED[key]
     if (root / name).is_file():
         return root / name
-    named = list(root.rglob(_last(name)))
+    # Compared by name: a pattern would take the brackets in a name for its own.
+    named = [path for path in root.rglob("*") if path.name == _last(name) and path.is_file()]
     return named[0] if len(named) == 1 else None
 
 
 def _unpacked(layout: Layout, copies: Mapping[str, str]) -> Path:
-    contents = {name: _content(layout.inputs / digest, name) for name, digest in copies.items() if _is_below(name)}
-    # Loaded for a run whose files are gone, which is rare.
-    import atexit  # noqa: PLC0415
-    import shutil  # noqa: PLC0415
-    import tempfile  # noqa: PLC0415
-
-    root = Path(tempfile.mkdtemp(prefix="holdfast-code-"))
-    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    contents = {_checked_name(name): _content(layout.inputs / digest, name) for name, digest in copies.items()}
+    root = new_directory()
     for name, content in contents.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
+        _write_copy(root, name, content)
     return root
 
 
-def _is_below(name: str) -> bool:
-    """Whether a name leads to a file below the directory it is put in; a record may say anything."""
-    return {"..", "/"}.isdisjoint(PurePosixPath(name).parts)
+def _write_copy(root: Path, name: str, content: bytes) -> None:
+    target = root / name
+    if not target.resolve().is_relative_to(root):
+        raise _outside(name)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    except OSError as error:
+        raise StorageFailure(f"The run's copy of {name!r} cannot be unpacked: {error.strerror}.") from None
+
+
+def _checked_name(name: str) -> str:
+    """The name of a copy, which leads to a file below the directory it is put in; a record may say anything.
+
+    Raises:
+        RunDamaged: it leads elsewhere.
+    """
+    parts = PurePosixPath(name).parts
+    if not parts or ".." in parts or "\0" in name or PurePosixPath(name).is_absolute() or Path(name).is_absolute():
+        raise _outside(name)
+    return name
+
+
+def _outside(name: str) -> RunDamaged:
+    return RunDamaged(
+        f"The run names a copy {name!r}, which is not the name of a file of an eval, so none of its code is loaded.",
+        hint="Check where the run comes from.",
+    )
 
 
 def _content(path: Path, name: str) -> bytes:
@@ -106,11 +132,6 @@ def _referenced_files(entry: TaskSpec, directory: Path) -> Iterator[Path]:
             yield (directory / home).absolute()
         elif loaded:
             yield Path(loaded)
-
-
-def _copy_root(path: Path) -> Path | None:
-    """The directory of copies that a file was loaded from, if it was."""
-    return next((root for root in _UNPACKED.values() if path.is_relative_to(root)), None)
 
 
 def _directory(spec: EvalSpec) -> Path:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from holdfast.tasks.source.importing import MissingModule, import_file, import_module
+from holdfast.tasks.source.unpacked_copies import remember_original
 
 FindCopy = Callable[[str], Path | None]
 """From a file's name, as `relative_name` gives it, to the run's copy of that file; None where there is none."""
@@ -52,7 +53,10 @@ class CodeFiles(NamedTuple):
         return None if copy is None else copy.parents[len(parts)]
 
     def _copy_of(self, path: Path) -> Path | None:
-        return None if self.find_copy is None else self.find_copy(relative_name(path, self.directory))
+        copy = None if self.find_copy is None else self.find_copy(relative_name(path, self.directory))
+        if copy is not None:
+            remember_original(copy, path.absolute())
+        return copy
 
 
 CodeBase = Path | CodeFiles
