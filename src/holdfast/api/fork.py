@@ -16,6 +16,7 @@ from holdfast.engine.opening.new_run import default_root
 from holdfast.engine.planning.saved_eval import eval_directory, last_session, saved_eval
 from holdfast.errors import UsageError
 from holdfast.models.env_file import read_env_file
+from holdfast.run.core.prices import USD
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
@@ -80,7 +81,7 @@ def make_fork(
     with naming_run_at(str(new)):
         started, forked = fork_run(root, spec, new, origin=origin or str(root), tasks=tasks)
         started.session.close("forked")
-    forked.currency = spec.currency
+    forked.currency = spec.currency or USD
     forked.warnings = [*warnings, *started.warnings]
     return forked
 

@@ -15,6 +15,7 @@ from holdfast.engine.opening.new_run import plan_entries
 from holdfast.engine.planning.cost import CostBound, cost_bounds
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.run.core.display_text import change_text
+from holdfast.run.core.prices import USD
 from holdfast.terminal.text import quantity
 
 
@@ -49,7 +50,7 @@ def _print_resumed(checked: CheckedRun) -> None:
 
 
 def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
-    currency = prepared.spec.currency
+    currency = prepared.spec.currency or USD
     for task in prepared.tasks:
         axes = f" x {len(task.axes)} variants" if len(task.axes) > 1 else ""
         epochs = f" x {task.epochs} epochs" if task.epochs > 1 else ""

@@ -43,8 +43,10 @@ class EvalSpec(Block, frozen=True):
     Example: `true`
     """
 
-    currency: Annotated[Name, Drift.DERIVED] = "USD"
-    """The currency of every price, budget and cost. It is printed beside costs; nothing is converted. Example: `EUR`"""
+    currency: Annotated[Name | None, Drift.DERIVED] = None
+    """The currency of every price, budget and cost. It is printed beside costs; nothing is converted. Default: USD.
+    Example: `EUR`
+    """
 
     models: Annotated[dict[Name, ModelSpec], Drift.ADDITIVE] = msgspec.field(default_factory=dict)
     """The models by name: those under test, and judges. `openai/gpt-4o-mini` is short for a model with a provider
