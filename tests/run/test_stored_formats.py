@@ -27,6 +27,10 @@ GONE = {1: {"cost"}, 2: set[str]()}
 """Fields that a record of the format may have and that are not read any more."""
 
 
+SINCE = ("log_interval", "segment_bytes")
+"""Settings with a default that have come since the run of format 2 was stored."""
+
+
 @pytest.fixture(params=FORMATS)
 def format_(request) -> int:
     return int(request.param)
@@ -101,6 +105,9 @@ def test_the_stored_run_of_format_2_can_be_made_anew(tmp_path, monkeypatch):
     reader = RunReader(tmp_path / "made")
     found = [{"id": list(ident), "record": json.loads(line)} for ident, line in reader.stream([])]
     reader.close()
+    for item in found:
+        for name in SINCE if item["record"]["type"] == "session" else ():
+            del item["record"]["config"]["runner"][name]
     assert found == expected(2)
 
 

@@ -14,8 +14,10 @@ _TERMINAL_CONTROLS = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u20
 
 
 _OF_PLAN = ("planned", "not_started", "remaining", "remaining_by_reason")
-_ONLY_WHERE_ANY = {"sampling", "samplings", "without_scores"}
-"""Keys that are there only if they hold something."""
+_ONLY_WHERE_ANY = {"sampling", "samplings"}
+"""Keys that are there only in runs that have sampled."""
+_FOR_TABLES = {"without_scores"}
+"""What follows from the other keys and the plan."""
 
 
 def as_object(value: Any) -> dict[str, Any]:
@@ -47,7 +49,11 @@ def _spelled_out(value: Any) -> Any:
 
 def _fields_of(value: msgspec.Struct) -> dict[str, Any]:
     fields = msgspec.structs.asdict(value)
-    return {name: item for name, item in fields.items() if item is not None or name not in _ONLY_WHERE_ANY}
+    return {name: item for name, item in fields.items() if _is_printed(name, item)}
+
+
+def _is_printed(name: str, item: Any) -> bool:
+    return name not in _FOR_TABLES and (item is not None or name not in _ONLY_WHERE_ANY)
 
 
 def as_json_value(value: Any) -> Any:
