@@ -9,16 +9,17 @@ import time
 import tracemalloc
 from collections import Counter, defaultdict
 
+import msgspec
 import pytest
 
 from cli_calls import call
 from durable import snapshot
 from evals import write_dataset, write_eval
 from holdfast import Message, Run, Sample, Task, choice, evaluate, exact, generate, task
-from holdfast.engine.planning import saved_samples
 from holdfast.engine.planning.saved_samples import SavedSample, SavedSamples
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Operation, Repeat, Shuffle, Slice
+from holdfast.tasks.source import code_files
 
 ECHO = {"m": "scripted/echo"}
 
@@ -43,13 +44,20 @@ def t():
 """
 NAMED = FROM_FILE.replace("FIELDS", '{"input": "question", "target": "answer"}')
 USUAL = FROM_FILE.replace("FIELDS", "{}")
+PROMPTED = FROM_FILE.replace("fields=FIELDS", "").replace("generate()", "generate('{question}?')")
+PROMPTED = PROMPTED.replace("exact()", "exact(), columns=Columns(target=Template.parse('{answer}'))")
+PROMPTED = (
+    f"from holdfast.tasks.datasets.columns import Columns\nfrom holdfast.tasks.template import Template\n{PROMPTED}"
+)
 
 
 @contextlib.contextmanager
-def samples_of(root):
-    """What a reader finds in a run; the run is as before afterwards."""
+def samples_of(root, *, earlier=False):
+    """What a reader finds in a run, or in what an earlier version would have recorded; the run is as before after."""
     before, reader = snapshot(root), RunReader(root)
     try:
+        for name, code in reader.sessions[-1].code.items() if earlier else ():
+            reader.sessions[-1].code[name] = msgspec.structs.replace(code, rows=None)
         yield SavedSamples(reader)
     finally:
         reader.close()
@@ -67,9 +75,9 @@ def found(root):
     return by_task
 
 
-def missing(root, name="t"):
+def missing(root, name="t", *, earlier=False):
     """Why no sample of a task is shown; said once, however many are looked up."""
-    with samples_of(root) as saved, Run.open(root) as run:
+    with samples_of(root, earlier=earlier) as saved, Run.open(root) as run:
         keys = {end.sample for end in run.attempts() if end.task == name}
         assert [saved.find(name, key) for key in keys] == [None] * len(keys)
         (note,) = saved.notes
@@ -183,16 +191,26 @@ def test_rows_that_were_added_in_a_later_session_are_found(capfdbinary, tmp_path
 # Tasks in Python.
 
 
-def no_import(*_):
-    raise AssertionError("the code of a task was loaded")
+@pytest.fixture
+def no_imports(monkeypatch):
+    """Loading any code of a task is an error; called once the run is made."""
+
+    def no_import(*_):
+        raise AssertionError("the code of a task was loaded")
+
+    def forbid():
+        for name in ("import_file", "import_module"):
+            monkeypatch.setattr(code_files, name, no_import)
+
+    return forbid
 
 
 @pytest.mark.parametrize("state", ["there", "deleted", "raises", "exits", "not Python"])
-def test_listed_samples_need_no_code(capfdbinary, tmp_path, monkeypatch, state):
+def test_listed_samples_need_no_code(capfdbinary, tmp_path, no_imports, state):
     """The copy holds everything; the file may be gone or broken, and is not even opened."""
     root = run_code(capfdbinary, tmp_path, LISTED)
     become(tmp_path / "task.py", state)
-    monkeypatch.setattr(saved_samples, "unsampled_task", no_import)
+    no_imports()
     one, two = sorted(found(root)["t"].values(), key=lambda sample: sample.input)
     assert one == SavedSample("one", "1", {"n": 1}, "a")
     assert two == SavedSample("two", None, {"deep": {"x": [1, None]}}, "")
@@ -200,57 +218,51 @@ def test_listed_samples_need_no_code(capfdbinary, tmp_path, monkeypatch, state):
 
 def become(path, state):
     """Makes of a task's file what it is in that state."""
-    sources = {"raises": "raise RuntimeError('broken')", "exits": "import sys; sys.exit(3)", "not Python": "def ("}
+    sources = {
+        "raises": "raise RuntimeError('broken')",
+        "exits": "import sys; sys.exit(3)",
+        "not Python": "def (",
+        "other columns": NAMED.replace('"question"', '"answer"'),
+    }
     if state == "deleted":
         path.unlink()
     elif state in sources:
         path.write_text(sources[state])
 
 
-def test_columns_by_their_usual_names_need_no_code(capfdbinary, tmp_path, monkeypatch):
+def test_columns_by_their_usual_names_need_no_code(capfdbinary, tmp_path, no_imports):
     """A task in Python that reads a dataset whose columns are called input and target is read from the copy."""
     write_rows(tmp_path / "rows.jsonl", [{"input": "x", "target": ["y", "z"], "note": 1}])
     root = run_code(capfdbinary, tmp_path, USUAL)
     (tmp_path / "task.py").unlink()
-    monkeypatch.setattr(saved_samples, "unsampled_task", no_import)
+    no_imports()
     assert list(found(root)["t"].values()) == [SavedSample("x", ["y", "z"], {"note": 1}, "")]
 
 
-def test_columns_that_the_code_names_are_read_by_the_code(capfdbinary, tmp_path):
-    """While the code is there, its samples are shown."""
-    write_dataset(tmp_path, 2)
-    samples = found(run_code(capfdbinary, tmp_path, NAMED))["t"]
-    assert samples["s1"] == SavedSample("q1", "Q1", {"question": "q1", "answer": "Q1"}, "s1")
-
-
-@pytest.mark.parametrize(
-    ("state", "reason"),
-    [("deleted", "task.py"), ("raises", "RuntimeError: broken"), ("exits", "SystemExit: 3"), ("not Python", "line 1")],
-)
-def test_columns_that_only_missing_code_names_give_a_note(capfdbinary, tmp_path, state, reason):
-    """No sample is shown, and the note says why; nothing is raised."""
+@pytest.mark.parametrize("state", ["there", "deleted", "raises", "exits", "not Python", "other columns"])
+def test_columns_that_the_code_names_are_recorded(capfdbinary, tmp_path, no_imports, state):
+    """Which they are is in the run: the code is not loaded, whatever it says by now."""
     write_dataset(tmp_path, 2)
     root = run_code(capfdbinary, tmp_path, NAMED)
     become(tmp_path / "task.py", state)
-    assert reason in missing(root)
+    no_imports()
+    assert found(root)["t"]["s1"] == SavedSample("q1", "Q1", {"question": "q1", "answer": "Q1"}, "s1")
 
 
-def test_code_is_not_loaded_again_after_it_has_failed(capfdbinary, tmp_path):
-    """One attempt is enough for any number of lookups."""
-    write_dataset(tmp_path, 3)
-    root = run_code(capfdbinary, tmp_path, NAMED)
-    count = tmp_path / "count"
-    (tmp_path / "task.py").write_text(f"with open({str(count)!r}, 'a') as f: f.write('x')\nraise ValueError\n")
-    missing(root)
-    assert count.read_text() == "x"
+def test_a_prompt_that_stands_in_for_the_input_is_recorded(capfdbinary, tmp_path, no_imports):
+    """Rows without an input are asked with the prompt, which is their input then."""
+    write_dataset(tmp_path, 1)
+    root = run_code(capfdbinary, tmp_path, PROMPTED)
+    no_imports()
+    assert found(root)["t"]["s1"].input == "q1?"
 
 
-def test_code_that_reads_other_columns_by_now_is_not_believed(capfdbinary, tmp_path):
-    """What it says is not what was asked in the run."""
+def test_a_run_of_an_earlier_version_executes_no_code_either(capfdbinary, tmp_path, no_imports):
+    """Such a run has no record of the columns: no sample is shown, and the note says why."""
     write_dataset(tmp_path, 2)
     root = run_code(capfdbinary, tmp_path, NAMED)
-    (tmp_path / "task.py").write_text(NAMED.replace('"question"', '"answer"'))
-    assert "differently" in missing(root)
+    no_imports()
+    assert "executes no code" in missing(root, earlier=True)
 
 
 def test_an_edited_solver_does_not_hide_the_samples(capfdbinary, tmp_path):
@@ -291,12 +303,13 @@ def test_a_task_in_memory_is_read_from_the_copy(tmp_path):
     assert same == {False: "1", True: "2"}
 
 
-def test_a_task_in_memory_that_names_columns_gives_a_note(tmp_path):
-    """Which columns they are is nowhere in the run."""
+def test_a_task_in_memory_that_names_columns_is_read_from_the_copy(tmp_path):
+    """Which columns they are is in the run, though its code is in no file; an earlier version did not record them."""
     write_dataset(tmp_path, 2)
     dataset = DatasetSpec(path=str(tmp_path / "rows.jsonl"), fields={"input": "question", "target": "answer"})
     evaluate(Task(dataset=dataset, solver=generate(), scorers=exact()), ECHO, run=tmp_path / "r")
-    assert "in a Python process" in missing(tmp_path / "r", "task")
+    assert found(tmp_path / "r")["task"]["s1"][:2] == ("q1", "Q1")
+    assert "executes no code" in missing(tmp_path / "r", "task", earlier=True)
 
 
 def test_samples_that_a_task_listed_later_are_found(tmp_path):
@@ -311,7 +324,7 @@ OPERATIONS = [Operation(shuffle=Shuffle(seed=3)), Operation(repeat=Repeat(times=
 
 
 def test_unknown_operations_hide_only_rows_that_repeat(tmp_path):
-    """Without its code a repeated sample is shown, unless two rows may be meant."""
+    """In a run of an earlier version a repeated sample is shown, unless two rows may be meant."""
     rows = [{"input": text, "target": target} for text, target in ("x1", "y2", "z3")]
     for name, more in (("unique", []), ("twice", [{"input": "x", "target": "4"}])):
         write_rows(tmp_path / f"{name}.jsonl", [*rows, *more])
@@ -319,14 +332,15 @@ def test_unknown_operations_hide_only_rows_that_repeat(tmp_path):
         evaluate(Task(name="t", dataset=dataset, solver=generate(), scorers=exact()), ECHO, run=tmp_path / name)
     shown = sorted((sample.input, sample.target) for sample in found(tmp_path / "unique")["t"].values())
     assert shown == [("x", "1"), ("x", "1"), ("y", "2"), ("y", "2"), ("z", "3"), ("z", "3")]
-    with samples_of(tmp_path / "twice") as saved, Run.open(tmp_path / "twice") as run:
+    assert len(found(tmp_path / "twice")["t"]) == 8
+    with samples_of(tmp_path / "twice", earlier=True) as saved, Run.open(tmp_path / "twice") as run:
         seen = Counter(sample and sample[:2] for sample in (saved.find("t", trial.sample) for trial in run.trials()))
         (note,) = saved.notes
     assert seen == {None: 4, ("y", "2"): 2, ("z", "3"): 2}
-    assert "'t'" in note and "in a Python process" in note
+    assert "'t'" in note and "executes no code" in note
 
 
-def test_operations_of_code_that_is_there_are_known(capfdbinary, tmp_path):
+def test_operations_of_a_task_in_a_file_are_known(capfdbinary, tmp_path):
     """Each of two rows that ask the same is shown under the keys that the code's repetition gave it."""
     write_rows(tmp_path / "rows.jsonl", [{"input": "x", "target": "1"}, {"input": "x", "target": "2"}])
     source = USUAL.replace("fields={}", "operations=[Operation(repeat=Repeat(times=2))]")
@@ -334,8 +348,8 @@ def test_operations_of_code_that_is_there_are_known(capfdbinary, tmp_path):
     assert [sample.target for _, sample in sorted(found(root)["t"].items())] == ["1", "1", "2", "2"]
 
 
-def test_the_letter_of_a_shuffled_choice_is_shown_only_with_the_code(tmp_path):
-    """A target that the task's code has moved is left out rather than shown wrong."""
+def test_the_letter_of_a_shuffled_choice_is_recorded(tmp_path):
+    """Where an earlier version did not record it, the target is left out rather than shown wrong."""
     evaluate(shuffled_choices(), ECHO, run=tmp_path / "known")
     seen = set()
 
@@ -348,7 +362,8 @@ def test_the_letter_of_a_shuffled_choice_is_shown_only_with_the_code(tmp_path):
     evaluate(given, ECHO, run=tmp_path / "lost")
     shown = found(tmp_path / "known")["shuffled_choices"].values()
     assert {(sample.input, sample.target) for sample in shown} == seen
-    with samples_of(tmp_path / "lost") as saved, Run.open(tmp_path / "lost") as run:
+    assert {(sample.input, sample.target) for sample in found(tmp_path / "lost")["t"].values()} == seen
+    with samples_of(tmp_path / "lost", earlier=True) as saved, Run.open(tmp_path / "lost") as run:
         lost = [saved.find("t", trial.sample) for trial in run.trials()]
         assert {(sample.input, sample.target) for sample in lost} == {(text, None) for text, _ in seen}
         assert len(saved.notes) == 1

@@ -354,6 +354,32 @@ def test_an_interrupt_leaves_no_copies_behind(holdfast, world):
     assert list(copies.iterdir()) == []
 
 
+OWN_COLUMNS = """
+from holdfast import Task, exact, generate, task
+from holdfast.spec import DatasetSpec
+
+open("loaded", "w").close()
+
+
+@task
+def t():
+    return Task(dataset=DatasetSpec(path="d.jsonl", fields={"input": "q"}), solver=generate(), scorers=exact())
+"""
+
+
+def test_looking_at_a_run_executes_no_code_of_a_task(holdfast, world):
+    """The task's file is not loaded where it is, though it alone says which column is the input."""
+    (world.directory / "d.jsonl").write_text('{"q": "well", "target": "well"}\n')
+    prepared(world, OWN_COLUMNS)
+    world.run()
+    (world.directory / "loaded").unlink()
+    for words in (["report", "r"], ["status", "r"], ["verify", "r", "--deep"], ["repair", "r"]):
+        assert "could not be made again" not in holdfast(*words, code=0).out
+    (trial,) = holdfast.json("show", "r", code=0)["trials"]
+    assert trial["input"] == "well"
+    assert not (world.directory / "loaded").exists()
+
+
 # In Python.
 
 

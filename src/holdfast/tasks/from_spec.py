@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import ConfigurationError
-from holdfast.spec import DatasetSpec, TaskSpec, TrialLimits
+from holdfast.run.core.records import RowReading
+from holdfast.spec import DatasetSpec, Operation, TaskSpec, TrialLimits
 from holdfast.tasks.datasets.columns import Columns, PromptedColumns
 from holdfast.tasks.scorers.base import Scorer
 from holdfast.tasks.scorers.registry import as_scorers, build_scorer
@@ -47,6 +48,33 @@ def declared_samples(name: str, spec: TaskSpec, dataset: DatasetSpec) -> Task:
         limits=spec.limits,
         limit=spec.limit,
         columns=_columns(name, spec, dataset, solver),
+    )
+
+
+def recorded_samples(name: str, reading: RowReading) -> Task:
+    """A task in Python as far as its samples are concerned, as a run has recorded it: its code is not loaded.
+
+    Raises:
+        ConfigurationError: the record cannot be understood.
+    """
+    try:
+        operations = msgspec.convert(reading.operations, list[Operation])
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"The operations that the run has recorded cannot be read: {error}") from None
+    columns = Columns(
+        named=reading.columns,
+        target=None if reading.target is None else Template.parse(reading.target, f"target of the task {name!r}"),
+        options=tuple(Template.parse(option, f"choices of the task {name!r}") for option in reading.options),
+        asked=tuple(reading.asked),
+        stand_in=None if reading.stand_in is None else Template.parse(reading.stand_in, f"prompt of the task {name!r}"),
+    )
+    return Task(
+        name=name,
+        dataset=DatasetSpec(path="", operations=operations),
+        solver=generate("{input}"),
+        scorers=(),
+        columns=columns,
+        shuffle_choices=reading.shuffle_choices,
     )
 
 

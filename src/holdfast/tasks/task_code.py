@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.digests import json_digest
-from holdfast.run.core.records import TaskCode
+from holdfast.run.core.records import RowReading, TaskCode
 from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.tasks.scorers.base import Scorer
 from holdfast.tasks.scorers.function import FunctionScorer
@@ -36,6 +36,20 @@ def code_of(task: Task, spelling: Spelling = PRESENT) -> TaskCode:
         epochs=task.epochs,
         limit=task.limit,
         axes={axis: list(values) for axis, values in task.axes.items()},
+        rows=_row_reading(task),
+    )
+
+
+def _row_reading(task: Task) -> RowReading:
+    columns, operations = task.columns, task.dataset.operations if task.dataset is not None else []
+    return RowReading(
+        columns=columns.named,
+        target=None if columns.target is None else columns.target.text,
+        options=_template_texts(columns.options),
+        asked=list(columns.asked),
+        stand_in=None if columns.stand_in is None else columns.stand_in.text,
+        operations=_builtins(operations),
+        shuffle_choices=task.shuffle_choices,
     )
 
 

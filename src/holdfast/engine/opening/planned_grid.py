@@ -15,7 +15,7 @@ from holdfast.engine.planning.trial_keys import KeySet, trial_key
 from holdfast.run.core.records import SessionRecord, TrialRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
-from holdfast.tasks.from_spec import declared_samples
+from holdfast.tasks.from_spec import declared_samples, recorded_samples
 from holdfast.tasks.task import Task
 
 
@@ -72,16 +72,19 @@ def _without_code(spec: EvalSpec) -> EvalSpec:
 def _task_as_planned(name: str, spec: EvalSpec, bare: EvalSpec, session: SessionRecord, inputs: SavedInputs) -> Task:
     """A task that asks for as much as it did in the session, whatever its code asks for now.
 
-    Only the file of a task in Python is loaded, since it alone says how rows are read.
+    The file of a task in Python is loaded only for a run of an earlier version: the others record how rows are read.
     """
     entry, code = spec.tasks[name], session.code.get(name)
     if entry.use is None:
         declared = declared_samples(name, entry, spec.datasets[entry.dataset or ""])
         # A solver in a file may have several prompts, which are an axis.
         return declared if code is None else dataclasses.replace(declared, axes={**declared.axes, **code.axes})
-    task = task_of_entry(name, bare.tasks[name], bare, inputs)
     if code is None:
-        return task
+        return task_of_entry(name, bare.tasks[name], bare, inputs)
+    if code.rows is None:
+        task = task_of_entry(name, bare.tasks[name], bare, inputs)
+    else:
+        task = recorded_samples(name, code.rows)
     return dataclasses.replace(task, epochs=code.epochs, limit=code.limit, axes=code.axes)
 
 

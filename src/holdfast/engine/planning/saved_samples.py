@@ -1,9 +1,9 @@
 """The samples of a run, read from its own files: the input and the target of a trial.
 
 The record of a trial names its task and the key of its sample; the sample itself is in the run's copy of the rows, as
-the newest session has it. The copy is enough for a task in an eval file, and for a task in Python that lists its
-samples or reads columns by their usual names. Only where the code of a task says how a row is read is that code
-loaded, and only if it still reads rows as it did in the run. Whatever is missing or damaged becomes a note, never an
+the newest session has it. How a row becomes a sample is in the configuration or, for a task in Python, in what the
+session recorded of it; no code of a task is ever loaded. Runs of earlier versions did not record it, so of their tasks
+in Python only rows with columns of the usual names are shown. Whatever is missing or damaged becomes a note, never an
 error.
 """
 
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.engine.planning.inputs import SavedInputs, input_name
-from holdfast.engine.planning.prepared_eval import IN_MEMORY, unsampled_task
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, HoldfastError, ResumeAborted, UsageError
 from holdfast.run.core.records import SessionRecord
@@ -25,17 +24,16 @@ from holdfast.spec import EvalSpec
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.datasets.row_identity import key_name, key_text
-from holdfast.tasks.from_spec import declared_samples
+from holdfast.tasks.from_spec import declared_samples, recorded_samples
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.solver import AXIS, Generate
-from holdfast.tasks.source.importing import guarded
-from holdfast.tasks.task import Task
-from holdfast.tasks.task_code import settings_digests
 
-_READ_BY_CODE = frozenset({"columns", "target"})
+_COLUMNS = frozenset({"columns", "target"})
 """Settings of a task in Python without which its rows cannot be read."""
-_DATA_SETTINGS = _READ_BY_CODE | {"choices", "operations"}
-"""All settings that its samples depend on."""
+_UNRECORDED = (
+    "The run is of an earlier version, which did not record how the task's code reads its rows, and looking at a run"
+    " executes no code."
+)
 
 
 class SavedSample(NamedTuple):
@@ -81,7 +79,7 @@ class SavedSamples:
 
     def _samples_of(self, task: str) -> _TaskSamples | None:
         if task not in self._tasks:
-            # A failure is not retried: code would be imported again for each of many lookups.
+            # A failure is not retried: files would be read again for each of many lookups.
             self._tasks[task] = None
             self._tasks[task] = self._open(task)
         return self._tasks[task]
@@ -118,49 +116,17 @@ class SavedSamples:
         return self._open_python_task(task, rows)
 
     def _open_python_task(self, task: str, rows: Rows) -> _TaskSamples:
-        settings = self._data_settings(task)
-        if settings is None or _READ_BY_CODE & settings.keys():
-            return self._read_by_code(task, rows)
-        copied = _TaskSamples(
-            Dataset(rows), is_renumbered="operations" in settings, is_target_unknown="choices" in settings
-        )
-        if copied.is_certain:
-            return copied
-        try:
-            return self._read_by_code(task, rows)
-        except HoldfastError as error:
-            self._note(task, f"Some samples or targets of the task {task!r} cannot be shown without its code. {error}")
-            return copied
-
-    def _data_settings(self, task: str) -> Mapping[str, str] | None:
-        """What the task set in the newest session, as digests; None if that is not recorded."""
         code = self._session.code.get(task)
-        return None if code is None else _data_settings(code.settings)
-
-    def _read_by_code(self, task: str, rows: Rows) -> _TaskSamples:
-        """The samples as the task's code reads them.
-
-        Raises:
-            HoldfastError: the code does not exist, fails, or reads rows in another way than it did in the run.
-        """
-        with guarded(f"The task {task!r}"):
-            loaded = self._loaded_task(task)
-            before = self._data_settings(task)
-            if before is not None and before != _data_settings(settings_digests(loaded)):
-                raise ConfigurationError(
-                    f"The code of the task {task!r} reads its dataset differently than in the run."
-                )
-            return _TaskSamples(loaded.bind_all(rows))
-
-    def _loaded_task(self, task: str) -> Task:
-        entry = self._spec.tasks[task]
-        if entry.use is not None and entry.use.startswith(IN_MEMORY):
-            raise UsageError(f"The task {task!r} was defined in a Python process, not in a file.")
-        return unsampled_task(task, entry, self._spec, self._inputs)
-
-
-def _data_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    return {name: digest for name, digest in settings.items() if name in _DATA_SETTINGS}
+        if code is not None and code.rows is not None:
+            return _TaskSamples(recorded_samples(task, code.rows).bind_all(rows))
+        if code is None or not _COLUMNS.isdisjoint(code.settings):
+            raise UsageError(_UNRECORDED)
+        copied = _TaskSamples(
+            Dataset(rows), is_renumbered="operations" in code.settings, is_target_unknown="choices" in code.settings
+        )
+        if not copied.is_certain:
+            self._note(task, f"Some samples or targets of the task {task!r} cannot be shown. {_UNRECORDED}")
+        return copied
 
 
 class _TaskSamples(NamedTuple):

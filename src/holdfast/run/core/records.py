@@ -59,6 +59,19 @@ class PlanEntry(msgspec.Struct, frozen=True):
     scorers: list[str] = []
 
 
+class RowReading(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a task makes samples of its rows: enough to read them without its code."""
+
+    columns: dict[str, str] = {}
+    target: str | None = None
+    options: list[str] = []
+    asked: list[str] = []
+    stand_in: str | None = None
+    """The prompt that is the input of rows without one."""
+    operations: list[dict[str, Any]] = []
+    shuffle_choices: int | None = None
+
+
 class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
     """The code behind a task as digests of its normalised source, and how much the task asks for."""
 
@@ -73,6 +86,8 @@ class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
     epochs: int = 1
     limit: int | None = None
     axes: dict[str, list[str]] = {}
+    rows: RowReading | None = None
+    """None in runs of earlier versions."""
 
 
 class Change(msgspec.Struct, frozen=True):
