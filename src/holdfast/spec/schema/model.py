@@ -107,8 +107,8 @@ class ModelSpec(Block, frozen=True):
     shorthand: ClassVar[tuple[str, ...]] = ("provider", "model")
 
     provider: Annotated[str, Drift.IDENTITY] = ""
-    """Who serves the model: `openai` (with `base_url` any compatible server), another name that `holdfast models`
-    lists, or an installed plug-in. Default: the part of `model` before its first `/`.
+    """Who serves the model: `openai` (with `base_url` any compatible server), another name that `holdfast list
+    models` prints, or an installed plug-in. Default: the part of `model` before its first `/`.
     Example: `openai`
     """
 
@@ -126,8 +126,9 @@ class ModelSpec(Block, frozen=True):
     """
 
     api_key_env: Annotated[Words | None, Drift.LOCATION] = None
-    """The name of the environment variable that holds the key. The key itself is refused in an eval file. Default: that
-    of the provider, such as OPENAI_API_KEY.
+    """The name of the environment variable that holds the key. The key itself is refused in an eval file. With a
+    `base_url` of another server, no key is sent unless this names one; `azure`, which has no address of its own, sends
+    that of AZURE_OPENAI_API_KEY. Default: that of the provider at its own address, such as OPENAI_API_KEY.
     Example: `OPENAI_API_KEY`
     """
 
