@@ -28,8 +28,8 @@ def test_broken_reply_leaves_the_trial_unfinished(holdfast, server, tmp_path, ki
     eval_file = http_eval(tmp_path, server.base_url, 3, retry_deadline=0.01)
     server.behave(broken=kind)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
-    assert "0 of 3 valid; 3 got no reply (openai/counting " in ended.out
-    assert ") and will be retried on resume.\n" in ended.out
+    assert "0 of 3 valid; 3 got no reply: openai/counting " in ended.out
+    assert ". They are retried on resume." in ended.out
     assert ended.err.count(BROKEN[kind]) == 3, ended.err
     report = holdfast.json("report", "r")
     assert report["coverage"]["valid"] == 0 and report["tasks"]["t"]["m"]["metrics"] == {}
@@ -77,7 +77,7 @@ def test_one_refused_request_does_not_condemn_a_model_that_replies(holdfast, ser
     """A 403 for one prompt leaves that trial unfinished; the others go on."""
     eval_file = http_eval(tmp_path, server.base_url, 20, concurrency_limit=1)
     server.behave(refuse_status=403, refuse_times=99, refuse_only=["q5"])
-    told = "19 of 20 valid; 1 got no reply ("
+    told = "19 of 20 valid; 1 got no reply: "
     assert told in holdfast("run", eval_file, "--run-dir", "r", code=1).out
 
 
@@ -89,7 +89,7 @@ def test_dead_endpoint_is_waited_for_once(holdfast, tmp_path):
         eval_file = http_eval(tmp_path, address, 200, retry_deadline=0.6, concurrency_limit=2)
         ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert "cannot be reached" in ended.err and "connection refused" in ended.err
-    assert "0 of 200 valid; 200 got no reply (" in ended.out
+    assert "0 of 200 valid; 200 got no reply: " in ended.out
     failures = [step for step in holdfast.records("r", "step") if "error" in step]
     assert len(failures) == 200
     assert holdfast.json("status", "r")["calls"] == {"made": 200, "replayed": 0, "in_flight_at_kill": 0}
@@ -136,7 +136,7 @@ def test_failure_that_a_solver_swallows_is_not_scored(holdfast, server, tmp_path
     """What a solver makes of a server's failure is no answer: the trial remains, and is not scored 0."""
     eval_file = python_eval(tmp_path, server.base_url, SWALLOWING, retry_deadline=0.01)
     server.behave(refuse_status=503, refuse_times=1, refuse_only=["a"])
-    told = "1 of 2 valid; 1 got no reply ("
+    told = "1 of 2 valid; 1 got no reply: "
     assert told in holdfast("run", eval_file, "--run-dir", "r", code=1).out
     server.behave()
     holdfast("resume", "r", code=0)

@@ -31,6 +31,14 @@ def edited(number: int, **fields) -> list[dict]:
 
 LISTED = "{question}\nA) {a}\nB) {b}"
 WARNINGS = {
+    "a target that is an empty text": (
+        {"target": ""},
+        ROWS,
+        (
+            "The target of the task 't' is an empty text for every sample; all answers are compared with it."
+            " Name the field with the expected answer, such as {answer}."
+        ),
+    ),
     "no field": (
         {"prompt": "Which capital?"},
         ROWS,
@@ -185,3 +193,11 @@ def test_a_task_without_a_scorer_is_warned_of(tmp_path, capsys):
     task = Task(name="t", samples=[Sample("a")], solver=generate(), scorers=[])
     evaluate(task, ["scripted/echo"], run=tmp_path / "r")
     assert "holdfast: warning: The task 't' has no scorer: its answers are recorded" in capsys.readouterr().err
+
+
+def test_quiet_prints_the_warnings(holdfast, tmp_path):
+    """They are about money that is not spent yet."""
+    write(tmp_path, target="")
+    ended = holdfast("run", "eval.yaml", "--run-dir", "r", "-q", code=0)
+    (line,) = ended.err.splitlines()
+    assert line.startswith("warning: The target of the task 't' is an empty text")

@@ -150,7 +150,8 @@ def test_a_failed_slot_is_told_and_only_a_redo_asks_it_again(holdfast, server, t
     assert error.startswith("  ValueError: my bug")
     assert "failed (score: broken)" in holdfast("report", "r").out
     said = holdfast("status", "r").out
-    assert "Retry those scorers with: holdfast resume r --redo 'status=failed'" in said and "resume with:" not in said
+    assert "Retry with unchanged code: holdfast resume r --redo 'status=failed'" in said and "Resume with:" not in said
+    assert "After fixing the scorer: holdfast fork r --run-dir NEW, then: holdfast resume NEW" in said
     status = holdfast.json("status", "r")
     assert (status["failed"], status["remaining_by_reason"]) == (1, {"score: broken": 1})
     row = holdfast.json("show", "r", "--where", 'reason="score: broken"', code=0)["trials"][0]
@@ -262,3 +263,16 @@ def test_a_judge_that_cannot_be_opened_uses_up_no_attempts(holdfast, server, tmp
     assert server.worked_on() == {f"{what}{name}": 1 for what in ("", "judge ", "care ") for name in "abc"}
     assert {value for end in holdfast.records("r", "trial") for value in end.get("scores", {}).values()} == {1.0}
     assert holdfast.json("verify", "r", "--deep", code=0)["ok"]
+
+
+def test_a_scorer_that_was_fixed_scores_the_answers_in_a_fork(holdfast, server, tmp_path):
+    """The second way out: the code has changed, so that only a new run takes it; no model is asked again."""
+    eval_file = python_eval(tmp_path, server.base_url, BROKEN, max_retries=0)
+    holdfast("run", eval_file, "--run-dir", "r", code=1)
+    task = tmp_path / "task.py"
+    task.write_text(task.read_text().replace('raise ValueError("my bug")', "return True"))
+    assert "ValueError" not in task.read_text()
+    holdfast("resume", "r", "--redo", "status=failed", code=3)
+    holdfast("fork", "r", "--run-dir", "new", code=0)
+    holdfast("resume", "new", code=0)
+    assert server.worked_on() == {"a": 1}

@@ -15,7 +15,7 @@ def test_resume_47_infrastructure_is_tried_again_and_a_bad_grade_never(holdfast,
     eval_file = http_eval(tmp_path, server.base_url, 6, retry_deadline=0.01, concurrency_limit=6)
     server.behave(refuse_status=503, refuse_times=1, refuse_only=["q1", "q2"])
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
-    assert "4 of 6 valid; 2 got no reply (" in ended.out
+    assert "4 of 6 valid; 2 got no reply: " in ended.out
     status = holdfast.json("status", "r")
     assert (status["state"], status["finished"], status["remaining"]) == ("incomplete", 4, 2)
     assert holdfast.json("report", "r")["coverage"] == {

@@ -134,9 +134,10 @@ def test_resume_31_complete_run_ends_at_once(holdfast, server, tmp_path, command
 def test_resume_31_complete_run_with_blocked_trials_exits_1_again(holdfast, tmp_path):
     """A blocked trial is kept and is not valid: no resume turns the exit code into 0."""
     model = {"provider": "scripted", "model": "echo", "args": {"errors": [{"contains": "q2", "blocked": {}}]}}
-    holdfast("run", echo_eval(tmp_path, 3, models={"m": model}), "--run-dir", "r", code=1)
+    ended = holdfast("run", echo_eval(tmp_path, 3, models={"m": model}), "--run-dir", "r", code=1).out
+    assert ended.splitlines()[-1] == "Finished: 3 of 3 trials, 1 of them blocked by a content policy."
     assert holdfast.json("status", "r")["state"] == "complete"
-    assert "complete, 3 of 3, 1 of them blocked" in holdfast("resume", "r", code=1).out
+    assert "complete, 3 of 3, 1 of them blocked by a content policy" in holdfast("resume", "r", code=1).out
 
 
 def test_resume_31b_says_what_it_takes_up_before_the_first_call(holdfast, server, tmp_path):

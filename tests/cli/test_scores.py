@@ -106,9 +106,10 @@ def test_one_bug_in_every_trial_is_said_once_with_the_way_out(holdfast, server, 
     """The error with the line of the task's own code, and a command that works once that is mended."""
     eval_file = python_eval(tmp_path, server.base_url, BROKEN.format(broken=set("abcde")), max_retries=0)
     ended = holdfast("run", eval_file, "--run-dir", "r", "--fail-under", "exact=1", code=1)
-    start = "Stopped: all 5 trials failed with the same error: ValueError: my bug (task.py:7). Fix it, then: "
-    assert ended.out.startswith(start) and ended.out.count("\n") == 1
-    command = shlex.split(ended.out.removeprefix(start))
+    start = "Stopped: all 5 trials failed with the same error: ValueError: my bug (task.py:7)."
+    stopped, fix, retry = ended.out.splitlines()
+    assert stopped == start and retry == f"Retry them with unchanged code: holdfast resume {tmp_path / 'r'}"
+    command = shlex.split(fix.removeprefix("After fixing the code: "))
     assert command == ["holdfast", "run", str(eval_file), "--reuse", str(tmp_path / "r")]
     (tmp_path / "task.py").write_text(BROKEN.format(broken={"none"}))
     mended = holdfast(*command[1:], "--run-dir", "s", code=0)
@@ -126,7 +127,12 @@ def test_equal_errors_are_printed_once_and_counted(holdfast, server, tmp_path):
         f"2 of 5 trials finished, 3 remaining: 3 failed (task error).\n  3 {TIMES} ValueError: my bug (task.py:7)\n"
         in ended
     )
-    assert "Resume with: holdfast resume" in ended
+    assert "Resume with" not in ended
+    last = ended.splitlines()[-2:]
+    assert last[0].startswith("After fixing the code: holdfast run ") and last[0].endswith(f" --reuse {tmp_path / 'r'}")
+    # `status` names the same commands.
+    status = [line.strip() for line in holdfast("status", tmp_path / "r").out.splitlines()]
+    assert status[-2:] == last
     assert holdfast("report", "r", code=0).out.endswith(f"  3 {TIMES} ValueError: my bug (task.py:7)\n")
 
 
@@ -136,7 +142,7 @@ def test_trials_without_a_reply_will_be_retried(holdfast, server, tmp_path):
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1).out
     why = "openai/counting answered 503 Service Unavailable: overloaded"
     assert ended == (
-        f"Stopped: 0 of 3 valid; 3 got no reply ({why}) and will be retried on resume.\n"
+        f"Stopped: 0 of 3 valid; 3 got no reply: {why}. They are retried on resume.\n"
         f"Resume with: holdfast resume {tmp_path / 'r'}\n"
     )
     server.behave()
@@ -155,6 +161,8 @@ def test_a_wrong_model_name_is_not_resumed(holdfast, server, tmp_path, said, way
     ended = holdfast("run", http_eval(tmp_path, server.base_url, 3, concurrency_limit=1), "--run-dir", "r", code=1)
     assert f"1 {TIMES} model disabled: openai/counting answered 404 Not Found: {said}.\n" in ended.out
     assert way_out in ended.out and (WRONG_NAME in ended.out) != ("Resume with" in ended.out)
+    status = holdfast("status", "r").out
+    assert way_out in status and (WRONG_NAME in status) != ("Resume with" in status)
 
 
 def test_a_wrong_name_beside_a_right_one_names_the_fork(holdfast, server, tmp_path):
@@ -224,5 +232,5 @@ def test_of_very_many_errors_only_some_are_read_and_that_is_said(holdfast, serve
     server.behave(refuse_status=503, refuse_times=9, said="overloaded")
     eval_file = http_eval(tmp_path, server.base_url, 502, retry_deadline=0.001)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1).out
-    assert ended.startswith("Stopped: 0 of 502 valid; 502 got no reply and will be retried on resume.\n")
+    assert ended.startswith("Stopped: 0 of 502 valid; 502 got no reply. They are retried on resume.\n")
     assert f"  Errors of the first 500 of 502 trials:\n  500 {TIMES} no reply: openai/counting answered 503" in ended

@@ -123,3 +123,48 @@ def test_a_refused_change_of_code_can_be_forked_as_it_is_told(place, tmp_path):
     assert "Complete: 1 of 1" in place("resume", "f", code=0).out
     (step,) = place.records("f", "step")
     assert step["request"]["messages"][0]["content"] == "y"
+
+
+FILES = {
+    "semicolons": ("rows.csv", "id;question;answer\n1;a;b\n", "separated by semicolons.", "Save it with commas, or as"),
+    "tabs": ("rows.csv", "id\tquestion\n1\ta\n", "separated by tabs.", "Save it with commas, or as jsonl."),
+    "parquet": ("rows.parquet", "PAR1", "of the kind .parquet cannot be read.", "Convert it to jsonl or csv."),
+    "a workbook": ("rows.xlsx", "PK", "of the kind .xlsx cannot be read.", "Convert it to jsonl or csv."),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_another_kind_is_named_with_its_way_out(place, tmp_path, name):
+    """Nobody has to guess why no column is found."""
+    file, text, thing, way_out = FILES[name]
+    (tmp_path / file).write_text(text)
+    ended = place("run", changed(tmp_path, path=file), "--run-dir", "r", code=2)
+    assert thing in ended.err and way_out in ended.err, ended.err
+
+
+def test_a_misspelled_field_lists_the_columns_of_the_row(place, tmp_path):
+    """Parts of a sample that the row does not have are not listed."""
+    task = {**TASK, "prompt": "{questoin}", "target": "x"}
+    (tmp_path / "other.yaml").write_text(json.dumps({**EVAL, "tasks": {"t": task}}))
+    ended = place("run", "other.yaml", "--run-dir", "r", code=2)
+    assert "which rows.jsonl row 1 does not have; it has answer, id, question, target." in ended.err, ended.err
+    assert "Did you mean 'question'?" in ended.err
+
+
+def test_a_position_as_text_is_explained(place, tmp_path):
+    """CSV has no numbers: the text "0" is not a position."""
+    (tmp_path / "rows.csv").write_text("question,answer,a,b\nq,0,x,y\n")
+    task = {**TASK, "choices": ["{a}", "{b}"], "scorers": ["choice"]}
+    (tmp_path / "other.yaml").write_text(
+        json.dumps({**EVAL, "datasets": {"rows": {"path": "rows.csv"}}, "tasks": {"t": task}})
+    )
+    ended = place("run", "other.yaml", "--run-dir", "r", code=2)
+    assert "a CSV file has only texts, so use letters there, or jsonl." in ended.err, ended.err
+
+
+def test_a_scorer_with_one_parameter_is_refused_before_the_first_call(place, tmp_path):
+    """It would fail in every trial, after the answers have been paid for."""
+    code = PYTHON.format(asked="x").replace("exact()", "s1") + "\ndef s1(answer):\n    return True\n"
+    (tmp_path / "task.py").write_text(code)
+    ended = place("run", "task.py", "--model", "scripted/echo", "--run-dir", "r", code=2)
+    assert "The scorer 's1' is called with an answer and a sample, and its parameters are (answer)." in ended.err

@@ -141,6 +141,33 @@ def test_a_reply_of_other_parts_fails_the_attempt_without_a_retry(tmp_path):
     assert actor.calls == 1
 
 
+async def forget_to_return(trial):
+    await trial.generate(trial.sample.input)
+
+
+async def forget_to_await(trial):
+    await trial.generate(trial.sample.input)
+    return ask_for_text(trial)
+
+
+@pytest.mark.parametrize(
+    ("solve", "told"),
+    [
+        (forget_to_return, "The solver returned NoneType. It must return an Answer, a Reply or a text."),
+        (forget_to_await, "The solver returned a coroutine of ask_for_text(). Write `await` before the call."),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_solver_that_returns_a_wrong_type_fails_without_a_retry(tmp_path, solve, told):
+    """Another attempt would return the same, and be paid for."""
+    actor = answering(Reply("Q0", "stop"))
+    rig = Rig(tmp_path / "r", simple_task(1, solve), {"m": actor}, settings={"max_retries": 3})
+    assert rig.session().ended.exit_code == 1
+    (end,) = rig.ends()
+    assert (end.status, end.will_retry, end.error.message) == (Status.FAILED, False, told)
+    assert actor.calls == 1
+
+
 def test_an_error_of_the_task_is_still_retried(tmp_path):
     """Only the reply without text spares the retries."""
 

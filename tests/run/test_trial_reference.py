@@ -12,7 +12,9 @@ from holdfast import Run, UsageError
 from holdfast.engine.planning.trial_keys import trial_key
 from holdfast.run import RunReader, SessionContents, create_run
 from holdfast.run.core.records import ScoreRecord, Status, TrialRecord
+from holdfast.run.fold.candidate import TrialCandidate, coordinates
 from holdfast.run.trial_reference import TrialReferences
+from holdfast.run.where.expression import Names, parse_where
 
 DIGEST = "3f2a9c1e" + "0" * 24
 ODD_IDS = [
@@ -206,3 +208,26 @@ def test_python_takes_references_wherever_it_takes_a_trial(tmp_path):
         for read in (run.records_of, run.scores_of, lambda trial: list(run.transcript(trial))):
             with pytest.raises(UsageError, match="There is no trial 'nobody'"):
                 read("nobody")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_reference_that_is_shown_selects_its_trial(named, several):
+    """`--where` and `--redo` take what `show` prints: an id or short digest, the task and the model, the axes."""
+    plain, short = {"prompt": "plain"}, {"prompt": "short", "tier": "T0"}
+    trials = [("t", "m", plain, "fr", 1), ("t", "m", short, "fr", 1), ("t", "m", plain, "fr", 2)]
+    trials += [("t", "m", plain, DIGEST, 1), ("t", "m", plain, f"{DIGEST}~2", 1)]
+    trials += [("u", "n", plain, "fr", 1), ("u", "m", plain, DIGEST, 1)] if several else []
+    references, recorded = named(*trials)
+    for trial in recorded:
+        assert selected(references, recorded, f"trial='{references.label(trial)}'") == [references.label(trial)]
+        others = selected(references, recorded, f"trial!='{references.label(trial)}'")
+        assert len(others) == len(trials) - 1
+
+
+def selected(references, recorded, expression):
+    where = parse_where(expression, Names(frozenset({"prompt", "tier"})))
+    return [
+        references.label(trial)
+        for trial in recorded
+        if where.matches(TrialCandidate(None, None, trial.key, coordinates(trial), trial, dict))
+    ]

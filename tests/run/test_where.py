@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UsageError
+from holdfast.run.core.records import Coordinates
 from holdfast.run.where.expression import STATES, Names, parse_where
 
 PAGE = (Path(__file__).parents[2] / "docs" / "where.md").read_text(encoding="utf-8")
@@ -25,6 +26,11 @@ class Trial:
     def __init__(self, axes=(), scores=(), metadata=None, **fields):
         self.fields, self.axes, self.scores, self.tree = fields, dict(axes), dict(scores), metadata or {}
         self.asked = set()
+
+    @property
+    def coordinates(self):
+        self.asked |= {"sample", "epoch", "task", "model", "axes"}
+        return Coordinates(*(self.fields.get(name) for name in ("task", "model", "sample", "epoch")), self.axes)
 
     def field(self, name):
         self.asked.add(name)

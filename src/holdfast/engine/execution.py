@@ -75,6 +75,7 @@ class SessionOutcome:
     """Failures that did not stop the session."""
 
 
+FINISHED_WITH_FAILURES = "finished with failures"
 _FLUSH_SECONDS = 5.0
 _COLLECTED_OBJECTS = 50_000
 
@@ -455,7 +456,7 @@ class Execution:
         if self._interrupt.has_arrived and (remaining or self._redo_left()):
             return "interrupted", self._interrupt.exit_code
         if remaining or blocked or self.progress.redo_failed:
-            return "finished with failures", 1
+            return FINISHED_WITH_FAILURES, 1
         return "completed" if selected is None else "selected trials completed", 0
 
     def _remaining_of(self, selected: KeySet) -> int:

@@ -17,14 +17,13 @@ from typing import NamedTuple
 
 from holdfast.errors import UsageError
 from holdfast.run.core.display_text import SHORT_DIGITS, digest_of, short_sample
+from holdfast.run.core.trial_spelling import FEWEST_DIGITS, axes_text, is_digest_beginning, sample_spellings
 from holdfast.run.fold.run_fold import FoldedTrial, Group, RunFold
 
 _EPOCH = re.compile(r"(.+)#([1-9][0-9]{0,8})", re.DOTALL)
 _COMPARED_TRIALS = 20_000
 """In larger runs digests are not compared with one another: so many digits differ anyway."""
 _ENOUGH_DIGITS = 16
-_FEWEST_DIGITS = 4
-"""Fewer are not taken for the beginning of a digest or a key: a mistyped id would name some trial."""
 _CANDIDATES = 8
 
 
@@ -50,7 +49,7 @@ class TrialReferences:
         digits = self._digits if digest_of(sample) else SHORT_DIGITS
         task = f"{group.task}/" if self._has_several_tasks else ""
         model = f"{group.model}/" if self._has_several_models else ""
-        return f"{task}{model}{short_sample(sample, digits)}#{trial.row.epoch}{_axes_text(group)}"
+        return f"{task}{model}{short_sample(sample, digits)}#{trial.row.epoch}{axes_text(group.axes)}"
 
     @cached_property
     def _has_several_tasks(self) -> bool:
@@ -94,12 +93,12 @@ class TrialReferences:
 
     def _beginning_with(self, text: str) -> list[FoldedTrial]:
         """The trials whose key, or whose sample's digest, begins with the text."""
-        if len(text) < _FEWEST_DIGITS:
+        if len(text) < FEWEST_DIGITS:
             return []
         keys = [key for key in self._fold.keys() if key.startswith(text)]  # noqa: SIM118 - not a mapping
         by_key = map(self._fold.find, keys)
         found = {trial.key: trial for trial in by_key if trial is not None}
-        readings = {one for one in self._readings(text) if len(one.sample.partition("~")[0]) >= _FEWEST_DIGITS}
+        readings = {one for one in self._readings(text) if len(one.sample.partition("~")[0]) >= FEWEST_DIGITS}
         for trial in self._fold.trials_with_text({one.sample.partition("~")[0] for one in readings}):
             if any(_is_beginning(one, trial) for one in readings):
                 found[trial.key] = trial
@@ -107,14 +106,11 @@ class TrialReferences:
 
     def _readings(self, text: str) -> Iterator[_Reading]:
         for group in self._fold.groups.values():
-            of, axes = _group_key(group), _axes_text(group)
-            for prefix in {"", f"{group.task}/", f"{group.model}/", f"{group.task}/{group.model}/"}:
-                for suffix in {"", axes}:
-                    if text.startswith(prefix) and text.endswith(suffix):
-                        name = text[len(prefix) : len(text) - len(suffix)]
-                        yield _Reading(of, name, None)
-                        if match := _EPOCH.fullmatch(name):
-                            yield _Reading(of, match[1], int(match[2]))
+            of = _group_key(group)
+            for name in sample_spellings(text, *of):
+                yield _Reading(of, name, None)
+                if match := _EPOCH.fullmatch(name):
+                    yield _Reading(of, match[1], int(match[2]))
 
     # Errors.
 
@@ -140,11 +136,7 @@ def _first_difference(one: str, other: str) -> int:
 
 
 def _group_key(group: Group) -> tuple[str, str, str]:
-    return group.task, group.model, _axes_text(group)
-
-
-def _axes_text(group: Group) -> str:
-    return "".join(f",{name}={value}" for name, value in group.axes.items())
+    return group.task, group.model, axes_text(group.axes)
 
 
 def _spellings(trial: FoldedTrial, sample: str) -> tuple[_Reading, _Reading]:
@@ -153,7 +145,5 @@ def _spellings(trial: FoldedTrial, sample: str) -> tuple[_Reading, _Reading]:
 
 
 def _is_beginning(reading: _Reading, trial: FoldedTrial) -> bool:
-    """Whether it names the trial by the first digits of its sample's digest; `~2` and the like in full."""
-    digits, _, number = reading.sample.partition("~")
-    is_sample = digest_of(trial.row.sample).startswith(digits) and number == trial.row.sample.partition("~")[2]
-    return is_sample and reading in _spellings(trial, reading.sample)
+    """Whether it names the trial by the first digits of its sample's digest."""
+    return is_digest_beginning(reading.sample, trial.row.sample) and reading in _spellings(trial, reading.sample)

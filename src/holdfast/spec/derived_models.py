@@ -95,6 +95,6 @@ def _with_defaults(model: ModelSpec) -> ModelSpec:
 def _missing_problems(name: str, model: ModelSpec) -> Iterator[str]:
     place = key_path("models", name)
     if not model.provider:
-        yield f"{place}.provider is missing; name who serves the model, such as openai or anthropic"
+        yield f"{place}.provider is missing; name who serves the model, such as openai or openrouter"
     if not model.model:
         yield f"{place}.model is missing; name the model as its provider calls it"

@@ -6,6 +6,7 @@ value as it is recorded, so that they judge the same answer in every session.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -51,6 +52,11 @@ def as_answer(result: object) -> Answer:
         return _checked_answer(result)
     if isinstance(result, AnswerSource):
         return _checked_answer(result.as_answer())
+    if inspect.iscoroutine(result):
+        result.close()  # Python would warn, somewhere else, that nobody has awaited it.
+        raise InvalidAnswer(
+            f"The solver returned a coroutine of {result.__name__}().", hint="Write `await` before the call."
+        )
     raise InvalidAnswer(
         f"The solver returned {type(result).__name__}.",
         hint="It must return an Answer, a Reply or a text.",

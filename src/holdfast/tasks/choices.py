@@ -68,8 +68,15 @@ def target_index(sample: Sample, place: str = "the sample") -> int:
         )
     raise ConfigurationError(
         f"The target {sample.target!r} of {place} is none of its {len(choices)} choices.",
-        hint="Give the letter, the text of a choice, or its position counted from 0.",
+        hint=_wrong_target_hint(sample.target),
     )
+
+
+def _wrong_target_hint(target: Any) -> str:
+    hint = "Give the letter, the text of a choice, or its position counted from 0."
+    if isinstance(target, str) and target.strip().isdecimal():
+        return f"{hint} A position is a number; a CSV file has only texts, so use letters there, or jsonl."
+    return hint
 
 
 def shuffled(sample: Sample, seed: int, key: str, place: str = "the sample") -> Sample:

@@ -19,6 +19,7 @@ from holdfast.tasks.dotted_paths import MISSING, lookup
 from holdfast.tasks.json_values import json_text
 
 _TOKENS = re.compile(r"\{\{|\}\}|\{(?P<path>[^{}]*)\}|[{}]")
+_NONE = ("input", "")
 
 
 class Placeholder(msgspec.Struct, frozen=True):
@@ -85,9 +86,10 @@ class Template(msgspec.Struct, frozen=True):
     def _field_value(self, path: str, fields: Mapping[str, Any], place: str) -> Any:
         value = lookup(fields, path)
         if value is MISSING:
+            known = _present(fields)
             raise ConfigurationError(
-                f"The {self.where} names the field {path!r}, which {place} does not have; it has {listing(fields)}.",
-                hint=did_you_mean(path, fields) or "For literal braces, write {{ and }}.",
+                f"The {self.where} names the field {path!r}, which {place} does not have; it has {listing(known)}.",
+                hint=did_you_mean(path, known) or "For literal braces, write {{ and }}.",
             )
         if value is None:
             raise ConfigurationError(
@@ -95,6 +97,15 @@ class Template(msgspec.Struct, frozen=True):
                 hint="Give it a value, or leave the row out with a filter.",
             )
         return value
+
+
+def _present(fields: Mapping[str, Any]) -> list[str]:
+    """The fields to name to people: not the map that repeats all others, and no input that nobody has given."""
+    return [name for name, value in fields.items() if not _is_repeated(name, value, fields) and (name, value) != _NONE]
+
+
+def _is_repeated(name: str, value: Any, fields: Mapping[str, Any]) -> bool:
+    return name == "metadata" and isinstance(value, Mapping) and all(part in fields for part in value)
 
 
 def _parse_parts(text: str, where: str) -> list[str | Placeholder]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -12,8 +14,9 @@ import msgspec
 from holdfast.analysis.money import money_text
 from holdfast.analysis.sampling_report import SamplingCounts
 from holdfast.analysis.status import RunStatus, run_status
+from holdfast.api.failure_groups import read_failures
 from holdfast.cli.ui.json_output import as_object, print_json
-from holdfast.cli.ui.next_command import retry_scorers_text
+from holdfast.cli.ui.next_command import NextSteps
 from holdfast.cli.ui.output_text import output_columns, time_text
 from holdfast.cli.ui.session_table import session_lines
 from holdfast.cli.ui.table import Column, table_lines
@@ -22,6 +25,7 @@ from holdfast.journal import FORMAT
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.core.start_time import start_time
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.rows.trial_row import MODEL_DISABLED
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.locate import find_run, known_runs
 from holdfast.terminal.text import printable, quantity
@@ -46,20 +50,25 @@ def command(run: str | None, *, all_sessions: bool, as_json: bool) -> int:
     if run is None:
         _print_all_runs(all_sessions=all_sessions, as_json=as_json)
         return 0
-    status = _status_of(find_run(run))
+    shown = _shown_run(find_run(run))
     if as_json:
-        print_json(status)
+        print_json(shown.status)
     else:
-        _print_status(status, all_sessions=all_sessions)
+        _print_status(shown, all_sessions=all_sessions)
     return 0
 
 
-def _status_of(root: Path) -> RunStatus:
-    reader = RunReader(root)
-    try:
-        return run_status(reader)
-    finally:
-        reader.close()
+class _ShownRun(NamedTuple):
+    """A run that can be read, and what to type next about it."""
+
+    status: RunStatus
+    next_lines: list[str]
+
+
+def _shown_run(root: Path) -> _ShownRun:
+    with contextlib.closing(RunReader(root)) as reader:
+        status = run_status(reader)
+        return _ShownRun(status, _next_lines(status, reader))
 
 
 class UnreadableRun(msgspec.Struct, frozen=True):
@@ -71,25 +80,26 @@ class UnreadableRun(msgspec.Struct, frozen=True):
 
 
 def _print_all_runs(*, all_sessions: bool, as_json: bool) -> None:
-    found = [_status_if_readable(root) for root in sorted(known_runs(), key=start_time)]
+    shown = [_shown_if_readable(root) for root in sorted(known_runs(), key=start_time)]
+    found = [run.status if isinstance(run, _ShownRun) else run for run in shown]
     if as_json:
         print_json({"runs": [as_object(status) for status in found]})
         return
     if not found:
         click.echo(_NO_RUN)
         return
-    newest = found[-1]
+    newest = shown[-1]
     if len(found) > 1 or isinstance(newest, UnreadableRun):
         for line in _run_table(found, output_columns()):
             click.echo(line)
-    if isinstance(newest, RunStatus):
+    if isinstance(newest, _ShownRun):
         click.echo("", nl=len(found) > 1)
         _print_status(newest, all_sessions=all_sessions)
 
 
-def _status_if_readable(root: Path) -> RunStatus | UnreadableRun:
+def _shown_if_readable(root: Path) -> _ShownRun | UnreadableRun:
     try:
-        return _status_of(root)
+        return _shown_run(root)
     except HoldfastError as error:
         return UnreadableRun(str(root), "unreadable", str(error))
 
@@ -130,14 +140,14 @@ def _holder_text(status: RunStatus) -> str:
 # One run.
 
 
-def _print_status(status: RunStatus, *, all_sessions: bool) -> None:
-    columns = output_columns()
+def _print_status(shown: _ShownRun, *, all_sessions: bool) -> None:
+    status, columns = shown.status, output_columns()
     lines = [printable(f"{status.run}: {status.state}")]
     for name, text in _facts(status):
         lines += hanging(f"  {name:<{_INDENT - 2}}", one_line(text, _SHOWN_CHARACTERS), columns)
     lines += session_lines(status.sessions, columns, all_sessions=all_sessions)
     # A command is not wrapped: it is to be copied.
-    lines += [printable(f"  {line}") for line in _next_command_lines(status)]
+    lines += [printable(f"  {line}") for line in shown.next_lines]
     click.echo("\n".join(lines))
 
 
@@ -182,13 +192,14 @@ def _calls_text(status: RunStatus) -> str:
     return f"{text}; up to {quantity(calls.in_flight_at_kill, 'call')} may have been billed twice"
 
 
-def _next_command_lines(status: RunStatus) -> list[str]:
+def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
     if not status.sessions:
         return [f"no session record can be read; rebuild it with: holdfast repair {shlex.quote(status.run)}"]
     if status.state != "incomplete":
         return []
-    counts, command = status.counts, continuing_command(status.format, status.run)
     if status.format < FORMAT:
+        command = continuing_command(status.format, status.run)
         return [f"written in an older format; continue in a new run with: {command}"]
-    resume = [f"resume with: {command}"] if counts.remaining > counts.failed_in_slots else []
-    return resume + ([retry_scorers_text(counts, status.run)] if counts.failed_in_slots else [])
+    # Only of a model that is disabled does the error decide.
+    failures = read_failures(reader) if MODEL_DISABLED in status.counts.remaining_by_reason else None
+    return list(NextSteps(status.counts, status.run, reader.sessions[0], failures).lines())

@@ -14,7 +14,7 @@ from holdfast.cli.session.run_scores import RunScores, failures_under, read_scor
 from holdfast.cli.session.warning_lines import print_warnings
 from holdfast.cli.ui.fail_under_option import print_bound_failures
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.next_command import retry_scorers_text
+from holdfast.cli.ui.next_command import retry_scorers_lines
 from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
@@ -47,7 +47,8 @@ def print_start(started: StartedSession) -> None:
     _print_changes(started)
     say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
     if counts.failed_in_slots and not len(started.selection.redo):
-        say(retry_scorers_text(counts, started.place))
+        for line in retry_scorers_lines(counts, started.place):
+            say(line)
     _print_selection(started.selection, counts)
     for note in describe_inconsistencies(started.session.reader):
         say(f"note: {note}")
@@ -96,7 +97,7 @@ def _print_complete(
         done = f"{counts.finished} of {counts.planned} trials finished, {counts.remaining_text()}"
         click.echo(f"{complete.place}: all {complete.selected} selected trials are finished; {done}.")
     else:
-        blocked = f", {counts.blocked} of them blocked" if counts.blocked else ""
+        blocked = f", {counts.blocked} of them blocked by a content policy" if counts.blocked else ""
         click.echo(f"{complete.place}: complete, {counts.finished} of {counts.planned}{blocked}.")
 
 

@@ -34,7 +34,7 @@ def output_options(command: Callable[..., int]) -> Callable[..., int]:
     """Gives a command these options, and their values as its argument `output`."""
 
     @click.option("-v", "--verbose", is_flag=True, help="Print every retry and every failed trial.")
-    @click.option("-q", "--quiet", is_flag=True, help="Print only the result and errors.")
+    @click.option("-q", "--quiet", is_flag=True, help="Print only warnings, the result and errors.")
     @click.option("--log-file", type=click.Path(path_type=Path), help="Append messages and progress to this file.")
     @functools.wraps(command)
     def with_output(*args: Any, verbose: bool, quiet: bool, log_file: Path | None, **options: Any) -> int:

@@ -10,9 +10,9 @@ from holdfast.models.env_file import read_env_file
 
 
 def print_warnings(warnings: Sequence[str]) -> None:
-    """Prints what a person should know before the first call."""
+    """Prints what a person should know before the first call, also with -q: it may be about money."""
     for warning in warnings:
-        say(f"warning: {warning}")
+        say(f"warning: {warning}", always=True)
 
 
 def print_env_warnings(eval_file: Path | None) -> None:

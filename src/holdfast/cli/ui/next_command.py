@@ -1,30 +1,97 @@
-"""What to type next, for whoever reads how a run stands."""
+"""What to type next about a run that is not complete: the same at the end of a session and in `status`.
+
+Every command works when it is typed: a resume refuses code that has changed, so a fix needs another command than a
+retry does.
+"""
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Iterator
 
+from holdfast.api.failure_groups import Failures
 from holdfast.run.core.records import SessionRecord
-from holdfast.run.fold.states import StateCounts
-from holdfast.terminal.text import quantity
+from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, TASK_ERROR
+from holdfast.run.fold.states import NOT_STARTED, StateCounts
+from holdfast.terminal.text import printable, quantity
 
 _DROPPED = {"--or-resume", "--json"}
 _DROPPED_WITH_VALUE = {"--run-dir", "--fail-under"}
+_EVAL_FILE = re.compile(r".+\.(ya?ml|py(:\w+)?)", re.DOTALL)
+_NOT_FOUND = " answered 404 "
+_START_ANEW = "The model name cannot be changed in this run, and nothing is finished: correct it and start a new run."
 
 
-def retry_scorers_text(counts: StateCounts, place: str) -> str:
+class NextSteps:
+    """The lines for one run; its first session and the errors of its trials may be unknown."""
+
+    def __init__(
+        self, counts: StateCounts, place: str, first: SessionRecord | None = None, failures: Failures | None = None
+    ) -> None:
+        self._counts, self._place, self._first = counts, place, first
+        self._failures = failures or Failures([], 0)
+
+    def lines(self) -> Iterator[str]:
+        """What helps, for every reason for which trials remain."""
+        if name := self._wrong_model_name():
+            yield from self._wrong_name_lines(name)
+        elif TASK_ERROR in self._counts.remaining_by_reason:
+            yield from self._fix_lines()
+        elif self._counts.remaining > self._counts.failed_in_slots:
+            yield f"Resume with: {self._resume}"
+        if self._counts.failed_in_slots:
+            yield from retry_scorers_lines(self._counts, self._place)
+
+    @property
+    def _resume(self) -> str:
+        return f"holdfast resume {shlex.quote(self._place)}"
+
+    def _fix_lines(self) -> Iterator[str]:
+        """Some trials failed in the task's own code, whose change a resume would refuse."""
+        counts = self._counts
+        failed = counts.remaining_by_reason[TASK_ERROR]
+        others = counts.remaining - counts.failed_in_slots - failed
+        yield printable(f"After fixing the code: {rerun_command(self._first, self._place)}")
+        what = "Run what remains" if others else "Retry it" if failed == 1 else "Retry them"
+        yield f"{what} with unchanged code: {self._resume}"
+
+    def _wrong_model_name(self) -> str:
+        """The model that its server does not know by its name, if nothing but that keeps trials from being run."""
+        if not set(self._counts.remaining_by_reason) <= {MODEL_DISABLED, NOT_STARTED}:
+            return ""
+        models = self._first.config.get("models", {}) if self._first is not None else {}
+        for name, model in models.items():
+            for group in self._failures.groups:
+                disabled, found, answer = group.error.partition(_NOT_FOUND)
+                if found and disabled.startswith(f"{name} ") and model["model"] in answer:
+                    return str(name)
+        return ""
+
+    def _wrong_name_lines(self, name: str) -> Iterator[str]:
+        if not self._counts.finished:
+            yield _START_ANEW
+            return
+        forked = f"holdfast fork {shlex.quote(self._place)} --config EVAL"
+        yield printable(f"The model name of {name} cannot be changed in this run. Correct it in the eval file, then:")
+        yield f"  {forked}  (the new run keeps what is finished)"
+
+
+def retry_scorers_lines(counts: StateCounts, place: str) -> Iterator[str]:
     """A resume leaves trials that failed in scorers as they are: their scorers have used up their attempts."""
-    trials = quantity(counts.failed_in_slots, "trial")
+    trials, run = quantity(counts.failed_in_slots, "trial"), shlex.quote(place)
     has = "has its answer" if counts.failed_in_slots == 1 else "have their answers"
-    again = f"holdfast resume {shlex.quote(place)} --redo 'status=failed'"
-    return f"{trials} {has} and failed in a scorer. Retry those scorers with: {again}"
+    again = f"holdfast resume {run} --redo 'status=failed'"
+    yield f"{trials} {has} and failed in a scorer. Retry with unchanged code: {again}"
+    yield f"After fixing the scorer: holdfast fork {run} --run-dir NEW, then: holdfast resume NEW  (keeps the answers)"
 
 
 def rerun_command(first: SessionRecord | None, place: str) -> str:
     """The command that starts the eval of a run once more, given the run's first session, and reuses its replies."""
     words = _words_after_run(first.invocation) if first is not None else []
     source = first.source if first is not None else ""
-    again = words or ([source] if source else ["EVAL"])
+    # A run made in Python or by a fork has no eval file on record.
+    again = words or [source if _EVAL_FILE.fullmatch(source) else "EVAL"]
     return shlex.join(["holdfast", "run", *again, "--reuse", place])
 
 

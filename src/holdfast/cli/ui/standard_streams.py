@@ -38,11 +38,14 @@ class _Route:
     is_quiet = False
 
 
-def say(text: str) -> None:
-    """Prints a message for people to standard error, if it can be written; a log file gets it too."""
+def say(text: str, *, always: bool = False) -> None:
+    """Prints a message for people to standard error, if it can be written; a log file gets it too.
+
+    Where messages are silenced, only one that is `always` said is printed.
+    """
     if _Route.log is not None:
         _Route.log(text)
-    if not _Route.is_quiet:
+    if always or not _Route.is_quiet:
         with contextlib.suppress(OSError):
             click.echo(text, err=True)
 

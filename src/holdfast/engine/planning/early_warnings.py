@@ -159,7 +159,15 @@ def _target_warnings(planned: PlannedTask, first: Sample) -> Iterator[str]:
     elif template is not None and template.text.strip() in first.fields():
         name = template.text.strip()
         yield f"The target of {_of(task)} is the text {name!r} for every sample. {_write_field(name)}"
-    empty = planned.dataset.empty_targets() if any(map(_compares_target, task.scorers)) else []
+    is_compared = any(map(_compares_target, task.scorers))
+    if template is not None and not template.text.strip():
+        if is_compared:
+            yield (
+                f"The target of {_of(task)} is an empty text for every sample; all answers are compared with it."
+                " Name the field with the expected answer, such as {answer}."
+            )
+        return
+    empty = planned.dataset.empty_targets() if is_compared else []
     if empty:
         count, place = len(empty), planned.dataset.place(empty[0])
         yield (

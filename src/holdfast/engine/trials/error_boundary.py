@@ -16,6 +16,7 @@ from holdfast.models.errors import Blocked, ModelError
 from holdfast.models.message import encodable
 from holdfast.models.redaction import redact
 from holdfast.run.core.records import Failure
+from holdfast.tasks.answer import InvalidAnswer
 
 T = TypeVar("T")
 _MESSAGE_CHARACTERS = 2000
@@ -58,8 +59,8 @@ class Outcome:
 
     @property
     def is_worth_a_retry(self) -> bool:
-        """Whether another attempt may end differently: a model that calls tools would only do so again, for money."""
-        return not isinstance(_innermost(self.error), ReplyWithoutText)
+        """Whether another attempt may end differently; a reply of tool calls or a wrong type would only cost again."""
+        return not isinstance(_innermost(self.error), ReplyWithoutText | InvalidAnswer)
 
     def failure(self) -> Failure:
         """The error as it is recorded."""

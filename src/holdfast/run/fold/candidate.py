@@ -32,6 +32,11 @@ class TrialCandidate:
         self._reader, self._fold, self._key, self._about = reader, fold, key, about
         self._trial, self._metadata = trial, metadata
 
+    @property
+    def coordinates(self) -> Coordinates:
+        """Which trial it is."""
+        return self._about
+
     def field(self, name: str) -> str | float | int | None:
         """A built-in field of an expression."""
         if name in _SPENT:

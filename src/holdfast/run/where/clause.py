@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from holdfast.run.core.records import Coordinates
+
 STATES = ("valid", "limited", "blocked", "failed", "unfinished", "not_started")
 ANY_STATE = frozenset(STATES)
 
@@ -22,6 +24,11 @@ class Names(NamedTuple):
 
 class Selectable(Protocol):
     """What an expression asks about a trial; every answer may be computed when it is asked for."""
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """Which trial it is; the sample is empty where that is unknown."""
+        ...
 
     def field(self, name: str) -> str | float | int | None:
         """A built-in field by its name; `status` is one of STATES."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.errors import UsageError
+from holdfast.run.core.trial_spelling import is_reference
 from holdfast.run.where.clause import ANY_STATE, STATES, Clause, Names, Selectable, TrialTest
 from holdfast.run.where.tokens import Token, WhereText, in_quotes
 from holdfast.run.where.values import (
@@ -85,15 +86,12 @@ class FieldCompiler:
         """A trial by its sample and epoch. Keys have no "#", so this is never the beginning of one."""
         self._refuse_order(compared)
         wanted, is_equal = compared.value.text, compared.symbol == "="
-        fields = ("sample", "epoch", "task", "model")
 
         def test(candidate: Selectable) -> bool:
-            sample, epoch, task, model = map(candidate.field, fields)
-            prefixes = ("", f"{task}/", f"{model}/", f"{task}/{model}/")
-            is_named = wanted in {f"{prefix}{sample}#{epoch}" for prefix in prefixes}
-            return not is_missing(sample) and is_named is is_equal
+            about = candidate.coordinates
+            return bool(about.sample) and is_reference(wanted, about) is is_equal
 
-        return Clause(test, frozenset(fields))
+        return Clause(test, frozenset(["sample", "epoch", "task", "model", "axes"]))
 
     def _number_tester(self, compared: Compared) -> Tester:
         field, value = in_quotes(compared.field.text), compared.value

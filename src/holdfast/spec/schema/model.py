@@ -126,8 +126,9 @@ class ModelSpec(Block, frozen=True):
     """
 
     api_key_env: Annotated[Words | None, Drift.LOCATION] = None
-    """The name of the environment variable that holds the key. The key itself is refused in an eval file. Default: that
-    of the provider, such as OPENAI_API_KEY.
+    """The name of the environment variable that holds the key. The key itself is refused in an eval file. With a
+    `base_url` of another server, no key is sent unless this names one; `azure`, which has no address of its own, sends
+    that of AZURE_OPENAI_API_KEY. Default: that of the provider at its own address, such as OPENAI_API_KEY.
     Example: `OPENAI_API_KEY`
     """
 

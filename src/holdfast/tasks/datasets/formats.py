@@ -23,6 +23,9 @@ LENIENT_BYTES = 1024 * 1024
 MAX_ROW_BYTES = 16 * 1024 * 1024
 MAX_ARRAY_BYTES = 256 * 1024 * 1024
 SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv"}
+_OTHER_SUFFIXES = {".parquet", ".xlsx", ".xls", ".ods", ".arrow", ".feather", ".tsv"}
+_SHOWN_HEADER = 80
+_SEPARATORS = {";": "semicolons", "\t": "tabs"}
 BOM = b"\xef\xbb\xbf"
 
 Row = dict[str, Any]
@@ -39,6 +42,10 @@ def detect_format(path: Path, given: str | None = None) -> str:
             )
         return given
     found = SUFFIXES.get(path.suffix.lower())
+    if path.suffix.lower() in _OTHER_SUFFIXES:
+        raise ConfigurationError(
+            f"Dataset {path.name}: files of the kind {path.suffix} cannot be read.", hint="Convert it to jsonl or csv."
+        )
     if found is None:
         raise ConfigurationError(
             f"Dataset {path.name}: cannot infer the format from the file name.",
@@ -163,10 +170,21 @@ def _csv_rows(stream: BinaryIO, source: str) -> Iterator[Row]:
     if header is None:
         return
     names = _column_names(header[1], f"{source} line {header[0]}")
+    _refuse_other_separator(names, source)
     for number, values in records:
         if len(values) != len(names):
             raise row_refusal(f"{source} line {number}", _describe_misfit(names, values))
         yield dict(zip(names, values, strict=True))
+
+
+def _refuse_other_separator(names: list[str], source: str) -> None:
+    for mark, called in _SEPARATORS.items():
+        if len(names) == 1 and mark in names[0]:
+            raise ConfigurationError(
+                f"Dataset {source}: its header is one column, {names[0][:_SHOWN_HEADER]!r}; the file seems to be"
+                f" separated by {called}.",
+                hint="Save it with commas, or as jsonl.",
+            )
 
 
 def _csv_records(stream: BinaryIO, source: str) -> Iterator[tuple[int, list[str]]]:

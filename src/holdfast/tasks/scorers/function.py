@@ -60,15 +60,28 @@ class FunctionScorer:
         return {"scorer": self.name, "source": source_digest(self.function, spelling)}
 
     def check(self, sample: Sample, place: str) -> None:
-        """Raise if the sample lacks a target, or carries arguments that the function does not take."""
+        """Raise if the sample lacks a target, or the function does not take what it would be called with."""
         if self.needs_target and sample.target is None:
             raise ConfigurationError(f"The scorer {self.name!r} needs a target, and {place} has none.")
-        arguments = sample.scoring.get(self.name)
-        if arguments:
+        self._check_parameters()
+        if arguments := sample.scoring.get(self.name):
             self._check_arguments(arguments, place)
 
     async def _awaited(self, result: Awaitable[Any]) -> Score:
         return as_score(await result, self.name)
+
+    def _check_parameters(self) -> None:
+        try:
+            signature = inspect.signature(self.function)
+        except (TypeError, ValueError):
+            return  # as in takes_scope
+        try:
+            signature.bind_partial(None, None)
+        except TypeError:
+            raise ConfigurationError(
+                f"The scorer {self.name!r} is called with an answer and a sample, and its parameters are {signature}.",
+                hint="Write it as: def score(answer, sample).",
+            ) from None
 
     def _check_arguments(self, arguments: dict[str, Any], place: str) -> None:
         try:
