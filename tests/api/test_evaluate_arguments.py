@@ -68,6 +68,8 @@ BAD = {
     "set out of range": ({"set": {"concurrency_limit": 0}}, "concurrency_limit"),
     "set unknown model": ({"set": {"models.x.generation.temperature": 1}}, "x"),
     "reuse nothing": ({"reuse": "nowhere"}, "nowhere"),
+    "mistyped epochs": ({"epoch": 3}, "evaluate.. has no argument 'epoch'. Did you mean 'epochs'"),
+    "mistyped observers": ({"observer": print}, "Did you mean 'observers'"),
     "unknown setting": ({"colour": "red"}, "colour"),
 }
 

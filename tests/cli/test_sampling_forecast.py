@@ -29,7 +29,7 @@ def test_sampling_31_the_worst_case_is_in_the_dry_run(holdfast, server, tmp_path
     assert told["most_cost"] == pytest.approx(60 * CALL) and told["is_lower_bound"] is True
     assert told["by_model"]["m"]["calls"] == 60
     text = holdfast("run", eval_file, "--dry-run").out
-    assert "m: up to 30 calls, or 60 if every attempt fails, which would cost at least $0.060" in text
+    assert "m: up to 30 calls (at least $0.030), or 60 if every attempt fails, which would cost at least $0.060" in text
     assert "repair: 2 lanes x 3 turns, up to 6 calls a trial" in text
     assert "lanes multiply requests: 2 calls are made, and paid for, where one could do" in text
     assert {name: data for name, data in snapshot(tmp_path).items() if not name.startswith(".")} == before
@@ -41,7 +41,7 @@ def test_sampling_31_one_lane_multiplies_nothing(holdfast, server, tmp_path):
     task = {"prompt": "123456", "sampling": {"strategy": "rejection", "loop_budget": 2}}
     eval_file = http_eval(tmp_path, server.base_url, 5, model=PRICE, max_retries=0, task=task)
     text = holdfast("run", eval_file, "--dry-run").out
-    assert "m: up to 10 calls, or 10 if every attempt fails, which would cost about $0.010" in text
+    assert "m: up to 10 calls (about $0.010), or 10 if every attempt fails, which would cost about $0.010" in text
     assert "multiply" not in text
 
 

@@ -168,3 +168,9 @@ def test_a_scorer_with_one_parameter_is_refused_before_the_first_call(place, tmp
     (tmp_path / "task.py").write_text(code)
     ended = place("run", "task.py", "--model", "scripted/echo", "--run-dir", "r", code=2)
     assert "The scorer 's1' is called with an answer and a sample, and its parameters are (answer)." in ended.err
+
+
+def test_show_without_any_run_names_one_way_out(holdfast):
+    """A trial of the newest run is only offered where there is a run."""
+    ended = holdfast("show", "r1", code=2)
+    assert ended.err.endswith("Start one with: holdfast run EVAL\n") and "newest" not in ended.err

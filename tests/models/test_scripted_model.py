@@ -297,3 +297,8 @@ def test_parts_are_prompts_by_their_text():
     """A script finds its reply by the text of the last user message, whatever else is in it."""
     request = Request((Message("user", (TextPart("Capital of "), ImagePart("https://x/a.png"), TextPart("France?"))),))
     assert text_of(model(replies={"Capital of France?": "Paris"}), request) == "Paris"
+
+
+def test_a_rule_without_a_reply_is_a_sentence():
+    with pytest.raises(ConfigurationError, match=r"m: rules\[0\] has no reply\. Write it as \{contains: France, reply"):
+        read_script("m", {"rules": [{"contains": "France"}]})

@@ -388,7 +388,8 @@ class Execution:
         self._scheduler.cancel()
 
     def _calls_in_flight(self) -> int:
-        return self.admission.tally.in_flight
+        """Those that are waited for: a call that pauses before a retry is given up at once."""
+        return self.admission.tally.awaited
 
     def _let_finish(self, reason: str) -> None:
         """Starts nothing more, and gives calls in flight a while to finish."""

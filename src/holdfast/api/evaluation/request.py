@@ -14,10 +14,14 @@ from holdfast.errors import UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.spec import EvalSpec, resolve, typed_eval
 from holdfast.spec.override import override
+from holdfast.spec.schema.runner import RunnerSpec
+from holdfast.suggestions import nearest_name
 from holdfast.tasks.task import Task, TaskFactory
 
 SOURCE = "evaluate()"
 """What errors call the arguments."""
+_ARGUMENTS = ("run", "name", "epochs", "limit", "set", "reuse", "observers", "progress")
+_KEYS = {*EvalSpec.__struct_fields__, *RunnerSpec.__struct_fields__}
 TasksGiven = Task | TaskFactory | Iterable[Task | TaskFactory]
 ModelsGiven = Iterable[str] | Mapping[str, Any]
 RunsGiven = str | Path | Iterable[str | Path]
@@ -62,6 +66,7 @@ class EvaluationArguments:
         )
 
     def _eval(self, tasks: Mapping[str, Task]) -> EvalSpec:
+        _check_arguments(self.settings)
         spec = typed_eval(self._plain_eval(tasks), SOURCE)
         if self.changes is not None:
             spec = override(spec, checked_changes(self.changes), SOURCE)
@@ -101,6 +106,14 @@ def tasks_by_name(tasks: TasksGiven) -> dict[str, Task]:
     if not made:
         raise UsageError("evaluate() needs at least one task.", hint="Give a Task, or a list of them.")
     return made
+
+
+def _check_arguments(settings: Mapping[str, Any]) -> None:
+    """Refuses a mistyped argument of `evaluate`; any other name is looked for among the keys of an eval file."""
+    for name in settings:
+        near = nearest_name(name, _ARGUMENTS, cutoff=0.7)
+        if name not in _KEYS and near is not None:
+            raise UsageError(f"evaluate() has no argument {name!r}.", hint=f"Did you mean {near!r}?")
 
 
 def _checked_count(name: str, value: object) -> int | None:

@@ -15,7 +15,7 @@ from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.trials.trial_table import ListedTrial, trial_table
 from holdfast.errors import NotARun, UsageError
-from holdfast.run.locate import LATEST
+from holdfast.run.locate import LATEST, known_runs
 from holdfast.run.where.shorthands import FAILED, joined_expression, wrong_expression
 from holdfast.terminal.text import printable, quantity
 
@@ -53,7 +53,8 @@ def _open_run(run: str, trial: str | None) -> Run:
     try:
         return Run.open(run)
     except NotARun as error:
-        if trial is not None or run in {LATEST, ""} or os.path.exists(run):  # noqa: PTH110 - never raises
+        is_run = trial is not None or run in {LATEST, ""} or os.path.exists(run)  # noqa: PTH110 - never raises
+        if is_run or not known_runs():
             raise
         newest = f"For a trial of the newest run: holdfast show {shlex.join([LATEST, run])}"
         raise NotARun(error.message, hint=f"{error.hint} {newest}".strip()) from None

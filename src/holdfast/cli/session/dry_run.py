@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,15 +63,35 @@ def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
                 click.echo(f"  {_forecast_text(item, currency)}")
                 for line in _sampling_lines(item, currency):
                     click.echo(f"    {line}")
+    for line in _total_lines(prepared, expected):
+        click.echo(line)
 
 
 def _forecast_text(item: CostBound, currency: str) -> str:
     if item.calls is None or item.most_calls is None:
         return f"{item.model}: as many calls as the task's own code makes"
-    most = "up to " if item.sampling else ""
-    about = "at least" if item.is_lower_bound else "about"
+    most, about = "up to " if item.sampling else "", _about(item.is_lower_bound)
+    planned = "" if item.cost is None else f" ({about} {money_text(item.cost, currency)})"
     cost = "" if item.most_cost is None else f", which would cost {about} {money_text(item.most_cost, currency)}"
-    return f"{item.model}: {most}{quantity(item.calls, 'call')}, or {item.most_calls} if every attempt fails{cost}"
+    calls = f"{most}{quantity(item.calls, 'call')}{planned}"
+    return f"{item.model}: {calls}, or {item.most_calls} if every attempt fails{cost}"
+
+
+def _about(is_lower_bound: bool) -> str:  # noqa: FBT001 - the one thing it is about
+    return "at least" if is_lower_bound else "about"
+
+
+def _total_lines(prepared: PreparedEval, expected: list[CostBound]) -> Iterator[str]:
+    """What all of it costs, and for which models no cost can be given although they have a price."""
+    costs = [(item.cost, item.most_cost) for item in expected if item.cost is not None and item.most_cost is not None]
+    if costs and len(costs) == len(expected) > 1:
+        planned, most = (money_text(math.fsum(part), prepared.spec.currency) for part in zip(*costs, strict=True))
+        about = _about(any(item.is_lower_bound for item in expected))
+        yield f"all models: {about} {planned}, or {most} if every attempt fails"
+    unbounded = {item.model for item in expected if item.calls is not None and item.cost is None and not item.sampling}
+    if priced := sorted(name for name in unbounded if prepared.spec.models[name].price is not None):
+        names = ", ".join(priced)
+        yield f"No cost is given for {names}: set generation.max_tokens to get an upper bound of the cost."
 
 
 def _sampling_lines(item: CostBound, currency: str) -> Iterator[str]:

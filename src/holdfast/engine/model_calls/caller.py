@@ -114,6 +114,7 @@ class Caller:
         tries = Tries(deadline_seconds)
         while True:
             reservation = await self._admit(model, request, activity, grant, flight)
+            flight.end_pause()
             tries.begin(self._clock.monotonic())
             try:
                 reply = await self._send(model, request, reservation, activity, on_sent if tries.made == 1 else None)

@@ -70,6 +70,13 @@ class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
     by_model: dict[str, ModelBound] = {}
     """Of a sampling, what each model may be asked for if every attempt fails, taken by itself."""
 
+    @property
+    def cost(self) -> float | None:
+        """As `most_cost`, if no attempt fails: every call is taken to cost the same."""
+        if self.most_cost is None or self.calls is None or not self.most_calls:
+            return None
+        return self.most_cost * self.calls / self.most_calls
+
 
 def cost_bounds(prepared: PreparedEval) -> list[CostBound]:
     """One for every task and model of a plan."""

@@ -15,10 +15,12 @@ TrialGroup = tuple[str, str]
 class ModelTally:
     """The calls of one model."""
 
-    __slots__ = ("in_flight", "reserved", "spent")
+    __slots__ = ("in_flight", "paused", "reserved", "spent")
 
     def __init__(self) -> None:
         self.in_flight = 0
+        self.paused = 0
+        """Those of them whose last request has failed, and whose next one is not sent yet."""
         self.reserved = 0.0
         """Tokens that the calls in flight are expected to take."""
         self.spent = Usage()
@@ -71,6 +73,11 @@ class CallTally:
         return sum(tally.in_flight for tally in self.by_model.values())
 
     @property
+    def awaited(self) -> int:
+        """How many calls in flight have a request out there, or a reply that is not durable yet."""
+        return sum(tally.in_flight - tally.paused for tally in self.by_model.values())
+
+    @property
     def reserved(self) -> float:
         return sum(tally.reserved for tally in self.by_model.values())
 
@@ -82,12 +89,12 @@ class CallTally:
 class Flight:
     """One call, from before it is sent until its end is durable."""
 
-    __slots__ = ("_group", "_model", "_tally", "has_failed", "is_in_flight", "tokens")
+    __slots__ = ("_group", "_is_paused", "_model", "_tally", "has_failed", "is_in_flight", "tokens")
 
     def __init__(self, model: str, tally: ModelTally, tokens: float = 0.0, group: GroupTally | None = None) -> None:
         """`tokens` are what it is expected to take; `group` is there where a trial makes the call."""
         self._model, self._tally, self.tokens, self._group = model, tally, tokens, group
-        self.is_in_flight = False
+        self.is_in_flight = self._is_paused = False
         self.has_failed = False
         """Whether it is known how it ended, and only that is not durable yet."""
 
@@ -99,6 +106,7 @@ class Flight:
 
     def cancel(self) -> None:
         """Nothing of it was sent, so it does not count."""
+        self.end_pause()
         self.is_in_flight = False
         self._tally.in_flight -= 1
         self._tally.reserved -= self.tokens
@@ -112,6 +120,14 @@ class Flight:
                 self._group.add(self._model, usage)
 
     def note_retry(self) -> None:
-        """A request of it has failed, and is sent again."""
+        """A request of it has failed, and is sent again after a pause."""
+        self._is_paused = True
+        self._tally.paused += 1
         if self._group is not None:
             self._group.retries += 1
+
+    def end_pause(self) -> None:
+        """The next request is sent, if the call was pausing."""
+        if self._is_paused:
+            self._is_paused = False
+            self._tally.paused -= 1

@@ -179,6 +179,10 @@ def read_script(where: str, args: dict[str, Any]) -> Script:
         entries = args.get(part)
         for number, entry in enumerate(entries if isinstance(entries, list) else []):
             _check_option_names(f"{where}: {part}[{number}]", entry, kind)
+            if kind is Rule and isinstance(entry, dict) and "reply" not in entry:
+                raise ConfigurationError(
+                    f"{where}: {part}[{number}] has no reply.", hint="Write it as {contains: France, reply: Paris}."
+                )
     script = read_options(where, args, Script)
     for match in (*script.rules, *script.errors):
         _check_pattern(where, match)
