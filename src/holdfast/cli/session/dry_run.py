@@ -85,7 +85,9 @@ def _total_lines(prepared: PreparedEval, expected: list[CostBound]) -> Iterator[
     """What all of it costs, and for which models no cost can be given although they have a price."""
     costs = [(item.cost, item.most_cost) for item in expected if item.cost is not None and item.most_cost is not None]
     if costs and len(costs) == len(expected) > 1:
-        planned, most = (money_text(math.fsum(part), prepared.spec.currency) for part in zip(*costs, strict=True))
+        planned, most = (
+            money_text(math.fsum(part), prepared.spec.currency or USD) for part in zip(*costs, strict=True)
+        )
         about = _about(any(item.is_lower_bound for item in expected))
         yield f"all models: {about} {planned}, or {most} if every attempt fails"
     unbounded = {item.model for item in expected if item.calls is not None and item.cost is None and not item.sampling}
