@@ -71,9 +71,12 @@ def test_the_order_of_scores_changes_no_bit(seed):
 
 
 def test_scores_near_the_largest_float_have_a_mean():
-    """Their sum is no float; a report with such scores is printed all the same."""
-    assert metric_of([(sample, 1e308) for sample in (1, 2, 3)])[1] == Metric(1e308, None, None, 3, 3)
-    assert metric_of([(1, 1e308), (1, 1e308), (2, 1e308)])[1] == Metric(1e308, None, None, 2, 3)
+    """Their sum is no float, and neither are the squares of very large or very small ones; their errors are."""
+    for scores, samples in (([(sample, 1e308) for sample in (1, 2, 3)], 3), ([(1, 1e308), (1, 1e308), (2, 1e308)], 2)):
+        found = metric_of(scores)[1]
+        assert (found.value, found.stderr, found.n_samples, found.n_trials) == (1e308, 0.0, samples, 3)
+    assert metric_of([(1, 1e-200), (2, 3e-200), (3, 2e-200)])[1].stderr == pytest.approx(1e-200 / 3**0.5)
+    assert metric_of([(1, 1e300), (2, 0.0)])[1].stderr == pytest.approx(5e299)
 
 
 def test_scores_take_sixteen_bytes_each():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.cli.ui.next_command import rerun_command
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
 
 MADE_BY = {
@@ -24,3 +25,8 @@ def test_only_an_eval_file_is_named(maker):
     invocation, source, words = MADE_BY[maker]
     first = SessionRecord(number=1, run="", name="n", at="", version="", invocation=invocation, source=source)
     assert rerun_command(first, "r") == f"holdfast run {words} --reuse r"
+
+
+def test_a_run_is_never_taken_for_an_option():
+    """Whatever its name is, the printed command means it."""
+    assert shell_word("-x") == "./-x" and shell_word("a b") == "'a b'" and shell_word("--json") == "./--json"

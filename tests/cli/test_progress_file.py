@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -85,6 +86,17 @@ def test_what_cannot_be_written_stops_nothing(holdfast, server, tmp_path, place)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=0)
     assert ended.err.count("could not be written (") == 1 and str(tmp_path / place) in ended.err
     assert holdfast.json("status", "r")["state"] == "complete"
+
+
+def test_a_pipe_is_left_alone_and_a_link_is_followed(holdfast, server, tmp_path):
+    """Only a regular file is replaced."""
+    os.mkfifo(tmp_path / "pipe")
+    eval_file = http_eval(tmp_path, server.base_url, 3, progress_file="pipe")
+    assert "not a regular file" in holdfast("run", eval_file, "--run-dir", "r", code=0).err
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "link").symlink_to("progress.json")
+    holdfast("run", eval_file, "--run-dir", "s", "--set", "progress_file=link", code=0)
+    assert (tmp_path / "link").is_symlink() and read(tmp_path / "progress.json")["state"] == "complete"
 
 
 def test_it_may_move_on_resume(holdfast, server, tmp_path):

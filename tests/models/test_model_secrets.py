@@ -58,6 +58,14 @@ def test_logprobs_of_a_redacted_reply_are_left_out():
     assert answer_with(completion("fine", logprobs={"content": []})).logprobs == {"content": []}
 
 
+def test_no_other_field_of_a_reply_carries_the_key():
+    """The reason why it ended, and tokens of a reply whose text is harmless."""
+    body = completion("fine", logprobs={"content": [{"token": KEY}]})
+    body["choices"][0]["finish_reason"] = KEY
+    reply = answer_with(body)
+    assert "0123456789" not in repr(reply) and reply.logprobs is None
+
+
 @pytest.mark.parametrize("status", [200, 302, 400, 401, 429, 500])
 @pytest.mark.parametrize("form", FORMS)
 def test_an_error_that_repeats_the_key_is_redacted(form, status):

@@ -69,19 +69,11 @@ class SampleScores:
         return "accuracy" if _is_binary(self._values) else "mean"
 
     def metric(self) -> Metric:
-        try:
-            return self._metric()
-        except OverflowError:
-            # Scores near the largest float: their mean is one too, their squares are not.
-            means = [float(_exact_mean(values)) for values in self._by_sample()]
-            return Metric(float(_exact_mean(means)), None, None, len(means), len(self._values))
-
-    def _metric(self) -> Metric:
         means = array("d", map(_mean, self._by_sample())) if self._has_repeats else self._values
         n, value = len(means), _mean(means)
         if n < 2:
             return Metric(value, None, None, n, len(self._values))
-        stderr = math.sqrt(math.fsum((mean - value) ** 2 for mean in means) / (n - 1) / n)
+        stderr = _standard_error(means, value)
         interval = wilson_interval(value, n) if _is_binary(means) else t_interval(value, stderr, n)
         return Metric(value, stderr, interval, n, len(self._values))
 
@@ -98,7 +90,23 @@ def _is_binary(values: Sequence[float]) -> bool:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:
+        # Near the largest float: the sum is larger than any, the mean is not.
+        return float(_exact_mean(values))
+
+
+def _standard_error(means: Sequence[float], value: float) -> float:
+    """That of the mean `value`."""
+    n = len(means)
+    largest = max(abs(mean) for mean in means)
+    # Squares of very large or very small scores are no floats any more: all are scaled by one power of two, which
+    # changes no digit.
+    scale = math.frexp(largest)[1] if largest else 0
+    centre = math.ldexp(value, -scale)
+    squares = math.fsum((math.ldexp(mean, -scale) - centre) ** 2 for mean in means)
+    return math.ldexp(math.sqrt(squares / (n - 1) / n), scale)
 
 
 def _exact_mean(values: Sequence[float]) -> Fraction:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -26,6 +25,7 @@ from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
+from holdfast.run.core.display_text import shell_word
 from holdfast.terminal.stderr import print_warning
 
 _LOOK_SECONDS = 0.2
@@ -172,7 +172,7 @@ class _Evaluation:
             return "Nothing was started."
         again = f"Finished trials are kept. Resume with the same call and run={place!r}"
         has_files = all(task.use for task in (self._request.tasks or {}).values())
-        return f"{again}, or with: holdfast resume {shlex.quote(place)}" if has_files else f"{again}."
+        return f"{again}, or with: holdfast resume {shell_word(place)}" if has_files else f"{again}."
 
 
 def _no_session(complete: CompleteRun) -> SessionOutcome:

@@ -135,9 +135,9 @@ def _print_stopped(words: list[str], place: str) -> int:
     """Says what Ctrl-C has left, and how to resume it; the exit code. `place` names the run, if there is one."""
     group, _ = COMMANDS.get(words[0], ("", "")) if words else ("", "")
     if place:
-        import shlex  # noqa: PLC0415 - as below
+        from holdfast.run.core.display_text import shell_word  # noqa: PLC0415 - as below: --help does not pay for it
 
-        say(f"Stopped. Resume with: holdfast resume {shlex.quote(place)}")
+        say(f"Stopped. Resume with: holdfast resume {shell_word(place)}")
     else:
         say("Nothing was started." if group == "run" else "Stopped.")
     return startup_signals.exit_code or 130

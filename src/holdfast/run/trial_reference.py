@@ -9,14 +9,13 @@ of which it is a spelling. Names in full come before beginnings, and a text that
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from holdfast.errors import UsageError
-from holdfast.run.core.display_text import SHORT_DIGITS, digest_of, short_sample
+from holdfast.run.core.display_text import SHORT_DIGITS, digest_of, shell_word, short_sample
 from holdfast.run.core.trial_spelling import FEWEST_DIGITS, axes_text, is_digest_beginning, sample_spellings
 from holdfast.run.fold.run_fold import FoldedTrial, Group, RunFold
 
@@ -127,7 +126,7 @@ class TrialReferences:
         note = f" {waiting} planned trials have not started and have no record." if waiting else ""
         return UsageError(
             f"There is no trial {text!r} on record in {self._place}.{note}",
-            hint=f"List the trials with: holdfast show {shlex.quote(self._place)}",
+            hint=f"List the trials with: holdfast show {shell_word(self._place)}",
         )
 
 

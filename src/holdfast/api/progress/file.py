@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -84,10 +85,14 @@ class ProgressFile:
             self._failures.note(str(self._path), error if isinstance(error, OSError) else str(error))
 
     def _write_whole(self, data: bytes) -> None:
-        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        # A link is followed, and a device or a pipe is not replaced by a file.
+        path = self._path.resolve()
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "it exists and is not a regular file")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             temporary.write_bytes(data)
-            temporary.replace(self._path)
+            temporary.replace(path)
         except OSError:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from holdfast.cli.ui.session_table import session_lines
 from holdfast.cli.ui.table import Column, table_lines
 from holdfast.errors import HoldfastError
 from holdfast.journal import FORMAT
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.core.start_time import start_time
 from holdfast.run.fold.reader import RunReader
@@ -194,7 +194,7 @@ def _calls_text(status: RunStatus) -> str:
 
 def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
     if not status.sessions:
-        return [f"no session record can be read; rebuild it with: holdfast repair {shlex.quote(status.run)}"]
+        return [f"no session record can be read; rebuild it with: holdfast repair {shell_word(status.run)}"]
     if status.state != "incomplete":
         return []
     if status.format < FORMAT:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ from holdfast.cli.session.warning_lines import print_env_warnings, print_warning
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
 from holdfast.engine.opening.fork import ForkSummary
+from holdfast.run.core.display_text import shell_word
 from holdfast.spec import parse_arguments
 from holdfast.terminal.text import quantity
 
@@ -58,7 +58,7 @@ def _print_fork(forked: ForkSummary) -> None:
     if forked.cost:
         cost = money_text(forked.cost, forked.currency)
         click.echo(f"  the remaining trials will cost about {cost}, going by the trials so far")
-    place = shlex.quote(forked.run)
+    place = shell_word(forked.run)
     click.echo(
         f"Complete. See: holdfast report {place}" if forked.is_complete else f"Resume with: holdfast resume {place}"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from holdfast.api.failure_groups import FailureGroup, Failures, failure_lines
@@ -10,6 +9,7 @@ from holdfast.cli.session.run_scores import RunScores
 from holdfast.cli.ui.next_command import NextSteps
 from holdfast.engine.execution import FINISHED_WITH_FAILURES, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.fold.rows.trial_row import NO_REPLY, TASK_ERROR
 from holdfast.terminal.text import printable
 
@@ -25,7 +25,7 @@ class EndText:
     def lines(self) -> Iterator[str]:
         if self._ended.exit_code == 0 and self._counts.is_complete:
             yield f"Complete: {self._counts.finished} of {self._counts.planned} trials."
-            yield f"See the answers with: holdfast show {shlex.quote(self._place)}"
+            yield f"See the answers with: holdfast show {shell_word(self._place)}"
             return
         if self._ended.how == FINISHED_WITH_FAILURES and self._counts.is_complete:
             yield f"Finished: {self._finished_text('trials')}."

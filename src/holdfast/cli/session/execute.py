@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -26,6 +25,7 @@ from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import HoldfastError
 from holdfast.event_type import Event
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.fold.states import StateCounts
 
 DEFAULT_OUTPUT = SessionOutput()
@@ -127,7 +127,7 @@ def _sys_exit_error(started: StartedSession, error: SystemExit) -> HoldfastError
     """sys.exit in a task of asyncio's ends the loop, and leaves nothing but its exit code to report."""
     failure = HoldfastError(
         f"A task of the eval called sys.exit({error.code!r}), which ended the session.",
-        hint=f"Let it raise an error instead, then resume with: holdfast resume {shlex.quote(started.place)}",
+        hint=f"Let it raise an error instead, then resume with: holdfast resume {shell_word(started.place)}",
     )
     failure.exit_code = 1
     return failure

@@ -22,7 +22,7 @@ from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.planning.selection import TrialSelection
 from holdfast.engine.progress import short_id
 from holdfast.errors import RunHeld, StorageFailure
-from holdfast.run.core.display_text import change_text
+from holdfast.run.core.display_text import change_text, shell_word
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import StateCounts
 from holdfast.spec.compare import Difference
@@ -171,6 +171,7 @@ class EndMessage:
             "warnings": list(self._started.warnings),
             "failures": ended.failures,
             "not_uploaded": self._started.not_uploaded_text() or None,
+            "resume": f"holdfast resume {shell_word(self._started.place)}" if ended.counts.remaining else None,
         }
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-
 import click
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.repair_planner import RepairPlanner
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.locate import find_local_run
 from holdfast.run.repair.repair import RepairReport, repair_run
 from holdfast.run.repair.result_file_comparison import TrialGroup
@@ -46,7 +45,7 @@ def _repair_lines(repair: RepairReport) -> list[str]:
     lines += [f"  missing: {text}" for text in repair.missing]
     lines += [f"  note: {note}" for note in repair.notes]
     if repair.changes and repair.ok:
-        lines.append(f"  Check it with: holdfast verify {shlex.quote(repair.run)}")
+        lines.append(f"  Check it with: holdfast verify {shell_word(repair.run)}")
     return lines
 
 

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator
 
 from holdfast.api.failure_groups import Failures
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED, StateCounts
@@ -45,7 +46,7 @@ class NextSteps:
 
     @property
     def _resume(self) -> str:
-        return f"holdfast resume {shlex.quote(self._place)}"
+        return f"holdfast resume {shell_word(self._place)}"
 
     def _fix_lines(self) -> Iterator[str]:
         """Some trials failed in the task's own code, whose change a resume would refuse."""
@@ -72,14 +73,14 @@ class NextSteps:
         if not self._counts.finished:
             yield _START_ANEW
             return
-        forked = f"holdfast fork {shlex.quote(self._place)} --config EVAL"
+        forked = f"holdfast fork {shell_word(self._place)} --config EVAL"
         yield printable(f"The model name of {name} cannot be changed in this run. Correct it in the eval file, then:")
         yield f"  {forked}  (the new run keeps what is finished)"
 
 
 def retry_scorers_lines(counts: StateCounts, place: str) -> Iterator[str]:
     """A resume leaves trials that failed in scorers as they are: their scorers have used up their attempts."""
-    trials, run = quantity(counts.failed_in_slots, "trial"), shlex.quote(place)
+    trials, run = quantity(counts.failed_in_slots, "trial"), shell_word(place)
     has = "has its answer" if counts.failed_in_slots == 1 else "have their answers"
     again = f"holdfast resume {run} --redo 'status=failed'"
     yield f"{trials} {has} and failed in a scorer. Retry with unchanged code: {again}"

@@ -166,17 +166,23 @@ def _decode_leniently(name: str, status: int, body: bytes) -> ChatCompletion:
     raise unreadable(name, status, body, reason)
 
 
+def _tokens_without_secrets(choice: ChatChoice, said: Any) -> Any:
+    """The log probabilities, or None: the tokens of a redacted text would still spell the secret, and so may others."""
+    if said != choice.message or redact_json(choice.logprobs) != choice.logprobs:
+        return None
+    return choice.logprobs
+
+
 def _as_reply(answer: ChatCompletion, choice: ChatChoice, finish: str) -> Reply:
     said = redact_json(choice.message)
     message = read_chat_message(said)
     return Reply(
         message.content,
-        finish,
+        redact(finish),
         _as_usage(answer.usage),
         redact(answer.model or ""),
         redact(str(answer.id or "")),
-        # The tokens of a redacted text would still spell the secret.
-        choice.logprobs if said == choice.message else None,
+        _tokens_without_secrets(choice, said),
         message.reasoning,
         message.refusal,
         message.tool_calls,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,3 +46,8 @@ def short_sample(sample: str, digits: int = SHORT_DIGITS) -> str:
     """How people name a sample: by its id, or by the first digits of its digest."""
     match = _DIGEST_NAME.fullmatch(sample)
     return f"{match[1][:digits]}{match[2] or ''}" if match else sample
+
+
+def shell_word(place: str) -> str:
+    """A run as it is typed in a shell: quoted, and never taken for an option."""
+    return shlex.quote(f"./{place}" if place.startswith("-") else place)

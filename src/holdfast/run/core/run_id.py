@@ -7,7 +7,6 @@ where they differ, the oldest counts.
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from holdfast.journal import FORMAT, Journal
 from holdfast.journal.frame import HEADER_SIZE, MAGIC, Header, decode_header
 from holdfast.journal.reader import open_segment
 from holdfast.journal.segment import parse_name
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import Layout
 from holdfast.storage.filesystem import FileSystem
 
@@ -68,7 +68,7 @@ def refuse_older(format_: int, place: str) -> None:
 
 def continuing_command(format_: int, place: str) -> str:
     """The command that continues the run at `place`."""
-    return f"holdfast {'fork' if format_ < FORMAT else 'resume'} {shlex.quote(place)}"
+    return f"holdfast {'fork' if format_ < FORMAT else 'resume'} {shell_word(place)}"
 
 
 class RunIdentity(NamedTuple):

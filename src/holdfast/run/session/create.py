@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.core.codec import encode, outsource
 from holdfast.run.core.config_file import write_config
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.inputs import InputSource, copy_inputs
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Record
@@ -76,7 +76,7 @@ def create_run(
 def refuse_existing(root: Path, otherwise: str = "add `--or-resume` to the same command") -> None:
     """Raises UsageError unless a run can be put at `root`: nothing is there, or an empty directory."""
     if Layout(root).journal.exists():
-        hint = f"Resume it with `holdfast resume {shlex.quote(str(root))}`, or {otherwise}."
+        hint = f"Resume it with `holdfast resume {shell_word(str(root))}`, or {otherwise}."
         raise UsageError(f"{root} already holds a run.", hint=hint)
     if root.exists() and not (root.is_dir() and not any(root.iterdir())):
         raise UsageError(f"{root} exists and is not an empty directory.", hint="Choose another directory for the run.")
