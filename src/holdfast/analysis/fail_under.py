@@ -44,8 +44,11 @@ class BoundResult(msgspec.Struct, frozen=True):
     passed: bool
 
     def __str__(self) -> str:
-        found = "has no value" if self.value is None else f"is {self.value:.6g}"
-        return f"{self.score} {found}, below {self.least:.6g}"
+        if self.value is None:
+            return f"{self.score} has no value, below {self.least:.6g}"
+        # Where they look alike when rounded, all digits are printed.
+        form = ".6g" if f"{self.value:.6g}" != f"{self.least:.6g}" else ".17g"
+        return f"{self.score} is {self.value:{form}}, below {self.least:{form}}"
 
 
 def _spellings(task: str, model: str, scorer: str) -> tuple[str, str, str]:
