@@ -261,7 +261,7 @@ def test_latency_is_spent_in_the_event_loop():
         ({"errors": [{"blocked": {"times": 0}}]}, "not valid"),
         ({"errors": [{"blocked": {"time": 1}}]}, "unknown field `time`"),
         ({"rules": [{"matches": "(", "reply": "x"}]}, "not a valid regular expression"),
-        ({"rules": [{"contains": "x"}]}, "missing required field `reply`"),
+        ({"rules": [{"contains": "x"}]}, r"rules\[0\] has no reply"),
         ({"default": []}, "length >= 1"),
         ({"default": 5}, "not valid"),
         ({"latency": -1}, "not valid"),

@@ -13,7 +13,6 @@ import msgspec
 from holdfast.analysis.money import money_text
 from holdfast.analysis.sampling_report import SamplingCounts
 from holdfast.analysis.status import RunStatus, run_status
-from holdfast.api.failure_groups import read_failures
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.next_command import NextSteps
 from holdfast.cli.ui.output_text import output_columns, time_text
@@ -200,6 +199,10 @@ def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
     if status.format < FORMAT:
         command = continuing_command(status.format, status.run)
         return [f"written in an older format; continue in a new run with: {command}"]
-    # Only of a model that is disabled does the error decide.
-    failures = read_failures(reader) if MODEL_DISABLED in status.counts.remaining_by_reason else None
+    failures = None
+    if MODEL_DISABLED in status.counts.remaining_by_reason:
+        # Slow to load, and only where a model is disabled does the error decide.
+        from holdfast.api.failure_groups import read_failures  # noqa: PLC0415
+
+        failures = read_failures(reader)
     return list(NextSteps(status.counts, status.run, reader.sessions[0], failures).lines())

@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from holdfast.api.failure_groups import Failures
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED, StateCounts
 from holdfast.terminal.text import printable, quantity
+
+if TYPE_CHECKING:
+    from holdfast.api.failure_groups import Failures
 
 _DROPPED = {"--or-resume", "--json"}
 _DROPPED_WITH_VALUE = {"--run-dir", "--fail-under"}
@@ -31,7 +34,7 @@ class NextSteps:
         self, counts: StateCounts, place: str, first: SessionRecord | None = None, failures: Failures | None = None
     ) -> None:
         self._counts, self._place, self._first = counts, place, first
-        self._failures = failures or Failures([], 0)
+        self._groups = failures.groups if failures is not None else []
 
     def lines(self) -> Iterator[str]:
         """What helps, for every reason for which trials remain."""
@@ -63,7 +66,7 @@ class NextSteps:
             return ""
         models = self._first.config.get("models", {}) if self._first is not None else {}
         for name, model in models.items():
-            for group in self._failures.groups:
+            for group in self._groups:
                 disabled, found, answer = group.error.partition(_NOT_FOUND)
                 if found and disabled.startswith(f"{name} ") and model["model"] in answer:
                     return str(name)
