@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.cli.ui.output_text import output_columns, time_text
 from holdfast.cli.ui.table import Column, table_lines
-from holdfast.terminal.width import columns_of, cut, hanging, one_line, padded, wrapped
+from holdfast.terminal.width import columns_of, cut, distinct_cuts, hanging, one_line, padded, wrapped
 
 ODD = [
     "abc",
@@ -112,3 +112,10 @@ def test_times_and_widths(monkeypatch):
     for chosen, columns in (("120", 120), ("0", 80), ("-1", 80), ("wide", 80), ("", 80)):
         monkeypatch.setenv("COLUMNS", chosen)
         assert output_columns() == columns
+
+
+def test_names_that_differ_look_different():
+    """A table with names that begin and end alike shows where they differ."""
+    models = ["meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"]
+    assert list(distinct_cuts(models, 14).values()) == ["…8B-Instruct", "…70B-Instruct"]
+    assert distinct_cuts(["abc", "b" * 20], 9) == {"abc": "abc", "b" * 20: "bbbb…bbbb"}

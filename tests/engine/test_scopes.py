@@ -448,7 +448,7 @@ async def as_a_step_without_a_function(scope):
         (in_a_thread_with_the_scope, ["another event loop than the scorer's", 'scope.scope("NAME")']),
         (in_a_step, ["scope.generate was called inside a function that scope.step runs", "in the scorer itself"]),
         (in_a_scope_of_another_branch, ["another branch of the scorer", "as in scope.scope("]),
-        (without_a_name, ["is not a name of a scope", "as in scope.scope("]),
+        (without_a_name, ["is not a valid scope name", "as in scope.scope("]),
         (as_a_step_without_a_function, ["needs a name and a function", "As in scope.step("]),
     ],
 )
@@ -487,7 +487,7 @@ def test_what_is_no_name_of_a_scope_is_refused(tmp_path, name):
 
     rig = Rig(tmp_path / "r", simple_task(1, work), {"m": Actor()}, settings={"max_retries": 0})
     rig.session()
-    assert "is not a name of a scope" in rig.ends()[0].error.message
+    assert "is not a valid scope name" in rig.ends()[0].error.message
 
 
 def test_names_of_any_characters_are_kept_apart(tmp_path):

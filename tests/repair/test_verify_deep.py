@@ -197,7 +197,7 @@ def test_recovery_21_inputs_that_do_not_allow_the_grid_are_said(planned, told):
     copy.unlink()
     code, result = told("verify", root, "--deep")
     assert (code, [item["where"] for item in result["damage"]]) == (1, [f"inputs/{copy.name}"])
-    assert "grid could not be made again" in result["notes"][-1]
+    assert "grid could not be computed" in result["notes"][-1]
 
 
 def test_recovery_21_an_artifact_with_other_content_is_named(planned, told):
@@ -365,5 +365,4 @@ def test_recovery_21_the_grid_of_a_python_task_is_the_one_that_was_planned(tmp_p
         assert (code, result["grid"], result["planned"]) == (0, 12, 12)
     (tmp_path / "task.py").unlink()
     code, result = told("verify", tmp_path / "run", "--deep")
-    assert (code, result["grid"]) == (0, 0)
-    assert "grid could not be made again" in result["notes"][-1]
+    assert (code, result["grid"]) == (0, 12)

@@ -201,7 +201,7 @@ def test_an_async_validator_is_awaited_and_a_wrong_type_is_named():
 
     result = run_sample(Drawing(), requirements=[Asks(id="async", function=agreeing)])
     assert [(one.requirement, one.reason) for one in result.chosen.verdicts] == [("async", "not no")]
-    with pytest.raises(TypeError, match=r"The requirement 'wrong' returned int, which is no verdict\."):
+    with pytest.raises(TypeError, match=r"The requirement 'wrong' returned int, not a verdict\."):
         run_sample(Drawing(), requirements=[Asks(id="wrong", function=lambda _draft: 3)])
 
 

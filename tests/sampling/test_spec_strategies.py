@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import msgspec
 import pytest
 
 from holdfast import Sample, Task, exact, generate
+from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import task_of_entry
 from holdfast.errors import ConfigurationError
 from holdfast.sampling.from_spec import build_strategy
@@ -223,23 +225,29 @@ def python_task(solver: Any) -> Task:
     return Task(name="t", samples=[Sample("x", target="x")], solver=solver, scorers=exact())
 
 
-def test_a_python_task_that_generates_takes_the_sampling_of_the_file():
+@pytest.fixture
+def inputs():
+    with contextlib.closing(FreshInputs()) as made:
+        yield made
+
+
+def test_a_python_task_that_generates_takes_the_sampling_of_the_file(inputs):
     """Its solver is generate(...), so what stands in the file applies; a second time changes nothing."""
     spec = eval_with({"strategy": "repair", "loop_budget": 2}, {"use": "python:t"})
-    task = task_of_entry("t", spec.tasks["t"], spec, python_task(generate("{input}")))
+    task = task_of_entry("t", spec.tasks["t"], spec, inputs, python_task(generate("{input}")))
     assert isinstance(task.solver, SampledGenerate) and task.solver.strategy.loop_budget == 2
-    assert task_of_entry("t", spec.tasks["t"], spec, task).solver is task.solver
+    assert task_of_entry("t", spec.tasks["t"], spec, inputs, task).solver is task.solver
 
 
 @pytest.mark.parametrize(
     ("solver", "why"),
     [(_own_solver, "is code of its own"), (sampled(generate(), strategy=Rejection()), "draws candidates itself")],
 )
-def test_a_python_task_with_a_solver_of_its_own_refuses_it(solver, why):
+def test_a_python_task_with_a_solver_of_its_own_refuses_it(solver, why, inputs):
     """The file cannot say how code draws its answers."""
     spec = eval_with({"strategy": "repair"}, {"use": "python:t"})
     with pytest.raises(ConfigurationError) as caught:
-        task_of_entry("t", spec.tasks["t"], spec, python_task(solver))
+        task_of_entry("t", spec.tasks["t"], spec, inputs, python_task(solver))
     assert f"tasks.t.sampling: the solver of this Python task {why}" in str(caught.value)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.terminal.width import columns_of, cut_middle, one_line, padded
+from holdfast.terminal.width import columns_of, distinct_cuts, one_line, padded
 
 _GAP = "  "
 _SHORTEST = 4
@@ -22,7 +22,8 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int,
     table = [header, *rows]
     widths = [max(map(columns_of, column)) for column in zip(*table, strict=True)]
     _shrink(widths, names, width - len(_GAP) * (len(widths) - 1))
-    return [_line(row, widths, names) for row in table]
+    shown = [distinct_cuts({row[place] for row in table}, widths[place]) for place in range(names)]
+    return [_line([*map(dict.__getitem__, shown, row), *row[names:]], widths, names) for row in table]
 
 
 def fits(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
@@ -41,10 +42,7 @@ def _shrink(widths: list[int], names: int, room: int) -> None:
 
 
 def _line(row: Sequence[str], widths: Sequence[int], names: int) -> str:
-    cells = [
-        padded(cut_middle(text, width), width) if place < names else padded(text, width, right=True)
-        for place, (text, width) in enumerate(zip(row, widths, strict=True))
-    ]
+    cells = (padded(row[place], width, right=place >= names) for place, width in enumerate(widths))
     return _GAP.join(cells).rstrip()
 
 

@@ -128,16 +128,16 @@ class Task:
         """The task's samples in the rows that its dataset, or its own samples, were ingested to."""
         operations = self.dataset.operations if self.dataset is not None else []
         limit = self.limit if limit is None else limit
-        return Dataset(rows, self._bound_columns(), operations, limit, self.shuffle_choices)
+        return Dataset(rows, self.bound_columns(), operations, limit, self.shuffle_choices)
 
     def bind_all(self, rows: Rows) -> Dataset:
         """Every sample that can be chosen from the rows, under the key that it is chosen with."""
         operations = self.dataset.operations if self.dataset is not None else []
         # Of all operations only these give keys.
         repeats = [operation for operation in operations if operation.repeat]
-        return Dataset(rows, self._bound_columns(), repeats, None, self.shuffle_choices)
+        return Dataset(rows, self.bound_columns(), repeats, None, self.shuffle_choices)
 
-    def _bound_columns(self) -> Columns:
+    def bound_columns(self) -> Columns:
         """The columns, where a prompt may make do without an input.
 
         Not a part of the task itself: a task in the closure of a solver counts in that solver's digest.

@@ -41,7 +41,7 @@ def code_of(task: Task, spelling: Spelling = PRESENT) -> TaskCode:
 
 
 def _row_reading(task: Task) -> RowReading:
-    columns, operations = task.columns, task.dataset.operations if task.dataset is not None else []
+    columns, operations = task.bound_columns(), task.dataset.operations if task.dataset is not None else []
     return RowReading(
         columns=columns.named,
         target=None if columns.target is None else columns.target.text,

@@ -5,7 +5,9 @@ Foreign text passes through `one_line` first: whatever it holds, it is then harm
 
 from __future__ import annotations
 
+import os
 import unicodedata
+from collections.abc import Collection
 
 from holdfast.terminal.text import printable
 
@@ -50,6 +52,22 @@ def cut_middle(text: str, width: int) -> str:
             break
         tail = character + tail
     return f"{cut(text, width - columns_of(tail))}{tail}"
+
+
+def distinct_cuts(texts: Collection[str], width: int) -> dict[str, str]:
+    """Each text as it is shown in a column: cut where it must be, and so that different ones look different.
+
+    Where cutting the middle would make some alike, the beginning that all of them share gives way to "…" first.
+    """
+    found = {text: cut_middle(text, width) for text in texts}
+    if len(set(found.values())) == len(found):
+        return found
+    # Characters and not parts of a path are compared, as is meant here.
+    shared = os.path.commonprefix([text for text, shown in found.items() if shown != text])  # noqa: RUF071
+    return {
+        text: shown if shown == text else cut_middle(f"…{text.removeprefix(shared)}", width)
+        for text, shown in found.items()
+    }
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:

@@ -15,6 +15,7 @@ from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.trials.trial_table import ListedTrial, trial_table
 from holdfast.errors import NotARun, UsageError
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.locate import LATEST, known_runs
 from holdfast.run.where.shorthands import FAILED, joined_expression, wrong_expression
 from holdfast.terminal.text import printable, quantity
@@ -106,7 +107,7 @@ class _TrialList:
         if listed:
             label, first = listed[0]
             name = label if len(label) <= _LABEL_CHARACTERS else first.trial
-            yield printable(f"Show one in full: holdfast show {shlex.join([self._name, name])}")
+            yield printable(f"Show one in full: holdfast show {shell_word(self._name)} {shlex.quote(name)}")
 
     def _no_match(self) -> str:
         hidden = self._run.counts.not_started

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.api.failure_groups import Failures
 
 _DROPPED = {"--or-resume", "--json"}
-_DROPPED_WITH_VALUE = {"--run-dir", "--fail-under"}
+_DROPPED_WITH_VALUE = {"--run-dir"}
 _EVAL_FILE = re.compile(r".+\.(ya?ml|py(:\w+)?)", re.DOTALL)
 _NOT_FOUND = " answered 404 "
 _START_ANEW = "The model name cannot be changed in this run, and nothing is finished: correct it and start a new run."

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.cli.ui.output_text import styled
-from holdfast.terminal.width import columns_of, cut_middle, one_line, padded
+from holdfast.terminal.width import columns_of, distinct_cuts, one_line, padded
 
 _GAP = "  "
 _MOST_CHARACTERS = 1000
@@ -42,6 +42,10 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], width:
     cells = [[one_line(cell, _MOST_CHARACTERS) for cell in row] for row in rows]
     texts = [[column.title, *(row[place] for row in cells)] for place, column in enumerate(columns)]
     widths = _fit(columns, [max(map(columns_of, text)) for text in texts], width)
+    for place, column in enumerate(columns):
+        if column.is_name and widths[place]:
+            shown = distinct_cuts({row[place] for row in cells}, widths[place])
+            cells = [[*row[:place], shown[row[place]], *row[place + 1 :]] for row in cells]
     header = _line(columns, [column.title for column in columns], widths)
     return [styled(header, bold=True), *(_line(columns, row, widths, in_colour=True) for row in cells)]
 
@@ -69,8 +73,7 @@ def _line(columns: Sequence[Column], cells: Sequence[str], widths: list[int], *,
     parts = []
     for column, cell, width in zip(columns, cells, widths, strict=True):
         if width:
-            shown = cut_middle(cell, width) if column.is_name else cell
-            text = padded(shown, width, right=column.is_number)
+            text = padded(cell, width, right=column.is_number)
             colour = column.colours.get(cell.partition(" ")[0]) if in_colour else None
             parts.append(styled(text, fg=colour) if colour else text)
     return _GAP.join(parts).rstrip()
