@@ -125,7 +125,8 @@ async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any
     if chosen and entry["tries"] <= behaviour.get("refuse_times", 0):
         entry["refused"] += 1
         headers = {"Retry-After": str(behaviour.get("retry_after", 0.01))}
-        said = json.dumps({"error": {"message": behaviour.get("said", "not now")}}).encode()
+        about = {"message": behaviour.get("said", "not now"), "code": behaviour.get("error_code")}
+        said = json.dumps({"error": about}).encode()
         return web.Response(
             body=said, status=behaviour["refuse_status"], headers=headers, content_type="application/json"
         )

@@ -73,6 +73,16 @@ def test_refused_key_is_not_tried_by_every_trial(holdfast, server, tmp_path, sta
     holdfast("resume", "r", code=0)
 
 
+def test_no_credit_is_not_waited_out(holdfast, server, tmp_path):
+    """A 429 for an account without credit disables the model, as a refused key does; a resume asks it again."""
+    server.behave(refuse_status=429, refuse_times=99, said="You exceeded your quota", error_code="insufficient_quota")
+    ended = holdfast("run", http_eval(tmp_path, server.base_url, 30, concurrency_limit=2), "--run-dir", "r", code=1)
+    assert "is out of credit (insufficient_quota): You exceeded your quota. Add credit, then resume." in ended.err
+    assert "disabled for this session" in ended.err and 1 <= server.state()["received"] <= 2
+    server.behave()
+    holdfast("resume", "r", code=0)
+
+
 def test_one_refused_request_does_not_condemn_a_model_that_replies(holdfast, server, tmp_path):
     """A 403 for one prompt leaves that trial unfinished; the others go on."""
     eval_file = http_eval(tmp_path, server.base_url, 20, concurrency_limit=1)

@@ -29,8 +29,9 @@ from holdfast.spec.loading.error_messages import key_path
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 60.0
 _LONGEST_REQUESTED_PAUSE = 3600.0
-_NO_KEY = 401
-_HOPELESS = {_NO_KEY, 403, 404}
+_OF_ACCOUNT = {401, 402}
+"""A refused key and no credit concern every call."""
+_HOPELESS = {*_OF_ACCOUNT, 403, 404}
 _GIVE_A_REPLY = "It must return a Reply with its text; see `holdfast.Reply`."
 
 
@@ -152,15 +153,14 @@ class Caller:
         return pause
 
     def _close_if_hopeless(self, error: ModelError, model: OpenModel) -> None:
-        """Disables a model that refuses the key, does not exist, or is another one.
+        """Disables a model that refuses the key, has no credit, does not exist, or is another one.
 
         Raises:
             ModelClosed: it was disabled.
         """
         status = error.status if isinstance(error, Rejected) else None
-        # Once the model has replied to other calls, a 403 or 404 concerns only this request; a refused key concerns
-        # all.
-        is_hopeless = status in _HOPELESS and (not model.has_replied or status == _NO_KEY)
+        # Once the model has replied to other calls, a 403 or 404 concerns only this request.
+        is_hopeless = status in _HOPELESS and (not model.has_replied or status in _OF_ACCOUNT)
         if isinstance(error, Rejected) and (is_hopeless or isinstance(error, UnexpectedModel)):
             self._close(model, error)
             raise ModelClosed(model, getattr(error, "usage", None)) from None

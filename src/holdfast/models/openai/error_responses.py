@@ -18,6 +18,10 @@ import msgspec
 from holdfast.models.errors import THIS_MODEL, Blocked, ModelError, RateLimited, Rejected, Unavailable, excerpt
 
 _POLICY_CODES = frozenset({"content_filter", "content_policy_violation", "content_policy", "safety"})
+_NO_CREDIT = frozenset(
+    {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits"}
+)
+"""Codes that come with a 429, and that no waiting cures."""
 _HINTED = 500
 _TOKEN_LIMITS = re.compile(r"\bmax_(?:completion_)?tokens\b")
 _NOT_KNOWN = ("not supported", "unsupported", "unrecogni", "unknown", "not permitted", "unexpected")
@@ -113,6 +117,8 @@ def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time
 def _by_status(name: str, status: int, complaint: Complaint, wait: float | None) -> ModelError:
     said = f"{name} answered {_phrase(status)}: {_quoted(complaint)}."
     detail = complaint.words
+    if status == http.HTTPStatus.PAYMENT_REQUIRED or complaint.code in _NO_CREDIT:
+        return _no_credit(name, complaint, said)
     if status == http.HTTPStatus.TOO_MANY_REQUESTS:
         return RateLimited(said, status=status, detail=detail, retry_after=wait)
     if status >= 500 or status in _TRY_AGAIN or status < 400:
@@ -120,6 +126,13 @@ def _by_status(name: str, status: int, complaint: Complaint, wait: float | None)
     if complaint.code in _POLICY_CODES:
         return Blocked(said, status=status, detail=detail)
     return Rejected(said, status=status, detail=detail, hint=_max_tokens_hint(complaint))
+
+
+def _no_credit(name: str, complaint: Complaint, said: str) -> Rejected:
+    if complaint.code in _NO_CREDIT:
+        said = f"{name} is out of credit ({complaint.code}): {_quoted(complaint)}."
+    status = http.HTTPStatus.PAYMENT_REQUIRED
+    return Rejected(said, status=status, detail=complaint.words, hint="Add credit, then resume.")
 
 
 def _key_refused(name: str, status: int, complaint: Complaint, variable: str) -> ModelError:
@@ -167,7 +180,7 @@ def _error_code(error: dict[str, Any]) -> str:
     if isinstance(inner, dict) and inner.get("code") == "ResponsibleAIPolicyViolation":
         return "content_filter"
     texts = [_code_text(candidate) for candidate in candidates]
-    return next((text for text in texts if text in _POLICY_CODES), texts[0])
+    return next((text for text in texts if text in _POLICY_CODES | _NO_CREDIT), texts[0])
 
 
 def _code_text(value: Any) -> str:
