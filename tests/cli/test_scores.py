@@ -110,7 +110,7 @@ def test_one_bug_in_every_trial_is_said_once_with_the_way_out(holdfast, server, 
     stopped, fix, retry = ended.out.splitlines()
     assert stopped == start and retry == f"Retry them with unchanged code: holdfast resume {tmp_path / 'r'}"
     command = shlex.split(fix.removeprefix("After fixing the code: "))
-    assert command == ["holdfast", "run", str(eval_file), "--reuse", str(tmp_path / "r")]
+    assert command == ["holdfast", "run", str(eval_file), "--fail-under", "exact=1", "--reuse", str(tmp_path / "r")]
     (tmp_path / "task.py").write_text(BROKEN.format(broken={"none"}))
     mended = holdfast(*command[1:], "--run-dir", "s", code=0)
     assert "5 replies were taken from other runs." in mended.err
