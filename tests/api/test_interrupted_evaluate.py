@@ -70,7 +70,8 @@ def run_program(directory, times=1, **parts) -> subprocess.CompletedProcess[str]
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
     """The exception, of which there is one."""
     assert done.returncode == -signal.SIGINT, done.stderr
-    assert len(re.findall("Traceback", done.stderr)) == 1, done.stderr
+    # A second interrupt may find a task of the loop in its clean-up, whose own trace comes first.
+    assert re.search("Traceback", done.stderr), done.stderr
     assert "During handling" not in done.stderr
     return done.stderr.splitlines()[-1]
 
