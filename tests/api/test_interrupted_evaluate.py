@@ -76,8 +76,11 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("call", ["work()", "asyncio.run(cell())"], ids=["script", "in a loop"])
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(
+    ("call", "times"),
+    [("work()", 1), ("asyncio.run(cell())", 1), ("asyncio.run(cell())", 2)],
+    ids=["script", "in a loop", "in a loop, twice"],
+)
 def test_in_the_middle_of_a_run(tmp_path, call, times):
     """The message has both ways to resume, and both work."""
     (tmp_path / "interrupt").touch()
