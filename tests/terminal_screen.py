@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 
 PATIENCE_SECONDS = 120.0
 _PIECES = re.compile(r"\x1b\[([0-9;?]*)([a-zA-Z])|([\s\S])")
+_UNFINISHED = re.compile(r"\x1b(\[[0-9;?]*)?\Z")
 
 
 class Screen:
@@ -29,10 +31,15 @@ class Screen:
         self._is_wrapped = [False]
         """Whether a row is the continuation of the one before it."""
         self._at = (0, 0)
+        self._begun = ""
+        """A control sequence of which the rest is still to be written."""
         self.style = ""
 
     def write(self, text: str) -> None:
-        for numbers, action, character in _PIECES.findall(text):
+        text = self._begun + text
+        unfinished = _UNFINISHED.search(text)
+        self._begun = unfinished.group() if unfinished else ""
+        for numbers, action, character in _PIECES.findall(text.removesuffix(self._begun)):
             if action:
                 self._act(numbers, action)
             else:
@@ -102,6 +109,7 @@ class TerminalProgram:
         self, directory: Path, *arguments: object, columns: int = 80, rows: int = 24, **variables: str
     ) -> None:
         self.screen, self.written = Screen(columns), ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._terminal, end = pty.openpty()
         self._set_size(columns, rows)
         environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "", **variables}
@@ -128,8 +136,9 @@ class TerminalProgram:
         except OSError:  # how the end of a terminal is told
             part = b""
         if readable:
-            self.written += part.decode(errors="replace")
-            self.screen.write(part.decode(errors="replace"))
+            text = self._decoder.decode(part)
+            self.written += text
+            self.screen.write(text)
         return bool(part)
 
     def until(self, found) -> None:
