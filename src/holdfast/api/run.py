@@ -5,7 +5,6 @@ Nothing in the run is changed. Records are read while they are iterated over, ne
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -276,6 +275,8 @@ class Run:
     def _repr_html_(self) -> str:
         """What a notebook shows of it: the table of scores, and where the run is."""
         if self._is_closed:
+            import html  # noqa: PLC0415 - needed in a notebook only
+
             return html.escape(repr(self))
         from holdfast.analysis.report_html import run_html  # noqa: PLC0415 - needed in a notebook only
 

@@ -6,7 +6,6 @@ no key of the top level stands for that key in every model, dataset or task that
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -51,6 +50,8 @@ def _meant_paths(spec: EvalSpec, path: str) -> list[Steps]:
 
 
 def _parse_path(path: str) -> Steps:
+    import json  # noqa: PLC0415 - slow to load, and most commands override nothing
+
     found = _STEP.findall(path)
     if not found or len(path) != sum(map(len, found)) + len(found) - 1:
         raise UsageError(

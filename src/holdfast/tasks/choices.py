@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from holdfast.tasks.json_values import decoded_json, json_text
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.template import Template
 
-LETTERS = string.ascii_uppercase
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def lettered(choices: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ list or a map has the text that it has in JSON.
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 import re
@@ -95,4 +94,8 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    import json  # noqa: PLC0415 - few values are not text already
+
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,6 +60,8 @@ def describe_value(value: Any) -> str:
         return "a list"
     if isinstance(value, str) and looks_like_key(value):
         return "(hidden: it looks like a key)"
+    import json  # noqa: PLC0415 - for an error only
+
     text = json.dumps(value, ensure_ascii=False, default=lambda other: type(other).__name__)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 

@@ -8,7 +8,6 @@ streamed; only a JSON array is read whole, up to a cap.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -90,6 +89,8 @@ def describe_row_fault(line: bytes, reason: str) -> str:
 def _field_fault(line: bytes) -> str:
     if len(line) > LENIENT_BYTES:
         return ""
+    import json  # noqa: PLC0415 - for an error only
+
     try:
         return json_fault(json.loads(line.decode(errors="surrogateescape")))
     except (ValueError, RecursionError):

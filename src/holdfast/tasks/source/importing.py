@@ -12,7 +12,6 @@ import itertools
 import linecache
 import re
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
@@ -184,5 +183,7 @@ def _read_source_file(path: Path, shown: str) -> bytes:
 
 def _own_line(trace: TracebackType | None) -> str:
     """The innermost line of one's own code, as the end of a sentence."""
+    import traceback  # noqa: PLC0415 - for an error only
+
     own = [frame for frame in traceback.extract_tb(trace) if is_local(frame.filename)]
     return f" (in {Path(own[-1].filename).name} line {own[-1].lineno})" if own else ""

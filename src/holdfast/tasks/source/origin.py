@@ -6,8 +6,8 @@ import ast
 import dataclasses
 import functools
 import importlib.util
+import os
 import sys
-import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -64,8 +64,10 @@ def object_state(value: object) -> Any:
 
 @functools.cache
 def _python_homes() -> tuple[Path, ...]:
-    paths = sysconfig.get_paths()
-    return tuple({Path(paths[name]).resolve() for name in ("stdlib", "platstdlib")})
+    """The directories of the standard library; `sysconfig` says the same, and reads Python's build settings first."""
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    binary = Path(sys.base_exec_prefix) / sys.platlibdir / name
+    return tuple({Path(os.__file__).parent.resolve(), binary.resolve()})
 
 
 @functools.cache
