@@ -27,7 +27,7 @@ from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import StateCounts
 from holdfast.spec.compare import Difference
 from holdfast.terminal.broken_stream import mute_if_broken
-from holdfast.terminal.text import quantity
+from holdfast.terminal.text import printable, quantity
 
 _LOST_RUN = {StorageFailure.exit_code, RunHeld.exit_code}
 
@@ -134,7 +134,7 @@ class EndMessage:
         below = failures_under(self._bounds, scores, ended.exit_code)
         code = ended.exit_code or int(bool(below))
         try:
-            self._print_notes(ended)
+            self._print_notes(ended, scores)
             if self._as_json:
                 print_json(self._as_object(ended, code) | scores_object(scores, self._bounds))
             else:
@@ -149,9 +149,11 @@ class EndMessage:
         print_bound_failures(below)
         return code
 
-    def _print_notes(self, ended: SessionOutcome) -> None:
-        if self._started.reuse is not None:
-            say(f"{_reply_count(self._started.reuse.taken)} taken from other runs.")
+    def _print_notes(self, ended: SessionOutcome, scores: RunScores | None) -> None:
+        for line in scores.ledger.lines(shell_word(self._started.place)) if scores is not None else ():
+            say(printable(line))
+        if self._started.reuse is not None and scores is not None and not scores.ledger.saved:
+            say("No reply of another run was used.")
         if ended.warning:
             say(f"holdfast: {ended.warning}")
         for failure in ended.failures:
@@ -173,8 +175,3 @@ class EndMessage:
             "not_uploaded": self._started.not_uploaded_text() or None,
             "resume": f"holdfast resume {shell_word(self._started.place)}" if ended.counts.remaining else None,
         }
-
-
-def _reply_count(count: int) -> str:
-    """How many replies, with the verb that fits."""
-    return "1 reply was" if count == 1 else f"{count} replies were"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from holdfast.analysis.fail_under import ScoreBound, compare_bounds
+from holdfast.analysis.ledger import Ledger, session_ledger
 from holdfast.analysis.report import GroupReport, Report, make_report
 from holdfast.analysis.score_table import score_table
 from holdfast.api.failure_groups import Failures, read_failures
@@ -29,6 +30,8 @@ class RunScores(NamedTuple):
     plan: list[PlanEntry]
     failures: Failures
     first_session: SessionRecord | None
+    ledger: Ledger
+    """Of the session that has just ended."""
 
     def print_table(self) -> None:
         """Prints the scores, and above them how many trials they are over if that is not all; nothing without any."""
@@ -52,7 +55,8 @@ def read_scores(place: str) -> RunScores | None:
     try:
         with contextlib.closing(RunReader(find_run(place))) as reader:
             first = reader.sessions[0] if reader.sessions else None
-            return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first)
+            ledger = session_ledger(reader, reader.sessions[-1].number if reader.sessions else 0)
+            return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first, ledger)
     except KeyboardInterrupt:
         # The session is over, and all that it did is durable: only the table is left out.
         return None
@@ -64,9 +68,10 @@ def read_scores(place: str) -> RunScores | None:
 def scores_object(scores: RunScores | None, bounds: Sequence[ScoreBound]) -> dict[str, Any]:
     """The keys of the scores in the JSON of a session, as in the report; null if they could not be read."""
     if scores is None:
-        return {"tasks": None, "cost": None, "currency": None, "fail_under": None}
-    report = scores.report
-    found = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency}
+        return {"tasks": None, "cost": None, "currency": None, "ledger": None, "fail_under": None}
+    report, ledger = scores.report, scores.ledger
+    named = {"repeated": ledger.repeated, "unused": ledger.unused, "saved": ledger.saved}
+    found = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency, "ledger": named}
     return {**found, "fail_under": compare_bounds(bounds, scores.plan, report.tasks)}
 
 

@@ -117,6 +117,7 @@ class Caller:
             reservation = await self._admit(model, request, activity, grant, flight)
             flight.end_pause()
             tries.begin(self._clock.monotonic())
+            flight.requests = tries.made
             try:
                 reply = await self._send(model, request, reservation, activity, on_sent if tries.made == 1 else None)
             except ModelError as error:

@@ -95,7 +95,8 @@ class TrialRunner:
             await self._record_end(planned, trial, end, will_retry=will_retry)
             if not will_retry:
                 return None
-            return AttemptState(state.attempt + 1, state.first)
+            bought = max(state.bought_before, trial.account.replies)
+            return AttemptState(state.attempt + 1, state.first, bought_before=bought)
         finally:
             trial.account.end_failed_calls(self._environment.admission)
             self.running.discard(trial)

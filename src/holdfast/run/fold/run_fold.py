@@ -18,7 +18,16 @@ from holdfast.journal import RecordId
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.core.sampling_figures import SamplingSums
-from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, pack_key, unpack_key, unpack_places, unpack_row
+from holdfast.run.fold.rows.fold_tables import (
+    KEPT,
+    REPLY,
+    REQUEST,
+    UNANSWERED,
+    pack_key,
+    unpack_key,
+    unpack_places,
+    unpack_row,
+)
 from holdfast.run.fold.rows.score_slot import UNSCORED
 from holdfast.run.fold.rows.spent import Spent, SpentFigures
 from holdfast.run.fold.rows.trial_row import INTERRUPTED, NOT_SCORED, SCORE, TrialRow
@@ -52,6 +61,15 @@ class Group(NamedTuple):
 
 
 _NO_GROUP = Group("", "", {})
+
+
+class LedgerEntry(NamedTuple):
+    """Calls of one kind that the trials of a task made, or replies that they did not ask for, in one session."""
+
+    session: int
+    task: str
+    kind: str
+    calls: int
 
 
 class Standing(NamedTuple):
@@ -329,8 +347,14 @@ class RunFold:
 
     def record_counts(self) -> dict[str, int]:
         """How many records there are of each type."""
-        query = "SELECT kind, sum(records) FROM written WHERE kind NOT IN (?, ?) GROUP BY kind"
-        return dict(self._query(query, (KEPT, REPLY)))
+        query = "SELECT kind, sum(records) FROM written WHERE kind NOT IN (?, ?, ?, ?) GROUP BY kind"
+        return dict(self._query(query, (KEPT, REPLY, UNANSWERED, REQUEST)))
+
+    def ledger(self) -> Iterator[LedgerEntry]:
+        """The calls that the ledger names, by session, task and kind; usually there are none."""
+        query = "SELECT session, group_, kind, calls FROM ledger ORDER BY session, group_, kind"
+        for session, group, kind, calls in self._query(query):
+            yield LedgerEntry(session, self._pair(self.groups.get(group, _NO_GROUP))[0], kind, calls)
 
     # Trials.
 
