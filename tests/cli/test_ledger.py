@@ -217,7 +217,7 @@ def test_a_killed_session_with_reuse_still_has_it_when_resumed(holdfast, server,
     eval_file = http_eval(tmp_path, server.base_url, 6)
     holdfast("run", eval_file, "--run-dir", "old", code=0)
     holdfast("run", eval_file, "--run-dir", "new", "--reuse", "old", HOLDFAST_CRASH_AT="frame.acknowledged:3")
-    assert not holdfast.json("status", "new", code=0)["finished"] == 6
+    assert holdfast.json("status", "new", code=0)["finished"] < 6
     holdfast("resume", "new", code=0)
     assert server.state()["received"] == 6
     holdfast("run", eval_file, "--run-dir", "third", "--reuse", "old", HOLDFAST_CRASH_AT="frame.acknowledged:3")
