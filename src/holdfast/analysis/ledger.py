@@ -24,8 +24,8 @@ class RepeatedCalls(msgspec.Struct, frozen=True):
     """Calls that were made although an earlier one asked the same or stood in the same place, by the reason."""
 
     retried: int = 0
-    """Of attempts that began anew, after an error of the task's own code or by `--redo`: as many as an earlier attempt
-    had replies.
+    """Of attempts that started anew, after an error of the task's own code or by `--redo`: as many as an earlier
+    attempt had replies.
     """
     diverged: int = 0
     """Of solvers and scorers that asked for something else than is recorded in their place."""

@@ -159,8 +159,8 @@ class Coordinates(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 RETRIED, DIVERGED, INTERRUPTED_CALL = "retried", "diverged", "interrupted"
-"""Why a call repeats another one: an attempt began anew; the record has something else in its place; nothing more than
-its sending is recorded of the other one.
+"""Why a call repeats another one: an attempt started anew; the record has something else in its place; nothing more
+than its sending is recorded of the other one.
 """
 
 

@@ -1,7 +1,7 @@
 """Calls that a session made again because it could not see that their replies were recorded.
 
-A session that has lost the run (its machine was cut off, and another took over) may still have recorded replies that
-its successor had not seen when it began. Its segments are kept; what the successor asked for meanwhile was paid twice.
+A session that has lost the run (its machine was cut off, and another took the run) may still have recorded replies that
+its successor had not seen when it started. Its segments are kept; what the successor asked for was paid twice.
 The pins in a session's record say what it had seen.
 """
 

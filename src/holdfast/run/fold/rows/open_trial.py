@@ -16,8 +16,8 @@ from holdfast.run.core.records import KEPT_STATUSES, CallRecord, Coordinates, Sc
 from holdfast.run.fold.entries import AnswerEntry, CallEntry, ScoreEntry, StepEntry, TrialEntry
 from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, REQUEST, UNANSWERED
 from holdfast.run.fold.rows.score_slot import FAILED, FILLED, RETRIED, UNSCORED, Slot
-from holdfast.run.fold.rows.spent import MOST, slot_spent
-from holdfast.run.fold.rows.trial_row import SAVED, UNUSED, TrialRow
+from holdfast.run.fold.rows.spent import slot_spent
+from holdfast.run.fold.rows.trial_row import MOST_CALLS, SAVED, UNUSED, TrialRow
 
 
 class FrameAt(msgspec.Struct, frozen=True, gc=False):
@@ -92,7 +92,7 @@ class OpenTrial(msgspec.Struct, gc=False):
     def _count_call(self, entry: StepEntry, session: int, written: Counter[tuple[int, str]]) -> None:
         if not entry.source:
             written[session, REPLY if entry.error is None else UNANSWERED] += 1
-            written[session, REQUEST] += min(max(entry.tries, 0), MOST)
+            written[session, REQUEST] += min(max(entry.tries, 0), MOST_CALLS)
         elif entry.is_reused and entry.error is None:
             self.row.note_calls(session, SAVED)
 
@@ -104,7 +104,7 @@ class OpenTrial(msgspec.Struct, gc=False):
     def add_score(self, entry: ScoreEntry | ScoreRecord, frame: Origin, place: int, *_: object) -> None:
         """A score, or why there is none."""
         if entry.unused > 0:
-            self.row.note_calls(frame.session, UNUSED, min(entry.unused, MOST))
+            self.row.note_calls(frame.session, UNUSED, min(entry.unused, MOST_CALLS))
         if entry.usage is not None:
             self.row.add_slot(slot_spent(entry, entry.usage, frame, place))
         state = FILLED
@@ -123,7 +123,7 @@ class OpenTrial(msgspec.Struct, gc=False):
         """The end of an attempt."""
         self._locate(entry)
         if entry.unused > 0:
-            self.row.note_calls(frame.session, UNUSED, min(entry.unused, MOST))
+            self.row.note_calls(frame.session, UNUSED, min(entry.unused, MOST_CALLS))
         self.row.add_end(entry, frame, place)
         self.row.add_spent(entry, frame, place)
         if entry.status in KEPT_STATUSES:

@@ -45,7 +45,7 @@ other runs.
 """
 _CLOSED = "closed"
 """The kind of error of a trial whose model is disabled."""
-_MOST_CALLS = 1 << 40
+MOST_CALLS = 1 << 40
 _LAST_MOMENT = (1 << 63) - 1
 
 
@@ -269,7 +269,7 @@ def _steps_of(entry: TrialEntry | TrialRecord) -> int:
     """As many as were asked for in the attempt; -1 for a result that came from a file and has no transcript."""
     if entry.source == ARTIFACT:
         return -1
-    return min(max(entry.calls, 0) + max(entry.replayed, 0), _MOST_CALLS)
+    return min(max(entry.calls, 0) + max(entry.replayed, 0), MOST_CALLS)
 
 
 def _sampling_figures(entry: TrialEntry | TrialRecord) -> tuple[SamplingFigures, ...]:

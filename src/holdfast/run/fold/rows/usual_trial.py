@@ -17,7 +17,7 @@ from holdfast.run.fold.rows.fold_tables import pack_row
 from holdfast.run.fold.rows.open_trial import FoundRecord
 from holdfast.run.fold.rows.score_slot import FILLED
 from holdfast.run.fold.rows.spent import MICRO, MOST
-from holdfast.run.fold.rows.trial_row import moment_of
+from holdfast.run.fold.rows.trial_row import MOST_CALLS, moment_of
 
 _LEAST_RECORDS = 4
 _CALLS, _SCORES, _ENDS = {CallEntry, CallRecord}, {ScoreEntry, ScoreRecord}, {TrialEntry, TrialRecord}
@@ -132,7 +132,7 @@ def _is_usual(call: FoundRecord, step: FoundRecord, answer: FoundRecord, end: Fo
         and asked.attempt == reply.attempt == answer.entry.attempt == ended.attempt == ended.calls == 1
         and asked.about is not None
         and not (asked.repeats or ended.unused)
-        and 0 <= reply.tries <= MOST
+        and 0 <= reply.tries <= MOST_CALLS
         and asked.about.model == reply.model == ended.model != ""
         and reply.error is None
         and reply.role is ModelRole.UNDER_TEST
