@@ -220,6 +220,8 @@ class RecordedReply(msgspec.Struct, frozen=True, omit_defaults=True):
     parts: tuple[Part, ...] | None = None
     """The content where it is not one text; `text` is then what text there is in it."""
     other: dict[str, Any] = {}
+    undecoded: str = ""
+    warnings: dict[str, str] = {}
 
 
 def record_reply(reply: Reply) -> RecordedReply:
@@ -237,6 +239,8 @@ def record_reply(reply: Reply) -> RecordedReply:
         reply.tool_calls,
         None if isinstance(content, str) else content,
         reply.other,
+        reply.undecoded,
+        reply.warnings,
     )
 
 
@@ -254,6 +258,8 @@ def replay_reply(step: StepRecord) -> Reply:
         kept.refusal,
         kept.tool_calls,
         kept.other,
+        kept.undecoded,
+        kept.warnings,
     )
 
 
