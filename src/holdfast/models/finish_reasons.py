@@ -43,12 +43,11 @@ def finish_error(name: str, reply: Reply, status: int | None = None) -> ModelErr
     if reason in USUAL_REASONS or reason not in _KNOWN:
         return None
     said = joined_text(reply.content) or reply.refusal
-    shown = reply.finish if reply.finish in _KNOWN else f"{reply.finish}, {reason}"
     failure: ModelError
     if reason in _BLOCKED:
-        failure = Blocked(f"{name} blocked the reply (finish_reason {shown}).", status=status, detail=said)
+        failure = Blocked(f"{name} blocked the reply (finish_reason {reason}).", status=status, detail=said)
     else:
-        failure = Unavailable(f"{name} broke the reply off (finish_reason {shown}).", status=status, detail=said)
+        failure = Unavailable(f"{name} broke the reply off (finish_reason {reason}).", status=status, detail=said)
     failure.usage = reply.usage
     return failure
 

@@ -114,7 +114,7 @@ def _mended(data: Any, warnings: dict[str, str]) -> Any:
     if problem:
         warnings[UNKNOWN_USAGE if data["usage"] is None else USAGE_PARTS] = problem
     for field, types in (("model", str), ("id", str | int)):
-        if not isinstance(data.get(field), types):
+        if not isinstance(data.get(field), types) or isinstance(data.get(field), bool):
             data[field] = None
     for choice in data["choices"] if isinstance(data.get("choices"), list) else ():
         if isinstance(choice, dict) and not isinstance(choice.get("finish_reason"), str | None):
