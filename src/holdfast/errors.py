@@ -12,7 +12,8 @@ HoldfastError                the base of all; carries a hint (the way out) and a
 │   └── SegmentConflict      5   the store holds other bytes under the name of a segment
 ├── RunDamaged               1   bytes of the run are lost; named one by one
 └── ReplyWithoutText         1   a solver wants the text of a reply that has none
-    └── ToolCallReply        1   the reply calls tools instead
+    ├── ToolCallReply        1   the reply calls tools instead
+    └── UndecodableReply     1   the reply has bytes that are not text
 """
 
 from __future__ import annotations
@@ -108,3 +109,9 @@ class ToolCallReply(ReplyWithoutText):
     """A reply calls tools and holds no text."""
 
     kind = "tool_call"
+
+
+class UndecodableReply(ReplyWithoutText):
+    """The bytes of a reply are not valid UTF-8: nobody knows which text was meant."""
+
+    kind = "undecodable"

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.api.failure_text import failure_line
 from holdfast.engine.events import (
     FAILED_OBSERVER,
+    ODD_REPLY,
     UNAWAITED_ERROR,
     AttemptEnded,
     CallRetried,
@@ -24,8 +25,11 @@ from holdfast.run.core.display_text import short_sample
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.states import is_failed_slot
 from holdfast.sampling.candidate import CandidateStatus
+from holdfast.terminal.text import duration_text
 
 _REPEAT_SECONDS = 60.0
+_LONG_PAUSE = 60.0
+"""From this many seconds on it is said how long a call waits: the run may seem to hang."""
 _LISTED = 3
 """How many trials of a task with the same error are listed."""
 _MOST_ERRORS = 100
@@ -114,7 +118,8 @@ class EventText:
         if last is not None and now - last < _REPEAT_SECONDS:
             return ""
         self._retried[event.model] = now
-        return f"{event.model}: retrying: {event.reason}"
+        when = f" in {duration_text(event.pause)}" if event.pause >= _LONG_PAUSE else ""
+        return f"{event.model}: retrying{when}: {event.reason}"
 
 
 def _disabled_text(event: ModelDisabled) -> str:
@@ -147,4 +152,6 @@ def note_text(note: Note) -> str:
         return f"The observer {note.subject} is disabled for this session: {reason}"
     if note.kind == UNAWAITED_ERROR:
         return f"nobody awaited what failed in a task's code: {note.text}"
+    if note.kind == ODD_REPLY:
+        return f"warning: {note.subject}: {note.text} This is said once; later replies of this kind are counted."
     return ""

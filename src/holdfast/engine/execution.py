@@ -11,6 +11,7 @@ import gc
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from holdfast.engine.events import (
     ADMISSION,
@@ -29,6 +30,7 @@ from holdfast.engine.group_progress import EarlierWork, GroupProgress, earlier_w
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.model_calls.open_model import OpenModel, open_models, open_or_disable
+from holdfast.engine.model_calls.reply_warnings import ReplyWarnings
 from holdfast.engine.model_calls.served_model import expected_names
 from holdfast.engine.observers import GuardedObserver
 from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
@@ -55,7 +57,7 @@ from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure, UsageError
 from holdfast.event_type import Event
 from holdfast.run.core.prices import Prices
-from holdfast.run.core.records import MarkRecord
+from holdfast.run.core.records import ODD_REPLIES, MarkRecord
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
 from holdfast.spec import EvalSpec, plain_data
@@ -129,6 +131,7 @@ class Execution:
             self._limits, self._scheduler.capacity, holds, self._make_mark(), session.is_held, self.events.emit
         )
         self.settings.listen(self._apply_settings)
+        self._odd_replies = ReplyWarnings(self.events, session.sink.put, session.reader.unmetered_models())
         self.progress = self._make_progress()
         # Subscribed first: a trial is counted before any observer gets its event.
         self.progress.observe(self.events)
@@ -162,7 +165,9 @@ class Execution:
             holds=self.admission.holds,
             lag=uploader.lag_text if uploader is not None else str,
             concurrency=lambda: self.settings.spec.runner.concurrency_limit,
-            prices=Prices(plain_data(self._prepared.spec)),
+            prices=Prices(
+                plain_data(self._prepared.spec), self._odd_replies.unmetered, self._prepared.models_under_test
+            ),
             groups=self._group_progress(),
             label=self._label(),
         )
@@ -214,6 +219,7 @@ class Execution:
                 self._scheduler.capacity,
                 self.events,
                 self._disable,
+                self._odd_replies,
             ),
             admission=self.admission,
             counts=self._counts,
@@ -433,13 +439,17 @@ class Execution:
         how, code = self._how_and_exit_code(counts)
         ended = SessionOutcome(how, code, counts, self._refusal or self._redo_text())
         try:
-            last = self._session.close(how, code, ledger=asdict(self._counts))
+            last = self._session.close(how, code, ledger=self._ledger())
             return replace(ended, counts=last or counts)
         except StorageFailure as error:
             # The end of a session is only information; what was acknowledged does not depend on it.
             warning = f"The end of the session could not be recorded. {error}"
             code = code if self._interrupt.has_arrived else error.exit_code
             return replace(ended, exit_code=code, warning=warning)
+
+    def _ledger(self) -> dict[str, Any]:
+        odd = self._odd_replies.counts
+        return {**asdict(self._counts), ODD_REPLIES: odd} if odd else asdict(self._counts)
 
     def _redo_text(self) -> str:
         failed, left = self.progress.redo_failed, self._redo_left()

@@ -250,6 +250,8 @@ class RecordedReply(msgspec.Struct, frozen=True, omit_defaults=True):
     parts: tuple[Part, ...] | None = None
     """The content where it is not one text; `text` is then what text there is in it."""
     other: dict[str, Any] = {}
+    undecoded: str = ""
+    warnings: dict[str, str] = {}
 
 
 def record_reply(reply: Reply) -> RecordedReply:
@@ -267,6 +269,8 @@ def record_reply(reply: Reply) -> RecordedReply:
         reply.tool_calls,
         None if isinstance(content, str) else content,
         reply.other,
+        reply.undecoded,
+        reply.warnings,
     )
 
 
@@ -284,6 +288,8 @@ def replay_reply(step: StepRecord) -> Reply:
         kept.refusal,
         kept.tool_calls,
         kept.other,
+        kept.undecoded,
+        kept.warnings,
     )
 
 

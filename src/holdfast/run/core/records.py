@@ -336,6 +336,12 @@ FAILURES = "failures"
 """Where the ledger of a session's end counts those."""
 
 
+REPLY_NOTE = "reply"
+"""The kind of a note about replies of a model, which are kept although something is wrong with them."""
+ODD_REPLIES = "odd_replies"
+"""Where the ledger of a session's end counts them, by model and by what they are about."""
+
+
 class NoteRecord(Record, frozen=True):
     """Something a person should know about the run."""
 

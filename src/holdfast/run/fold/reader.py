@@ -22,9 +22,17 @@ from holdfast.journal.index.database import is_sound, publish_index
 from holdfast.journal.index.index import read_published
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_state import unseen_successors
+from holdfast.models.message import UNKNOWN_USAGE
 from holdfast.run.core.codec import citation, cited_blob, decode, head_of
 from holdfast.run.core.layout import Layout, spool_root
-from holdfast.run.core.records import AnyRecord, MarkRecord, NoteRecord, SessionEndRecord, SessionRecord
+from holdfast.run.core.records import (
+    REPLY_NOTE,
+    AnyRecord,
+    MarkRecord,
+    NoteRecord,
+    SessionEndRecord,
+    SessionRecord,
+)
 from holdfast.run.core.run_id import identify_run, refuse_newer
 from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.fold_writer import FoldWriter
@@ -264,7 +272,9 @@ class RunReader:
     @cached_property
     def fold(self) -> RunFold:
         """The states of the trials."""
-        return RunFold(self.index.query, self.sessions, working=self._working_session())
+        return RunFold(
+            self.index.query, self.sessions, working=self._working_session(), unmetered=self.unmetered_models
+        )
 
     def folded_again(self, cut: Cut | None = None) -> RunReader:
         """The same run, folded from its frames alone, up to a cut; to be closed."""
@@ -310,6 +320,11 @@ class RunReader:
         for ident, record in self._landmarks("note"):
             if isinstance(record, NoteRecord):
                 yield ident.session, record
+
+    def unmetered_models(self) -> set[str]:
+        """The models that have given a reply whose usage is unknown."""
+        found = (note.data for _, note in self.notes() if note.kind == REPLY_NOTE and isinstance(note.data, dict))
+        return {str(data.get("model")) for data in found if data.get("about") == UNKNOWN_USAGE}
 
     def marks(self) -> dict[int, int]:
         """By session, how many calls were in flight at most; those without a mark are not in it."""

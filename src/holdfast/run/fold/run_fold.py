@@ -6,7 +6,7 @@ It reads the rows that `FoldWriter` keeps in the index, and gives them the names
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, reduce
 from itertools import groupby
 from operator import itemgetter
@@ -165,17 +165,20 @@ class RunFold:
         sessions: list[SessionRecord],
         offered: list[PlanEntry] | None = None,
         working: int | None = None,
+        unmetered: Callable[[], Collection[str]] = tuple,
     ) -> None:
         """With an `offered` plan, that one decides instead of the newest session's.
 
         `working` is the session that is running now: trials that it has started and not ended are running.
+        `unmetered` gives the models with replies of unknown usage.
         """
-        self._query, self._offered, self._working = query, offered, working
+        self._query, self._offered, self._working, self._unmetered = query, offered, working, unmetered
         self.session = sessions[-1] if sessions else None
 
     def with_plan(self, offered: list[PlanEntry]) -> RunFold:
         """The same trials by another plan."""
-        return RunFold(self._query, [self.session] if self.session else [], offered, self._working)
+        sessions = [self.session] if self.session else []
+        return RunFold(self._query, sessions, offered, self._working, self._unmetered)
 
     @property
     def plan(self) -> list[PlanEntry]:
@@ -186,7 +189,8 @@ class RunFold:
     @cached_property
     def prices(self) -> Prices:
         """What the models cost, by the newest recorded configuration."""
-        return Prices(self.session.config if self.session else {})
+        config = self.session.config if self.session else {}
+        return Prices(config, self._unmetered(), {entry.model for entry in self.plan})
 
     # Counts.
 
