@@ -224,3 +224,30 @@ def test_a_killed_session_with_reuse_still_has_it_when_resumed(holdfast, server,
     (tmp_path / "old").rename(tmp_path / "elsewhere")
     told = holdfast("resume", "third", code=0)
     assert re.search(r"old is no longer the run whose replies were to be used", told.err)
+
+
+LONGER = """
+import os
+from holdfast import Sample, Task, exact, task
+
+async def solve(trial):
+    await trial.generate("one")
+    await trial.generate("two")
+    if not os.path.exists("failed"):
+        open("failed", "w").close()
+        raise ValueError("at its first attempt")
+    return (await trial.generate("three")).text
+
+@task
+def t():
+    return Task(samples=[Sample("q", target="THREE")], solver=solve, scorers=[exact()])
+"""
+
+
+def test_a_retry_that_is_killed_and_comes_further_repeats_only_what_was_bought(holdfast, server, tmp_path):
+    """The first attempt had two replies: the third call of the second attempt is a first one, also after a kill."""
+    killed_after(holdfast, server, python_eval(tmp_path, server.base_url, LONGER, max_retries=1), 3)
+    holdfast("resume", "r", code=0)
+    status = holdfast.json("status", "r", code=0)
+    assert repeated(status) == {"retried": 2, "interrupted": 1}
+    assert server.state()["received"] == status["calls"]["made"] == 6

@@ -53,7 +53,7 @@ class AskedModel(NamedTuple):
 class DurableCalls:
     """The calls of one attempt at a trial, or of one attempt of a score slot, whichever model they ask."""
 
-    __slots__ = ("_account", "_bought_before", "_environment", "_grant", "_made", "_recorder", "_steps")
+    __slots__ = ("_account", "_asked", "_bought_before", "_environment", "_grant", "_recorder", "_steps")
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class DurableCalls:
         """`bought_before` is how many replies an earlier attempt got: as many calls of this one repeat them."""
         self._environment, self._recorder, self._account = environment, recorder, account
         self._steps, self._grant = steps, grant
-        self._bought_before, self._made = bought_before, 0
+        self._bought_before, self._asked = bought_before, 0
 
     async def ask(
         self,
@@ -83,6 +83,7 @@ class DurableCalls:
             ModelError: no reply could be had.
             ConfigurationError: a generation parameter is unknown or out of range.
         """
+        self._asked += 1
         if self._environment.deterministic:
             # What the call gives comes last. It is counted either way: its number is its place in the solver.
             generation = {"seed": scope.call_seed(self._recorder.seed), **generation}
@@ -159,8 +160,7 @@ class DurableCalls:
 
     def _why_again(self, scope: Scope, key: str) -> str:
         """Why the call that comes now repeats another; empty if it does not."""
-        self._made += 1
-        return self._steps.why_again(scope, key) or (RETRIED if self._made <= self._bought_before else "")
+        return self._steps.why_again(scope, key) or (RETRIED if self._asked <= self._bought_before else "")
 
     async def _ask_model(
         self, asked: AskedModel, request: Request, key: str, conversation: Conversation, repeats: str
