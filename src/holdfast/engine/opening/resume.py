@@ -136,6 +136,6 @@ class _Resumption:
             self._prepared,
             self._plan.decision,
             self._plan.note,
-            warnings=self._prepared.warnings,
+            warnings=[*session.lease.notes, *self._prepared.warnings],
             selection=self._selection,
         )

@@ -77,7 +77,9 @@ def _open_under_lease(
     pins = [state.pin() for state in reader.index.states()]
     session = make(reader, number, pins)
     options = writer.configured(session.config)
-    journal = options.open(reader.fs, reader.layout.journal, reader.run, number, format_=reader.format)
+    # Absolute, because a task may change the working directory.
+    directory = reader.layout.journal.absolute()
+    journal = options.open(reader.fs, directory, reader.run, number, format_=reader.format)
     with contextlib.ExitStack() as undo:
         undo.callback(journal.abandon)
         # After a failed sync these bytes may be in memory only, and a second sync would not write them: a copy is sure.

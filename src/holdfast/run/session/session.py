@@ -7,6 +7,7 @@ the session: the session issues their numbers, and its end vouches for what all 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -39,8 +40,9 @@ class RunSession:
         self.reader, self.record, self.run, self.layout = reader, record, reader.run, reader.layout
         self.lease = SessionLease(lease, str(self.layout.root))
         self.sink = JournalSink(journal, reader.blobs, self.lease)
-        self._feed = IndexFeed(reader)
-        journal.on_written = self._feed.written
+        self._feed = IndexFeed(reader, self.lease.is_in_place)
+        journal.on_written, journal.check_lease = self._feed.written, lease.check
+        self._process = os.getpid()
         self.counts = SessionCounts(reader, self._feed, record.number)
         self._writers = WriterAdmission(reader.fs, self.layout.root, WriterTerms(record.number))
         self._store: StoreCopy | None = None
@@ -121,6 +123,7 @@ class RunSession:
 
         Raises:
             RunHeld: never again: another session may be executing the run.
+            RunGone: never again: the run is not at its place any more.
             SegmentConflict: what is done now could not count.
         """
         if self.lease.is_lost():
@@ -239,6 +242,9 @@ class RunSession:
 
     def abandon(self) -> None:
         """Gives the run up without writing anything more, as a crash would."""
+        if os.getpid() != self._process:
+            # A child that a task has forked, and that left the task: the run is its parent's.
+            return
         with contextlib.ExitStack() as undo:
             # Released last: until then no other session can start.
             undo.callback(self.lease.release)
@@ -247,6 +253,9 @@ class RunSession:
             self._feed.close()
             if self.uploader is not None:
                 self.uploader.stop()
+            if not self.lease.is_in_place():
+                self._writers.cut_off()
+                return
             with contextlib.suppress(StorageFailure, OSError):
                 if self._have_writers_stopped() and self.uploader is not None and self.lease.is_lost():
                     # A session that has lost the run writes no more; what it has is uploaded under its own number.

@@ -42,10 +42,20 @@ def _pid_namespace() -> str:
     return ""
 
 
+def _process_fields(pid: int) -> list[str]:
+    """What the kernel says of a process, from its state on; its name, before that, may hold anything."""
+    return _read_kernel_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def parent_pid(pid: int) -> int:
+    """The process that has started this one; 0 where that is not known."""
+    fields = _process_fields(pid)
+    return int(fields[1]) if len(fields) > 1 else 0
+
+
 def start_ticks(pid: int) -> int:
     """When the process with this id started, in clock ticks since boot; 0 where there is none."""
-    stat = _read_kernel_file(f"/proc/{pid}/stat")
-    fields = stat.rpartition(")")[2].split()
+    fields = _process_fields(pid)
     # A zombie has ended, though its entry is still there.
     if len(fields) < 20 or fields[0] == "Z":
         return 0
