@@ -12,6 +12,12 @@ from pathlib import Path
 import pytest
 
 from evals import http_eval
+from holdfast.errors import RunGone
+from holdfast.run import create_run
+from holdfast.run.core.records import NoteRecord
+from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.session.writer_options import WriterOptions
+from holdfast.storage import RealFileSystem, take_lease
 from program import until
 
 
@@ -184,20 +190,21 @@ def test_resume_78_a_journal_that_was_deleted_under_its_writer_stops_it(holdfast
     assert "intact" not in ended.err
 
 
-def test_resume_78_a_small_segment_size_makes_no_segment_in_another_run(holdfast, server, tmp_path):
-    """A session that begins a new segment for every frame begins none at a place that is not its own any more."""
-    started = holding(holdfast, server, tmp_path, runner={"segment_bytes": 1})
-    place = tmp_path / "r"
-    started.send(19)
-    place.rename(tmp_path / "away")
-    server.behave()
-    holdfast("run", "eval.yaml", "--run-dir", "r", code=0)
-    before = content(place)
-    started.send(18)
-    assert started.wait().code == 5
-    assert content(place) == before
-    holdfast("resume", "away", code=0)
-    assert holdfast.json("verify", "away", "--deep", code=0)["ok"]
+def test_resume_78_no_segment_blob_or_index_is_made_in_another_run(tmp_path):
+    """Whatever a session does by name is done at its own place only: a new segment, a large record, the index."""
+    root = tmp_path / "r"
+    session = create_run(root, SessionContents(name="t", config={}, planned=1), writer=WriterOptions(segment_bytes=1))
+    session.sink.append(NoteRecord(kind="k", text="kept"))
+    root.rename(tmp_path / "away")
+    create_run(root, SessionContents(name="other", config={}, planned=1)).close("completed")
+    before = content(root)
+    with pytest.raises(RunGone, match="was moved to"):
+        session.sink.append(NoteRecord(kind="k", text="x" * (9 << 20)))
+    with pytest.raises(RunGone):
+        session.close("completed")
+    session.abandon()
+    assert content(root) == before
+    take_lease(RealFileSystem(), tmp_path / "away").release()
 
 
 def test_resume_78_evaluate_in_python_raises_what_happened(server, tmp_path):

@@ -24,7 +24,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.storage.filesystem import FileIdentity, is_file_at
+from holdfast.storage.filesystem import FileIdentity, is_file_at, open_identity
 from holdfast.storage.leases.holder import LeaseHolder, decode_holder, is_alive, parent_pid, start_ticks, this_process
 
 CHILDREN_NAME = "lease.children"
@@ -43,6 +43,8 @@ class InheritedLock(Protocol):
         """Closes the copies of this process, which is a forked child, and touches nothing else."""
 
 
+_written: list[tuple[int, FileIdentity]] = []
+"""In a child: the files that have its name, for the children that it forks in turn."""
 _inherited: weakref.WeakSet[InheritedLock] = weakref.WeakSet()
 _is_registered = False
 
@@ -59,18 +61,26 @@ def close_in_children(lock: InheritedLock) -> None:
 def _leave_all() -> None:
     locks = list(_inherited)
     _inherited.clear()
+    for fd, identity in _written:
+        _write_own_name(fd, identity)
     for lock in locks:
         lock.leave_to_parent()
 
 
-def write_child_name(directory: int) -> int:
-    """Writes the name of this process, a forked child, into the run; the descriptor that it keeps open, or -1."""
+def write_child_name(directory: int) -> None:
+    """Writes the name of this process, a forked child, into the run; it keeps that file open."""
     with contextlib.suppress(OSError):
         fd = os.open(CHILDREN_NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644, dir_fd=directory)
-        if os.fstat(fd).st_size < _MOST_BYTES:
+        identity = open_identity(fd)
+        _write_own_name(fd, identity)
+        _written.append((fd, identity))
+
+
+def _write_own_name(fd: int, identity: FileIdentity) -> None:
+    with contextlib.suppress(OSError):
+        # A child may have closed everything, and have another file under this number now.
+        if open_identity(fd) == identity and os.fstat(fd).st_size < _MOST_BYTES:
             os.write(fd, msgspec.json.encode(this_process()) + b"\n")
-        return fd
-    return -1
 
 
 def forget_children(directory: int) -> None:

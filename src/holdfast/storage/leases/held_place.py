@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from pathlib import Path
 
 from holdfast.errors import RunGone
-from holdfast.storage.filesystem import is_file_at, open_identity
+from holdfast.storage.filesystem import FileIdentity, is_file_at, open_identity
 
+_DELETION_SECONDS = 0.5
 _DELETED = " (deleted)"
 """What the kernel appends to the path of an open directory that has no name any more."""
 
@@ -68,6 +70,7 @@ class HeldPlace:
     def _describe(self) -> RunGone:
         """What is known; nothing is said to be intact that cannot be seen."""
         directory = open_identity(self.directory)
+        self._wait_for_deletion(directory)
         is_here = other = False
         with contextlib.suppress(OSError):
             is_here = is_file_at(self._run, directory)
@@ -88,8 +91,18 @@ class HeldPlace:
             hint="The session has stopped. Its results are lost unless there is a copy of the run.",
         )
 
+    def _wait_for_deletion(self, directory: FileIdentity) -> None:
+        """Who deletes a run deletes its files first: a moment later it is known which of the two it was."""
+        deadline = time.monotonic() + _DELETION_SECONDS
+        with contextlib.suppress(OSError):
+            while time.monotonic() < deadline and is_file_at(self._run, directory) and not self._is_file_there():
+                time.sleep(_DELETION_SECONDS / 20)
+
+    def _is_file_there(self) -> bool:
+        return os.path.lexists(self._path)
+
     def _lost_file(self) -> RunGone:
-        became = "replaced" if os.path.lexists(self._path) else "deleted"
+        became = "replaced" if self._is_file_there() else "deleted"
         return RunGone(
             f"The file {self._path} was {became} while this session held its lock; another may be using the run.",
             hint="The session has stopped. Check the run with `holdfast verify`, then resume.",

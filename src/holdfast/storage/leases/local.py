@@ -77,7 +77,7 @@ class _FileLockLease:
     """A lease that is the kernel's lock on the file `lease`."""
 
     def __init__(self, run: Path, fd: int) -> None:
-        self._fd, self._marker = fd, -1
+        self._fd = fd
         self.failures, self.notes = ToleratedFailures(), list[str]()
         self.killed = decode_holder(os.pread(fd, _TEXT_BYTES, 0))
         """Whose name is still in the file: of a session that did not end in order."""
@@ -126,7 +126,7 @@ class _FileLockLease:
     def leave_to_parent(self) -> None:
         """In a forked child: the lock is the parent's alone; the run learns of the child."""
         if self._fd >= 0:
-            self._marker = write_child_name(self._place.directory)
+            write_child_name(self._place.directory)
             self._close()
 
 
