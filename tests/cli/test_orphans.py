@@ -203,9 +203,9 @@ def test_a_forked_child_has_no_copy_of_any_lock(tmp_path):
     if (child := os.fork()) == 0:
         with contextlib.suppress(BaseException):
             links = []
-            for name in os.listdir("/proc/self/fd"):
+            for path in Path("/proc/self/fd").iterdir():
                 with contextlib.suppress(OSError):
-                    links.append(os.readlink(f"/proc/self/fd/{name}"))
+                    links.append(str(path.readlink()))
             lease.release()
             lease.check()
             os.write(write, json.dumps([link for link in links if link.endswith("/lease")]).encode())

@@ -322,7 +322,7 @@ class Execution:
                 # The loop may be closed by now.
                 loop.call_soon_threadsafe(self._scheduler.fail, error)
 
-        return watching_place(self._session.lease, stop)
+        return watching_place(self._session.lease, self._session.acknowledged_frames, stop)
 
     def _report_start(self) -> None:
         """The first event; from now on those of other threads follow."""

@@ -177,6 +177,11 @@ class JournalWriter:
         self._segment.moved_to(directory)
 
     @property
+    def segment_number(self) -> int:
+        """The number of the segment that is being written."""
+        return self._segment.ident.number
+
+    @property
     def last_seq(self) -> int:
         """The last frame that was written: everything that is durable now is in it or before it."""
         return self._segment.next_seq - 1

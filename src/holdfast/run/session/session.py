@@ -26,6 +26,7 @@ from holdfast.run.session.session_counts import LeftByWriters, SessionCounts
 from holdfast.run.session.session_lease import SessionLease
 from holdfast.run.session.store_copy import SegmentUploader, StoreCopy
 from holdfast.storage import Lease
+from holdfast.storage.leases.holder import AcknowledgedFrames
 from holdfast.storage.leases.remote import HolderProgress
 from holdfast.storage.leases.writers import WRITERS_NAME, WriterAdmission, WriterTerms
 from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, merge_failures
@@ -181,6 +182,13 @@ class RunSession:
             return self._writers.end()
         except OSError as error:
             raise StorageFailure(f"{self.layout.root / WRITERS_NAME} cannot be used: {error.strerror}.") from error
+
+    def acknowledged_frames(self) -> AcknowledgedFrames:
+        """How far this process has come: what it has acknowledged is durable."""
+        journal = self.sink.journal
+        # The number first: a segment may begin meanwhile.
+        seq = journal.acknowledged_seq
+        return AcknowledgedFrames(self.number, journal.writer, journal.segment_number, seq)
 
     # The end.
 

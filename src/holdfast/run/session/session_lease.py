@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from holdfast.errors import RunGone, RunHeld
 from holdfast.storage import Lease
+from holdfast.storage.leases.holder import AcknowledgedFrames
 from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
 
 INTACT_HINT = "All synced records are intact; see `holdfast status`, then resume."
@@ -56,6 +57,10 @@ class SessionLease:
             RunGone: it was moved, deleted or replaced.
         """
         self._lease.check()
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        """Writes down how far the session has come."""
+        self._lease.publish(frames)
 
     def is_in_place(self) -> bool:
         """Whether files of the run may be written by their names: looks now."""

@@ -50,8 +50,7 @@ def verify_run(reader: RunReader, deep: RecordCrossCheck | None = None) -> Verif
     """Counts everything in the run; with `deep`, also what the records say of one another."""
     fold = VerifyingFold(deep)
     with contextlib.closing(RunReader(reader.layout.root, reader.fs, fold=fold)) as frames:
-        pins = [*frames.pins(), *reader.index.gone()]
-        damage = reader.index.name_missed(frames.index.damage(pins, frames.lost()))
+        damage = reader.index.name_missed(frames.damage())
         if not any(item.is_loss for item in damage):
             damage += _check_counts(frames) + _check_index(frames, reader)
         damage += _check_files(frames, fold)

@@ -30,6 +30,16 @@ class LeaseHolder(msgspec.Struct, frozen=True):
         return f"process {self.pid} on {self.host} since {self.since}"
 
 
+class AcknowledgedFrames(msgspec.Struct, frozen=True, array_like=True):
+    """How far the holder of a run has come: every frame of its writer up to `seq` is durable."""
+
+    session: int
+    writer: int
+    segment: int
+    """The segment that it was writing then."""
+    seq: int
+
+
 def _read_kernel_file(path: str) -> str:
     with contextlib.suppress(OSError):
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
@@ -81,6 +91,14 @@ def is_alive(holder: LeaseHolder) -> bool | None:
     if not here.boot or (holder.boot, holder.namespace) != (here.boot, here.namespace):
         return None
     return start_ticks(holder.pid) == holder.started != 0
+
+
+def decode_acknowledged(data: bytes) -> AcknowledgedFrames | None:
+    """How far the holder had come, by the second line of a lease file; None if nothing readable is there."""
+    try:
+        return msgspec.json.decode(data.partition(b"\n")[2], type=AcknowledgedFrames)
+    except msgspec.MsgspecError:
+        return None
 
 
 def decode_holder(data: bytes) -> LeaseHolder | None:

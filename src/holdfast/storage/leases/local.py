@@ -35,7 +35,14 @@ from holdfast.storage.leases.forked_children import (
     write_child_name,
 )
 from holdfast.storage.leases.held_place import HeldPlace
-from holdfast.storage.leases.holder import LeaseHolder, decode_holder, is_alive, this_process
+from holdfast.storage.leases.holder import (
+    AcknowledgedFrames,
+    LeaseHolder,
+    decode_acknowledged,
+    decode_holder,
+    is_alive,
+    this_process,
+)
 from holdfast.storage.leases.writers import LEASE_NAME, end_writers
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
@@ -65,6 +72,9 @@ class Lease(Protocol):
             RunGone: the run was moved, deleted or replaced.
         """
 
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        """Writes down how far the session has come, for whoever reads the run after a kill."""
+
     def is_held(self) -> bool: ...
     def is_lost(self) -> bool:
         """Whether it will never be held again; one that is not held at the moment may be renewed."""
@@ -79,16 +89,21 @@ class _FileLockLease:
     def __init__(self, run: Path, fd: int) -> None:
         self._fd = fd
         self.failures, self.notes = ToleratedFailures(), list[str]()
-        self.killed = decode_holder(os.pread(fd, _TEXT_BYTES, 0))
+        text = os.pread(fd, _TEXT_BYTES, 0)
+        self.killed = decode_holder(text)
         """Whose name is still in the file: of a session that did not end in order."""
+        self._acknowledged = decode_acknowledged(text)
+        self._line = msgspec.json.encode(this_process()) + b"\n"
         self._place = HeldPlace(run, LEASE_NAME, fd)
         close_in_children(self)
-        self._write_name(fd)
+        self._write_text(fd)
 
-    def _write_name(self, fd: int) -> None:
+    def _write_text(self, fd: int) -> None:
+        # What a killed session has left is kept until this one has acknowledged something: it is compared before that.
+        text = self._line + (msgspec.json.encode(self._acknowledged) if self._acknowledged else b"")
         try:
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, msgspec.json.encode(this_process()) + b"\n", 0)
+            os.ftruncate(fd, len(text))
+            os.pwrite(fd, text, 0)
         except OSError as error:
             # On a full disk the run is still ours; only its holder's name cannot be read.
             self.failures.note(LEASE_NAME, error)
@@ -99,6 +114,11 @@ class _FileLockLease:
 
     def check(self) -> None:
         self._place.check()
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        if frames != self._acknowledged and self._fd >= 0:
+            self._acknowledged = frames
+            self._write_text(self._fd)
 
     def is_held(self) -> bool:
         return self._fd >= 0 and self._place.loss is None
@@ -235,6 +255,14 @@ def find_holder(fs: FileSystem, run: Path) -> LeaseHolder | None:
     return None
 
 
+def read_acknowledged(run: Path) -> AcknowledgedFrames | None:
+    """How far the session that holds the run, or that was killed last, had come; None where nothing says so."""
+    try:
+        return decode_acknowledged((run / LEASE_NAME).read_bytes()[:_TEXT_BYTES])
+    except OSError:
+        return None
+
+
 def _generations(run: Path) -> list[int]:
     names = (path.name.removeprefix("lease-") for path in run.iterdir() if path.name.startswith("lease-"))
     return sorted(int(name) for name in names if name.isdigit())
@@ -309,6 +337,9 @@ class _HeartbeatLease:
 
     def check(self) -> None:
         self._place.check()
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        """Nothing: the file has the heartbeat in it."""
 
     def is_held(self) -> bool:
         return not self._stop.is_set() and self._is_in_time() and self._place.loss is None

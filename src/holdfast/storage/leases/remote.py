@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.errors import ConfigurationError, RunGone, RunHeld, StorageFailure
-from holdfast.storage.leases.holder import LeaseHolder, is_alive, this_process
+from holdfast.storage.leases.holder import AcknowledgedFrames, LeaseHolder, is_alive, this_process
 from holdfast.storage.leases.local import LIFETIME_SECONDS, Lease
 from holdfast.storage.object_store import ObjectStore
 from holdfast.storage.tolerated_failures import ToleratedFailures
@@ -244,6 +244,9 @@ class LocalAndRemoteLease:
 
     def check(self) -> None:
         self._here.check()
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        self._here.publish(frames)
 
     def is_held(self) -> bool:
         return self._here.is_held() and self._there.is_held()

@@ -26,6 +26,7 @@ from holdfast.errors import RunGone, RunHeld, StorageFailure, UsageError
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.forked_children import close_in_children
 from holdfast.storage.leases.held_place import HeldPlace
+from holdfast.storage.leases.holder import AcknowledgedFrames
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 LEASE_NAME, WRITERS_NAME = "lease", "lease.writers"
@@ -224,6 +225,9 @@ class JoinedLease:
         except RunGone:
             self._is_lost = True
             raise
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        """Nothing: the file is the holder's."""
 
     def is_held(self) -> bool:
         return not self._is_lost
