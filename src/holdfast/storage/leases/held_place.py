@@ -44,7 +44,7 @@ class HeldPlace:
         """Compares the place with what is held, until it is closed; costs one call of the kernel.
 
         Raises:
-            RunGone: the run is not there any more, or its lease file was replaced.
+            RunGone: the run is no longer at its place, or its lease file was replaced.
         """
         if self.loss is None and self.directory >= 0:
             try:
