@@ -4,10 +4,10 @@ A forked child (`multiprocessing`, `ProcessPoolExecutor`, `os.fork`) has copies 
 until its last copy is closed. So every child closes its copies the moment it is forked. A program that is executed
 loses them by itself (O_CLOEXEC), also where it was started with `close_fds=False`.
 
-Workers whose runner was killed never end by themselves. Each child therefore writes its name (process id, start time, boot) into
-the file `lease.children` of the run and keeps that file open, and what it executes has MARKER in its environment. The
-next session ends such a process only if its id and start time are those in the file and it still has the open file or
-the marker. All others are left running. Either is reported.
+Workers whose runner was killed never end by themselves. Each child therefore writes its name (process id, start time,
+boot) into the file `lease.children` of the run and keeps that file open, and what it executes has MARKER in its
+environment. The next session ends such a process only if its id and start time are those in the file and it still has
+the open file or the marker. All others are left running. Either is reported.
 """
 
 from __future__ import annotations
