@@ -9,6 +9,7 @@ HoldfastError                the base of all; carries a hint (the way out) and a
 │   └── OlderFormat          3   written by an older version: it can be read and forked
 ├── RunHeld                  4   another session is executing the run
 ├── StorageFailure           5   the disk or the store failed; acknowledged records are intact
+│   ├── RunGone              5   the run was moved, deleted or replaced while it was in use
 │   └── SegmentConflict      5   the store holds other bytes under the name of a segment
 ├── RunDamaged               1   bytes of the run are lost; named one by one
 └── ReplyWithoutText         1   a solver wants the text of a reply that has none
@@ -83,6 +84,17 @@ class StorageFailure(HoldfastError):  # noqa: N818 - reads as a sentence where i
 
     exit_code = 5
     kind = "storage"
+
+
+class RunGone(StorageFailure):
+    """The run was moved, deleted or replaced while a session was using it; nothing is known of what is gone."""
+
+    kind = "gone"
+
+    def __init__(self, message: str, *, hint: str = "", moved_to: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.moved_to = moved_to
+        """Where the run is now; empty where that is not known."""
 
 
 class SegmentConflict(StorageFailure):

@@ -158,10 +158,11 @@ class EndMessage:
             say(f"holdfast: {ended.warning}")
         for failure in ended.failures:
             say(f"note: {failure}")
-        if missing := self._started.not_uploaded_text():
+        if ended.loss is None and (missing := self._started.not_uploaded_text()):
             say(f"holdfast: {missing}")
 
     def _as_object(self, ended: SessionOutcome, code: int) -> dict[str, Any]:
+        place = ended.loss.moved_to if ended.loss is not None else self._started.place
         return {
             "run": self._started.place,
             "state": "complete" if ended.counts.is_complete else "incomplete",
@@ -172,6 +173,6 @@ class EndMessage:
             "warning": ended.warning or None,
             "warnings": list(self._started.warnings),
             "failures": ended.failures,
-            "not_uploaded": self._started.not_uploaded_text() or None,
-            "resume": f"holdfast resume {shell_word(self._started.place)}" if ended.counts.remaining else None,
+            "not_uploaded": (self._started.not_uploaded_text() or None) if ended.loss is None else None,
+            "resume": f"holdfast resume {shell_word(place)}" if ended.counts.remaining and place else None,
         }

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.errors import HoldfastError
-from holdfast.journal import BlobStore, Damage, Index, Journal, RecordId, SegmentPin
+from holdfast.journal import BlobStore, Damage, DamageKind, Index, Journal, RecordId, SegmentPin
 from holdfast.journal.frame import FRAME_BYTES, Frame
 from holdfast.journal.index.database import is_sound, publish_index
 from holdfast.journal.index.index import read_published
@@ -34,6 +34,7 @@ from holdfast.run.core.records import (
     SessionRecord,
 )
 from holdfast.run.core.run_id import identify_run, refuse_newer
+from holdfast.run.fold.acknowledged_frames import missing_acknowledged
 from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader_index import ReaderIndex
@@ -347,7 +348,18 @@ class RunReader:
 
     def damage(self) -> list[Damage]:
         """Everything that is not as it was written, torn tails included."""
-        return self.index.damage(self.pins(), self.lost())
+        return self.damage_by(self.index.damage(self.pins(), self.lost()))
+
+    def damage_by(self, found: list[Damage]) -> list[Damage]:
+        """The same findings, and what the lease of a killed session names that none of them does."""
+        missing = missing_acknowledged(self.layout, self.index.states(), self.lost())
+        is_known = missing is None or any(item.where == _sealed_name(missing[1].where) for item in found)
+        return found if missing is None or is_known else [*found, missing[1]]
+
+    def lost_by_kill(self) -> list[SegmentId]:
+        """The newest segment of a session that was killed, where it is missing; only its lease names it."""
+        missing = missing_acknowledged(self.layout, self.index.states(), self.lost())
+        return [missing[0]] if missing is not None and missing[1].kind is DamageKind.MISSING else []
 
     def transcripts_lost(self) -> int:
         """How many trials have their scores and have lost records behind them.
@@ -394,6 +406,11 @@ class RunReader:
         """When the journal last grew, by the clock of its filesystem; for people."""
         times = [segment.path.stat().st_mtime for segment in self.journal.segments() if segment.path.exists()]
         return datetime.fromtimestamp(max(times), UTC).isoformat(timespec="seconds") if times else ""
+
+
+def _sealed_name(where: str) -> str:
+    """How a missing segment is named by those that vouch for it."""
+    return where.replace(".open.", ".")
 
 
 def write_index(layout: Layout, fs: FileSystem) -> None:
