@@ -88,7 +88,7 @@ def test_resume_43_a_run_that_is_begun_twice_at_once(zygote, server, tmp_path):
     for number in range(4):
         command = ("run", eval_file, "--run-dir", f"r{number}", "--or-resume")
         both = [zygote.start(command, tmp_path, {}) for _ in range(2)]
-        codes = sorted(one.wait().code for one in both)
-        assert codes[0] == 0 and codes[1] in {0, 2, 4}, codes
+        ended = sorted(one.wait() for one in both)
+        assert ended[0].code == 0 and ended[1].code in {0, 2, 4}, ended
         assert server.worked_on() == {f"q{sample}": number + 1 for sample in range(1, SAMPLES + 1)}
         assert not list(tmp_path.glob(".r*.creating-*"))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.errors import HoldfastError, StorageFailure, UsageError
+from holdfast.errors import HoldfastError, RunHeld, StorageFailure, UsageError
 from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.core.codec import encode, outsource
 from holdfast.run.core.config_file import write_config
@@ -26,11 +26,12 @@ from holdfast.run.core.session_contents import SessionContents, session_record
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
-from holdfast.storage import RealFileSystem, crashpoints, take_lease
+from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
 
 _CREATING = "creating"
 _OTHER_PLACE = "Choose another place with --run-dir (in Python: run=), or change its permissions."
+_MOST_PLACES = 20
 
 
 class _FirstContent(NamedTuple):
@@ -39,6 +40,14 @@ class _FirstContent(NamedTuple):
     contents: SessionContents
     inputs: Mapping[str, InputSource]
     preload: Iterable[Record]
+
+
+class _BuildingPlace(NamedTuple):
+    """Where a run is made before it has its name, under a lease."""
+
+    run: bytes
+    layout: Layout
+    lease: Lease
 
 
 def create_run(
@@ -62,7 +71,9 @@ def create_run(
     root = root.absolute()
     refuse_existing(root)
     try:
-        return _create(fs, root, _FirstContent(contents, inputs or {}, preload), writer)
+        return _create(
+            _claimed_building_place(fs, root), fs, root, _FirstContent(contents, inputs or {}, preload), writer
+        )
     except OSError as error:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
             # Somebody else has made it meanwhile.
@@ -91,12 +102,35 @@ def refuse_unwritable(root: Path) -> None:
         raise StorageFailure(f"The run {root} cannot be created: no permission to write in {above}.", hint=_OTHER_PLACE)
 
 
-def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOptions) -> RunSession:
-    run = os.urandom(16)
-    building = _make_building_place(fs, root, run)
+def _claimed_building_place(fs: FileSystem, root: Path) -> _BuildingPlace:
+    """A place of this process's own. Until its lease is taken, another creation may take it for one that was killed and
+    remove it: then another place is made.
+    """
+    for places_left in reversed(range(_MOST_PLACES)):
+        run = os.urandom(16)
+        building = _building_place(root, run)
+        try:
+            _make_building_place(fs, root, building)
+            return _BuildingPlace(run, building, take_lease(fs, building.root))
+        except (OSError, StorageFailure, RunHeld) as error:
+            # Nobody but such a creation holds a place that was just made.
+            is_taken = isinstance(error, RunHeld) or not building.root.exists()
+            if not (is_taken and places_left):
+                _remove_building_place(fs, building.root)
+                raise
+    raise StorageFailure(f"The run {root} could not be created: others remove what is made.")
+
+
+def _building_place(root: Path, run: bytes) -> Layout:
+    return Layout(root.with_name(f".{root.name}.{_CREATING}-{run.hex()[:12]}"))
+
+
+def _create(
+    place: _BuildingPlace, fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOptions
+) -> RunSession:
+    run, building, lease = place
     with contextlib.ExitStack() as undo:
         undo.callback(_remove_building_place, fs, building.root)
-        lease = take_lease(fs, building.root)
         undo.callback(lease.release)
         copied = copy_inputs(BlobStore(fs, building.inputs), first.inputs)
         crashpoints.reach("run.inputs-written")
@@ -119,15 +153,13 @@ def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOpti
         return opened
 
 
-def _make_building_place(fs: FileSystem, root: Path, run: bytes) -> Layout:
-    """The directories of a run, beside the place that it will have."""
+def _make_building_place(fs: FileSystem, root: Path, building: Layout) -> None:
+    """Makes the directories of a run, beside the place that it will have."""
     make_directories(fs, root.parent)
     _remove_unfinished_creations(fs, root)
-    building = Layout(root.with_name(f".{root.name}.{_CREATING}-{run.hex()[:12]}"))
     for directory in (building.root, building.journal, building.blobs, building.inputs, building.artifacts):
         fs.make_directory(directory)
     crashpoints.reach("run.directory-made")
-    return building
 
 
 def _remove_building_place(fs: FileSystem, building: Path) -> None:
