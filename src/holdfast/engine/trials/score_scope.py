@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
@@ -21,6 +22,9 @@ from holdfast.models.role import ModelRole
 from holdfast.run.core.records import UsageShare
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.trial_interface import Prompt
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 
 class SlotScope:
@@ -64,9 +68,23 @@ class SlotScope:
         finally:
             CURRENT_CONVERSATION.reset(token)
 
-    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    async def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, on_interrupted: str = "again", **kwargs: Any
+    ) -> Any:
         """As `Trial.step`, in this slot."""
-        return await self._own.step(name, function, *args)
+        return await self._own.step(name, function, *args, on_interrupted=on_interrupted, **kwargs)
+
+    async def now(self) -> dt.datetime:
+        """As `Trial.now`, in this slot."""
+        return await self._own.now()
+
+    async def random(self) -> float:
+        """As `Trial.random`, in this slot."""
+        return await self._own.random()
+
+    async def uuid(self) -> UUID:
+        """As `Trial.uuid`, in this slot."""
+        return await self._own.uuid()
 
     def scope(self, name: str) -> NamedScope:
         """As `Trial.scope`, in this slot."""
@@ -76,6 +94,7 @@ class SlotScope:
         """Raises the error that a scorer has caught, if one of its requests never got an answer.
 
         Raises:
+            StepInterrupted: a step that may not run twice has no outcome.
             ModelError: the infrastructure failed, and what the scorer made of that is not a score.
         """
         self._own.account.check_answered()
