@@ -156,6 +156,10 @@ class RunningTrial:
         """Its solver has returned: nothing more can be asked on its behalf."""
         self._is_over = True
 
+    def unasked(self) -> list[StepRecord]:
+        """The recorded results that nobody has asked for so far."""
+        return self._steps.waiting()
+
     def finish(self) -> list[StepRecord]:
         """Ends the attempt: nothing more can be asked of it. The recorded steps that it did not ask for again."""
         self._is_over = True

@@ -170,6 +170,10 @@ class Steps:
         """Whether it is a recorded result that nobody has asked for."""
         return self._waiting.get(step.step) is step
 
+    def waiting(self) -> list[StepRecord]:
+        """The recorded results that nobody has asked for so far, in the order of the records."""
+        return list(self._waiting.values())
+
     def take(self, steps: list[StepRecord]) -> list[StepRecord]:
         """Those of the given steps that nobody has asked for, failed ones too; each is given once."""
         waiting = [self._waiting.pop(step.step) for step in steps if self.is_waiting(step)]

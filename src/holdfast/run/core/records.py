@@ -122,6 +122,10 @@ class RaisedError(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: str = ""
     """Why it cannot be raised again as itself, if it cannot: `StepError` is raised instead, live too."""
 
+    @property
+    def class_name(self) -> str:
+        return self.type.rpartition(":")[2]
+
 
 def _tag_of(name: str) -> str:
     """The `type` of a record in the journal: its class name without the ending."""

@@ -246,9 +246,3 @@ def _builtin_new(class_: type[Exception]) -> Any:
     """The first `__new__` that is not written in Python."""
     found = (vars(base).get("__new__") for base in class_.__mro__)
     return next(new for new in found if isinstance(new, BuiltinFunctionType))
-
-
-def raised_text(raised: RaisedError) -> str:
-    """The exception in one line, as people see it."""
-    name = raised.type.rpartition(":")[2]
-    return f"{name}: {raised.message}" if raised.message and raised.message != name else name
