@@ -196,9 +196,8 @@ class _SolverReplay:
         ends_at = next((one.key for one in self._follower.missing), "") if difference is None else ""
         verdict = "differs" if difference is not None else "same" if self._has_ended else "record ends"
         if difference is None and unasked:
-            self._notes.append(
-                f"{len(unasked)} recorded steps were not asked for, such as {unasked[0].name}{_place_text(unasked[0].step)}."
-            )
+            first = f"{unasked[0].name}{_place_text(unasked[0].step)}"
+            self._notes.append(f"{len(unasked)} recorded steps were not asked for, such as {first}.")
         if difference is None and not self._has_ended and outcome is not None and outcome.error is not None:
             failure = outcome.failure()
             self._notes.append(f"The solver then raises {failure.kind}: {failure.message}")
