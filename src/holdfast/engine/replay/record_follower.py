@@ -1,7 +1,7 @@
 """Following a record: what a solver asks for that is not recorded is compared, and never done.
 
 A branch that asks for such a thing waits there for good, and the others go on. So a branch that the solver gives up,
-as it did before, is no difference; and where a trial was killed, every branch comes to the end of its own record.
+as it did before, does not count; and where a trial was killed, every branch comes to the end of its own record.
 """
 
 from __future__ import annotations

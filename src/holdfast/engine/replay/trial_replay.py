@@ -196,7 +196,7 @@ class _SolverReplay:
         ends_at = next((one.key for one in self._follower.missing), "") if difference is None else ""
         verdict = "differs" if difference is not None else "same" if self._has_ended else "record ends"
         if difference is None and unasked:
-            first = f"{unasked[0].name}{_place_text(unasked[0].step)}"
+            first = f"{unasked[0].name}{_asked_where(unasked[0].step)}"
             self._notes.append(f"{len(unasked)} recorded steps were not asked for, such as {first}.")
         if difference is None and not self._has_ended and outcome is not None and outcome.error is not None:
             failure = outcome.failure()
@@ -232,7 +232,7 @@ class _SolverReplay:
 
     def _missing_difference(self, missing: MissingRecord) -> ReplayDifference:
         recorded = self._counterpart(missing)
-        kind, where = "request" if missing.is_call else "step", _place_text(missing.key)
+        kind, where = "request" if missing.is_call else "step", _asked_where(missing.key)
         if recorded is None:
             text = f"The solver asks for a {kind} that is not recorded{where}."
             return ReplayDifference(kind, text, missing.key, [], missing.lines, short_diff([], missing.lines))
@@ -255,7 +255,7 @@ class _SolverReplay:
             return None
         first = unasked[0]
         lines = recorded_lines(first, {step.step: step for step in self._results})
-        text = f"The solver ended without asking for a recorded step{_place_text(first.step)}."
+        text = f"The solver ended without asking for a recorded step{_asked_where(first.step)}."
         return ReplayDifference("not asked", text, first.step, lines, [], short_diff(lines, []))
 
     def _end_difference(self, outcome: Outcome) -> ReplayDifference | None:
@@ -277,7 +277,7 @@ class _SolverReplay:
         return end.error if end is not None and end.error is not None else ""
 
 
-def _place_text(key: str) -> str:
+def _asked_where(key: str) -> str:
     """Where in the trial something is asked, and the name of a step."""
     path, request = scope_in_key(key), request_in_key(key).rpartition(":")[0]
     name = f" ({request.removeprefix('step/')})" if request.startswith("step/") else ""
