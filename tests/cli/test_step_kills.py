@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,15 @@ def test_steps_7_a_function_killed_half_way_is_not_run_again(holdfast, server, t
     holdfast("verify", "r", "--deep", code=0)
 
 
+def test_steps_7_a_fork_of_an_interrupted_run_does_not_run_it_again_either(holdfast, server, tmp_path):
+    """The copy keeps that the function has started."""
+    eval_file = python_eval(tmp_path, server.base_url, DEPLOYS.replace("WAY", "die()"))
+    assert holdfast("run", eval_file, "--run-dir", "r").code == -signal.SIGKILL
+    holdfast("fork", "r", "--run-dir", "f")
+    ended = holdfast("resume", "f", code=1)
+    assert lines(tmp_path / "ran") == ["prod"] and "'deploy'" in ended.out + ended.err
+
+
 @pytest.mark.parametrize("crash", ["frame.written:3", "frame.acknowledged:3", "frame.written:4"])
 def test_steps_7_a_kill_around_the_durable_start_never_leads_to_a_second_run(holdfast, server, tmp_path, crash):
     """Before the record the function has not run; from there on it runs at most once."""
@@ -171,3 +182,24 @@ def test_steps_8_time_and_chance_are_the_same_in_another_process(holdfast, serve
     assert first == second and "datetime.timezone.utc" in first
     assert server.state()["received"] == 1
     holdfast("verify", "r", "--replay", "q", code=0)
+
+
+SCRIPT = (
+    RAISES.replace("KIND", "'own'").replace("await trial.generate", "await trial.step('say', str.upper, 'x') #")
+    + """
+if __name__ == "__main__":
+    from holdfast import evaluate
+    evaluate(t(), models=["scripted/echo"], run="r", show_progress=False)
+"""
+)
+
+
+def test_steps_5_a_class_of_a_script_is_found_when_its_file_is_resumed(holdfast, tmp_path):
+    """The file is the main module of one process, and imported by the other."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    killed = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed
+    (tmp_path / "go-on").touch()
+    holdfast("resume", "r", code=0)
+    first, second = lines(tmp_path / "caught")
+    assert first == second and "Refused" in first and lines(tmp_path / "ran") == ["ran"]

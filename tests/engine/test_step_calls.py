@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from engine.rig import Rig, Solver, State, interrupt, simple_task
+from holdfast import scorer
 from holdfast.run.core.records import CallRecord, Status, StepRecord
 
 KILL = 50.0
@@ -161,6 +162,64 @@ def test_steps_7_a_step_killed_half_way_fails_the_attempt(tmp_path, catches, in_
     rig.redo = "status=failed"
     rig.session()
     assert solver.ran == ["prod", "prod"] and rig.ends()[-1].status is Status.VALID
+
+
+def test_steps_7_whatever_the_solver_makes_of_the_error_the_step_decides(tmp_path):
+    """An error of the solver's own does not lead to a retry, which would run the function again."""
+    ran = []
+
+    async def deploy():
+        ran.append(1)
+        await asyncio.sleep(1_000.0)
+
+    async def work(trial):
+        try:
+            await trial.step("deploy", deploy, on_interrupted="fail")
+        except Exception:  # noqa: BLE001 - as people do
+            raise ValueError("could not deploy") from None
+
+    rig = Rig(tmp_path / "r", simple_task(1, Solver(work)), settings={"max_retries": 2})
+    rig.killed_session(KILL)
+    rig.session()
+    (end,) = rig.ends()
+    assert ran == [1] and end.error.kind == "StepInterrupted" and "'deploy'" in end.error.message
+
+
+def test_steps_7_a_scorer_may_ask_for_it_too(tmp_path):
+    """The slot fails, is not retried, and can be attempted again by a person."""
+    ran = State([])
+
+    async def grade():
+        ran.value.append(1)
+        if len(ran.value) == 1:
+            await asyncio.sleep(1_000.0)
+        return 1.0
+
+    async def judge(answer, sample, scope):
+        try:
+            return await scope.step("grade", grade, on_interrupted="fail")
+        except Exception:  # noqa: BLE001 - as people do
+            return 0.0
+
+    task = simple_task(1, score=scorer(judge))
+    rig = Rig(tmp_path / "r", task, settings={"max_retries": 2})
+    rig.killed_session(KILL)
+    rig.session()
+    assert ran.value == [1] and "'grade'" in rig.ends()[-1].error.message
+    rig.redo = "status=failed"
+    rig.session()
+    assert ran.value == [1, 1] and rig.ends()[-1].status is Status.VALID and rig.is_sound()
+
+
+def test_steps_6_an_option_of_the_functions_own_can_be_bound_before(tmp_path):
+    """As the error says."""
+
+    async def work(trial):
+        mine = partial(with_option, on_interrupted="theirs")
+        return await trial.step("deploy", mine, on_interrupted="fail")
+
+    solver, _ = killed_and_resumed(tmp_path, work)
+    assert solver.results == ["theirs", "theirs"]
 
 
 def test_steps_7_a_step_that_has_ended_is_replayed(tmp_path):

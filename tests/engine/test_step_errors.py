@@ -426,3 +426,91 @@ def test_steps_5_a_result_that_cannot_be_recorded_is_not_computed_again(tmp_path
     killed_and_resumed(tmp_path, solver)
     assert solver.ran == 1
     assert [str(error) for error in solver.caught] == [str(solver.caught[0])] * 2
+
+
+def lying(of: type) -> Exception:
+    """An exception that says it is something else, and raises wherever it is looked at."""
+    fields = dict.fromkeys(
+        ("exceptions", "errno", "__cause__", "__context__", "__traceback__"), property(lambda _: 1 / 0)
+    )
+    return type("LyingError", (OSError,), {**fields, "__class__": property(lambda _: of), "__module__": "a\ud800b"})(
+        "x"
+    )
+
+
+@pytest.mark.parametrize("of", [ExceptionGroup, MemoryError, KeyboardInterrupt, StepError, int])
+def test_steps_5_what_an_exception_says_it_is_does_not_count(tmp_path, of):
+    """It is recorded as what it is, and the session goes on."""
+    solver = Catcher(fail, lying(of))
+    rig = killed_and_resumed(tmp_path, solver)
+    assert solver.ran == 1 and len(rig.records(StepRecord)) == 1
+    assert [type(error) for error in solver.caught] == [StepError] * 2
+
+
+class EndingError(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+def surrogates() -> Exception:
+    made = PlainError("x")
+    made.__dict__["\ud800"] = 1
+    made.table = {"\ud800": 1}
+    return made
+
+
+@pytest.mark.parametrize("make", [lambda: EndingError("x"), surrogates])
+def test_steps_5_an_exception_that_cannot_even_be_printed_is_recorded(tmp_path, make):
+    """Whatever happens when it is looked at, the solver gets the same twice."""
+    solver = Catcher(fail, make())
+    killed_and_resumed(tmp_path, solver)
+    assert solver.ran == 1
+    assert type(solver.caught[0]) is type(solver.caught[1])
+
+
+def test_steps_5_an_answer_to_a_cancellation_is_not_recorded(tmp_path):
+    """A function that turns its cancellation into an error of its own runs again."""
+    ran = []
+
+    async def slow():
+        ran.append(1)
+        try:
+            await asyncio.sleep(100.0)
+        except asyncio.CancelledError:
+            raise PlainError("stopped") from None
+
+    async def work(trial):
+        try:
+            async with asyncio.timeout(1.0):
+                await trial.step("slow", slow)
+        except (PlainError, TimeoutError):
+            pass
+        return "done"
+
+    rig = Rig(tmp_path / "r", simple_task(1, Solver(work)))
+    rig.session()
+    assert ran == [1] and rig.records(StepRecord) == []
+
+
+def test_steps_5_a_timeout_of_the_function_is_recorded(tmp_path):
+    """Behind it is a cancellation, but one of the function's own."""
+    ran, caught = [], []
+
+    async def slow():
+        ran.append(1)
+        async with asyncio.timeout(1.0):
+            await asyncio.sleep(100.0)
+
+    async def work(trial):
+        try:
+            await trial.step("slow", slow)
+        except TimeoutError as error:
+            caught.append(error)
+        if len(caught) < 2:
+            await asyncio.sleep(10_000.0)
+        return "done"
+
+    rig = Rig(tmp_path / "r", simple_task(1, Solver(work)))
+    rig.killed_session(KILL)
+    rig.session()
+    assert ran == [1] and len(caught) == 2

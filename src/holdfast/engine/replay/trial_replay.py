@@ -27,12 +27,12 @@ from holdfast.engine.scheduling.holds import Holds
 from holdfast.engine.scheduling.live_settings import LiveSettings
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.running_trial import RunningTrial
-from holdfast.engine.trials.scopes import CURRENT_SCOPE, names_in, scope_in_key, scoping_tasks
+from holdfast.engine.trials.scopes import CURRENT_SCOPE, is_in_sampling, names_in, scope_in_key, scoping_tasks
 from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.engine.trials.steps import request_in_key
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import UsageError
-from holdfast.run.core.records import Failure, Record, Status, StepRecord
+from holdfast.run.core.records import CANDIDATE, CHOICE, Failure, Record, Status, StepRecord
 from holdfast.tasks.answer import Answer, as_answer
 
 PATIENCE_SECONDS = 60.0
@@ -99,7 +99,7 @@ class _SolverReplay:
     def __init__(self, recorded: RecordedTrial, patience: float) -> None:
         self._recorded, self._patience, self._state = recorded, patience, recorded.state
         self._follower = RecordFollower(recorded.state)
-        self._results = [step for step in recorded.state.steps if step.error is None]
+        self._results = _asked_for(recorded.state.steps)
         self._trial: RunningTrial | None = None
         self._notes = [*recorded.notes]
 
@@ -151,7 +151,7 @@ class _SolverReplay:
         return bool(missing) and (not self._unasked() or self._diverged() is not None)
 
     def _unasked(self) -> list[StepRecord]:
-        return self._trial.unasked() if self._trial is not None else self._results
+        return _asked_for(self._trial.unasked()) if self._trial is not None else self._results
 
     def _environment(self, threads: StepThreads) -> TrialEnvironment:
         spec, clock, events, counts = self._recorded.prepared.spec, RealClock(), Events(), CallCounts()
@@ -194,10 +194,12 @@ class _SolverReplay:
         unasked = self._unasked()
         difference = self._difference(outcome, unasked)
         ends_at = next((one.key for one in self._follower.missing), "") if difference is None else ""
+        # What a sampling that has not ended does not ask for again is settled when it ends.
+        spared = [step for step in unasked if not is_in_sampling(scope_in_key(step.step))]
         verdict = "differs" if difference is not None else "same" if self._has_ended else "record ends"
-        if difference is None and unasked:
-            first = f"{unasked[0].name}{_asked_where(unasked[0].step)}"
-            self._notes.append(f"{len(unasked)} recorded steps were not asked for, such as {first}.")
+        if difference is None and spared:
+            first = f"{spared[0].name}{_asked_where(spared[0].step)}"
+            self._notes.append(f"{len(spared)} recorded steps were not asked for, such as {first}.")
         if difference is None and not self._has_ended and outcome is not None and outcome.error is not None:
             failure = outcome.failure()
             self._notes.append(f"The solver then raises {failure.kind}: {failure.message}")
@@ -282,6 +284,11 @@ def _asked_where(key: str) -> str:
     path, request = scope_in_key(key), request_in_key(key).rpartition(":")[0]
     name = f" ({request.removeprefix('step/')})" if request.startswith("step/") else ""
     return f"{name} in the scope {path}" if path else name
+
+
+def _asked_for(steps: list[StepRecord]) -> list[StepRecord]:
+    """The results that solvers and samplings ask for: candidates and choices only say how a sampling went."""
+    return [step for step in steps if step.error is None and step.name not in {CANDIDATE, CHOICE}]
 
 
 async def _no_mark(_calls: int) -> None:

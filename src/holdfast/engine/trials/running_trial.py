@@ -105,7 +105,7 @@ class RunningTrial:
         is_named = slot is not None
         self._recorder = TrialRecorder(environment, planned, state.attempt, self.activity, is_named=is_named)
         self._calls = DurableCalls(environment, self._recorder, self.account, self._steps, grant)
-        self._actions = DurableSteps(environment, self._recorder, self.account, self._steps, self._asked.role)
+        self._actions: DurableSteps | None = None
         self._samplings: dict[str, SamplingSummary] = {}
         """By the path of their scope, how samplings went."""
         self._is_over = False
@@ -296,19 +296,26 @@ class RunningTrial:
         if on_interrupted not in CHOICES or (on_interrupted == FAIL and takes_interruption(function)):
             raise self._steps.scopes.user.wrong_interruption(name, on_interrupted)
         scope, called = self._current_scope("step"), StepCall(name, function, args, kwargs, on_interrupted == FAIL)
-        return await self._actions.run(scope, called)
+        return await self._durable_steps().run(scope, called)
+
+    def _durable_steps(self) -> DurableSteps:
+        """Made when it is needed: most trials only call their model."""
+        if self._actions is None:
+            of_trial = self._environment, self._recorder, self.account, self._steps
+            self._actions = DurableSteps(*of_trial, self._asked.role)
+        return self._actions
 
     async def now(self) -> dt.datetime:
         """The time, in UTC; the same when replayed."""
         self.check_running("now")
-        return await self._actions.now(self._current_scope("now"))
+        return await self._durable_steps().now(self._current_scope("now"))
 
     async def random(self) -> float:
         """A random number from 0 up to 1; the same when replayed."""
         self.check_running("random")
-        return await self._actions.random(self._current_scope("random"))
+        return await self._durable_steps().random(self._current_scope("random"))
 
     async def uuid(self) -> UUID:
         """A random UUID; the same when replayed."""
         self.check_running("uuid")
-        return await self._actions.uuid(self._current_scope("uuid"))
+        return await self._durable_steps().uuid(self._current_scope("uuid"))

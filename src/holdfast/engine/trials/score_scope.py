@@ -11,6 +11,7 @@ from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.asking.durable_calls import AskedModel
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION
+from holdfast.engine.trials.error_boundary import Outcome
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.named_scope import NamedScope
 from holdfast.engine.trials.running_trial import RunningTrial, SlotPlace
@@ -98,6 +99,10 @@ class SlotScope:
             ModelError: the infrastructure failed, and what the scorer made of that is not a score.
         """
         self._own.account.check_answered()
+
+    def deciding(self, outcome: Outcome) -> Outcome:
+        """How the slot's attempt failed."""
+        return self._own.account.deciding(outcome)
 
     def finish(self) -> int:
         """Ends the attempt of the slot; how many recorded steps it did not ask for again. They count as paid."""

@@ -6,6 +6,7 @@ A step that is recorded is replayed; any other runs, and its outcome is durable 
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import inspect
 import sys
@@ -16,7 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from holdfast.engine.trials.asking.step_errors import is_outage, record_error, remade_error
+from holdfast.engine.trials.asking.step_errors import (
+    is_outage,
+    record_error,
+    remade_error,
+    traceback_of,
+    with_traceback,
+)
 from holdfast.engine.trials.asking.trial_account import TrialAccount
 from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
 from holdfast.engine.trials.asking.user_code import run_user_code
@@ -65,8 +72,28 @@ class StepCall(NamedTuple):
 
 def takes_interruption(function: Callable[..., Any]) -> bool:
     """Whether a function has a parameter that is called as the option of a step."""
+    if isinstance(function, partial) and "on_interrupted" in function.keywords:
+        return False
     found = guard_call(inspect.signature, function).value
     return isinstance(found, inspect.Signature) and "on_interrupted" in found.parameters
+
+
+class _Before(NamedTuple):
+    """What was the case before a function ran."""
+
+    handled: BaseException | None
+    """What the solver is handling: no part of what the function does."""
+    task: asyncio.Task[Any] | None
+    cancelled: int
+
+    @classmethod
+    def now(cls) -> _Before:
+        task = asyncio.current_task()
+        return cls(sys.exception(), task, task.cancelling() if task is not None else 0)
+
+    def is_cancelled_since(self) -> bool:
+        """Whether what the function raised may be its answer to being cancelled."""
+        return self.task is not None and self.task.cancelling() > self.cancelled
 
 
 class DurableSteps:
@@ -100,12 +127,12 @@ class DurableSteps:
             step, trace = await self._run_function(key, call, asked)
         if step.raised is not None:
             # Without the exceptions behind it: they are not on record, and so a solver must not see them now.
-            raise remade_error(call.name, step.raised).with_traceback(trace) from None
+            raise with_traceback(remade_error(call.name, step.raised), trace) from None
         return typed_result(step.result, call.function)
 
     async def _run_function(self, key: str, call: StepCall, asked: Any) -> tuple[StepRecord, Any]:
         """The record of the step, which is durable, and the traceback of what it raised."""
-        environment, clock, handled = self._environment, self._environment.clock, sys.exception()
+        environment, clock, before = self._environment, self._environment.clock, _Before.now()
         if environment.record_only is not None:
             await environment.record_only.miss_step(key, call.name, asked)
         at, began = clock.wall(), clock.monotonic()
@@ -115,16 +142,16 @@ class DurableSteps:
 
         masked, start = Masked(f"the step {call.name!r}"), on_start if call.runs_once else None
         outcome = await run_user_code(environment, self._recorder.activity, call.bound(), call.args, masked, start)
-        result, error = self._checked(call.name, outcome, handled)
+        result, error = self._checked(call.name, outcome, before)
         raised = None if error is None else record_error(error, environment.modules)
         seconds = clock.monotonic() - began
         step = self._record(key, call.name, request=asked, result=result, raised=raised, at=at, seconds=seconds)
         await self._recorder.keep(step)
-        return step, None if error is None else error.__traceback__
+        return step, None if error is None else traceback_of(error)
 
-    def _checked(self, name: str, outcome: Outcome, handled: BaseException | None) -> tuple[Any, BaseException | None]:
+    def _checked(self, name: str, outcome: Outcome, before: _Before) -> tuple[Any, BaseException | None]:
         """The result as it is recorded, or the exception that is; an outage is raised, and not recorded."""
-        if outcome.error is not None and is_outage(outcome.error, handled):
+        if outcome.error is not None and (before.is_cancelled_since() or is_outage(outcome.error, before.handled)):
             outcome.result()
         # What no coroutine can raise has become another error; a result that cannot be recorded is one as well.
         checked = guard_call(lambda: as_recorded(name, "result", outcome.result()))

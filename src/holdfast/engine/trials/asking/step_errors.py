@@ -13,17 +13,19 @@ from __future__ import annotations
 import base64
 import errno
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
-from types import BuiltinFunctionType, MemberDescriptorType, ModuleType
+from types import BuiltinFunctionType, MemberDescriptorType, ModuleType, TracebackType
 from typing import Any, cast
 
 from holdfast.engine.trials.error_boundary import LimitReached, error_text, guard_call, redacted_traceback
 from holdfast.errors import RunHeld, StepError, StorageFailure
 from holdfast.models.errors import ModelError
+from holdfast.models.message import encodable
 from holdfast.models.redaction import redact, redact_json
 from holdfast.run.core.records import RaisedError
 from holdfast.tasks.json_values import Unrecordable, recorded
+from holdfast.tasks.source.importing import main_module_name
 
 _OUTAGES = (ModelError, LimitReached, MemoryError, StorageFailure, RunHeld)
 _OUTAGE_NUMBERS = frozenset(
@@ -50,9 +52,9 @@ def is_outage(error: BaseException, handled: BaseException | None = None) -> boo
 
     `handled` is what the solver was handling when it called the step: no part of what the function did.
     """
-    return any(not issubclass(type(one), Exception) for one in _leaves(error)) or any(
-        _is_outage_itself(one) for one in _causes(error, handled)
-    )
+    if not all(issubclass(type(one), Exception) for one in _leaves(error)):
+        return True
+    return any(_is_outage_itself(one) for one in _causes(error, handled))
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -60,8 +62,33 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
     while waiting:
         one = waiting.pop()
         yield one
-        if isinstance(one, BaseExceptionGroup):
-            waiting += one.exceptions
+        waiting += _group_members(one)
+
+
+# What an exception says of itself may be overridden in its class: the following ask what it really is.
+
+
+def _group_members(error: BaseException) -> Sequence[BaseException]:
+    if not issubclass(type(error), BaseExceptionGroup):
+        return ()
+    members: Sequence[BaseException] = vars(BaseExceptionGroup)["exceptions"].__get__(error)
+    return members
+
+
+def _field(error: BaseException, name: str, owner: type = BaseException) -> Any:
+    return vars(owner)[name].__get__(error)
+
+
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """Its traceback."""
+    found: TracebackType | None = _field(error, "__traceback__")
+    return found
+
+
+def with_traceback(error: Exception, trace: TracebackType | None) -> Exception:
+    """The same exception with another traceback."""
+    BaseException.with_traceback(error, trace)
+    return error
 
 
 def _causes(error: BaseException, handled: BaseException | None) -> Iterator[BaseException]:
@@ -74,13 +101,13 @@ def _causes(error: BaseException, handled: BaseException | None) -> Iterator[Bas
             continue
         seen.add(id(one))
         yield one
-        waiting += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            waiting += one.exceptions
+        waiting += [_field(one, "__cause__"), _field(one, "__context__"), *_group_members(one)]
 
 
 def _is_outage_itself(error: BaseException) -> bool:
-    return isinstance(error, _OUTAGES) or (isinstance(error, OSError) and error.errno in _OUTAGE_NUMBERS)
+    if issubclass(type(error), OSError):
+        return _field(error, "errno", OSError) in _OUTAGE_NUMBERS
+    return issubclass(type(error), _OUTAGES)
 
 
 # Recording.
@@ -92,34 +119,38 @@ def record_error(error: BaseException, imported: Collection[str]) -> RaisedError
     if isinstance(described.value, RaisedError):
         return described.value
     reason = str(described.error) if type(described.error) is _CannotRemake else "It cannot be described."
-    shown = guard_call(redacted_traceback, error).value
-    trace = shown if isinstance(shown, str) else ""
-    return RaisedError(_type_name(type(error)), error_text(error), traceback=trace, lost=reason)
+    name, text, trace = (guard_call(make, error).value for make in (_type_name, error_text, redacted_traceback))
+    return RaisedError(str(name or "?:?"), str(text or ""), traceback=str(trace or ""), lost=reason)
 
 
-def _type_name(type_: type) -> str:
-    return f"{type.__getattribute__(type_, '__module__')}:{type.__getattribute__(type_, '__qualname__')}"
+def _type_name(error: BaseException) -> str:
+    """The module and the qualified name of its class; of the file that a process was started with, as if imported."""
+    module, name = (type.__getattribute__(type(error), part) for part in ("__module__", "__qualname__"))
+    spelled = f"{main_module_name() or module}:{name}" if module == "__main__" else f"{module}:{name}"
+    # Where the file is also imported, its classes are other ones.
+    found: str = encodable(spelled if _find_class(spelled) is type(error) else f"{module}:{name}")
+    return found
 
 
 def _describe(error: BaseException, imported: Collection[str]) -> RaisedError:
     """Raises _CannotRemake, or anything that the exception's own code raises."""
-    name = _type_name(type(error))
-    if name.partition(":")[0] not in imported:
+    name = _type_name(error)
+    if type.__getattribute__(type(error), "__module__") not in imported:
         raise _CannotRemake("Its class was not imported before the first trial: import it at the top of the file.")
     if _find_class(name) is not type(error):
         raise _CannotRemake("Its class cannot be found by its name: define it at the top level of a module.")
     args, attributes = _state_of(error)
-    group = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    members = tuple([record_error(one, imported) for one in group])
+    members = tuple([record_error(one, imported) for one in _group_members(error)])
     raised = RaisedError(name, error_text(error), args, attributes, members, redacted_traceback(error))
+    recorded(raised)
     _check_remade(error, raised)
     return raised
 
 
 def _state_of(error: BaseException) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of an exception and those of its attributes that can be recorded."""
-    args: tuple[Any, ...] = BaseException.args.__get__(error)  # type: ignore[attr-defined]
-    if isinstance(error, BaseExceptionGroup):
+    args: tuple[Any, ...] = _field(error, "args")
+    if _group_members(error):
         args = args[:1]
     spelled = guard_call(_spell, list(args))
     if spelled.error is not None:
@@ -150,7 +181,7 @@ def _members(type_: type) -> dict[str, MemberDescriptorType]:
 
 def _own_dict(error: BaseException) -> dict[str, Any]:
     """Its `__dict__`, also where its class calls something else so."""
-    found: dict[str, Any] = vars(BaseException)["__dict__"].__get__(error)
+    found: dict[str, Any] = _field(error, "__dict__")
     return found
 
 
@@ -235,7 +266,9 @@ def _remake(raised: RaisedError) -> Exception:
 def _find_class(name: str) -> type[Exception] | None:
     """The class of an exception, if it is imported; neither it nor anything on the way to it is executed."""
     module, _, path = name.partition(":")
-    found: object = sys.modules.get(module)
+    found: object = sys.modules.get(module) or (
+        sys.modules.get("__main__") if module and module == main_module_name() else None
+    )
     for part in path.split("."):
         # Not getattr: a module may import something for a name that it does not have.
         found = vars(found).get(part) if isinstance(found, ModuleType | type) else None
