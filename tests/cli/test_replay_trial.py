@@ -204,7 +204,7 @@ def test_steps_11_an_interrupted_trial_follows_its_record_to_the_end(world, tmp_
     (tmp_path / "go-on").touch()
     found, shown = world.replay(code=0)
     assert (found["verdict"], found["replayed"]) == ("record ends", 2)
-    assert "the record ends here; the solver asks next for step/last" in shown
+    assert "the record ends here; the solver asks next for a step (last)" in shown
     assert not (tmp_path / "ran").exists()
 
 

@@ -44,9 +44,9 @@ def work(kind):
         import wsgiref.validate
         raise wsgiref.validate.WSGIWarning("late")
     if kind == "full":
-        raise OSError(28, "No space left on device", "/data/x")
+        Path("/dev/full").write_text("x")
     if kind == "memory":
-        raise MemoryError
+        bytearray(1 << 62)
     raise Refused(7, detail=kind)
 
 async def solve(trial):
@@ -95,6 +95,8 @@ def test_steps_5_an_outage_inside_a_step_is_not_recorded(holdfast, server, tmp_p
     killed_and_resumed(holdfast, server, tmp_path, RAISES.replace("KIND", repr(kind)))
     assert lines(tmp_path / "ran") == ["ran", "ran"]
     assert [step for step in holdfast.records("r", "step") if "raised" in step] == []
+    (first, second), told = lines(tmp_path / "caught"), {"full": "No space left on device", "memory": "MemoryError"}
+    assert first == second and told[kind] in first
 
 
 DEPLOYS = (

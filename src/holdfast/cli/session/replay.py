@@ -51,7 +51,7 @@ def _replay_lines(place: str, label: str, result: TrialReplay) -> Iterator[str]:
     elif result.verdict == "same":
         yield "  the solver came to the recorded end"
     elif result.ends_at:
-        yield f"  the record ends here; the solver asks next for {result.ends_at}"
+        yield f"  the record ends here; the solver asks next for {result.asks_next}"
     else:
         yield "  the solver ended; its end is not recorded yet"
     yield from (f"  note: {note}" for note in result.notes)

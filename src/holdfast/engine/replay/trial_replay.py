@@ -71,6 +71,8 @@ class TrialReplay(msgspec.Struct, frozen=True):
     difference: ReplayDifference | None = None
     ends_at: str = ""
     """The key of what the solver asks for next, where the record ends."""
+    asks_next: str = ""
+    """The same in words."""
     notes: list[str] = []
     is_left_running: bool = False
     """Whether the solver did not end when it was cancelled."""
@@ -193,7 +195,8 @@ class _SolverReplay:
     def _judge(self, outcome: Outcome | None, *, is_left: bool) -> TrialReplay:
         unasked = self._unasked()
         difference = self._difference(outcome, unasked)
-        ends_at = next((one.key for one in self._follower.missing), "") if difference is None else ""
+        is_open = difference is None and outcome is None and self._follower.missing
+        following = self._follower.missing[0] if is_open else None
         # What a sampling that has not ended does not ask for again is settled when it ends.
         spared = [step for step in unasked if not is_in_sampling(scope_in_key(step.step))]
         verdict = "differs" if difference is not None else "same" if self._has_ended else "record ends"
@@ -209,7 +212,8 @@ class _SolverReplay:
             len(self._results),
             len(self._results) - len(unasked),
             difference,
-            ends_at if outcome is None else "",
+            "" if following is None else following.key,
+            "" if following is None else _kind_of(following) + _asked_where(following.key),
             self._notes,
             is_left,
         )
@@ -236,7 +240,7 @@ class _SolverReplay:
         recorded = self._counterpart(missing)
         kind, where = "request" if missing.is_call else "step", _asked_where(missing.key)
         if recorded is None:
-            text = f"The solver asks for a {kind} that is not recorded{where}."
+            text = f"The solver asks for {_kind_of(missing)} that is not recorded{where}."
             return ReplayDifference(kind, text, missing.key, [], missing.lines, short_diff([], missing.lines))
         by_key = {step.step: step for step in self._results}
         lines = recorded_lines(recorded, by_key)
@@ -277,6 +281,10 @@ class _SolverReplay:
         if end is not None and end.limit:
             return end.limit
         return end.error if end is not None and end.error is not None else ""
+
+
+def _kind_of(missing: MissingRecord) -> str:
+    return "a request" if missing.is_call else "a step"
 
 
 def _asked_where(key: str) -> str:
