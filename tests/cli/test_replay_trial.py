@@ -11,6 +11,7 @@ import pytest
 
 from durable import snapshot
 from evals import http_eval, python_eval
+from program import until
 
 HEAD = """
 import asyncio, os, signal, time
@@ -360,3 +361,53 @@ def test_steps_11_a_task_that_lives_in_python_is_refused(holdfast, tmp_path):
     subprocess.run([sys.executable, script], cwd=tmp_path, check=True, capture_output=True)
     found = json.loads(holdfast("verify", "r", "--replay", "q", "--json", code=2).out)
     assert "Python process" in found["error"]
+
+
+LIMITED = """
+async def solve(trial):
+    try:
+        for number in range(5):
+            await trial.generate(new(f"one two three {number}"))
+    except Exception:
+        pass
+    return "done"
+"""
+
+
+def test_steps_11_a_trial_that_reached_its_limit_reaches_it_again(world):
+    """The tokens on record count, also where the solver catches the error."""
+    world.run(LIMITED, tasks={"t": {"use": "task.py:t", "limits": {"tokens": 12}}})
+    found, _ = world.replay(code=0)
+    assert found["verdict"] == "same" and 0 < found["replayed"] < 5
+
+
+LAZY = """
+def parse(text):
+    import json
+    return json.loads(text)
+
+async def solve(trial):
+    try:
+        await trial.step("parse", parse, "{oops")
+    except ValueError as error:
+        return f"done {type(error).__name__}"
+"""
+
+
+def test_steps_11_an_exception_of_a_module_that_nobody_imports_at_the_top_is_the_same(world):
+    """Live it may be imported by a provider: a replay has imported the same."""
+    world.run(LAZY)
+    found, _ = world.replay(code=0)
+    assert found["verdict"] == "same"
+
+
+def test_steps_11_a_run_that_is_in_use_can_be_looked_at(world, holdfast, server, tmp_path):
+    """While another process executes it: the trial is followed as far as it is recorded."""
+    server.behave(hold=True, **{"pass": 1})
+    eval_file = python_eval(tmp_path, server.base_url, HEAD + INTERRUPTED)
+    started = holdfast.start("run", eval_file, "--run-dir", "r")
+    until(lambda: server.state()["received"] == 2, "the second request is held")
+    found = holdfast.json("verify", "r", "--replay", "q", code=0)
+    assert (found["verdict"], found["replayed"]) == ("record ends", 1)
+    assert server.state()["received"] == 2
+    started.kill()

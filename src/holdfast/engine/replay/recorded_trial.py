@@ -15,6 +15,7 @@ from holdfast.engine.planning.prepared_eval import PreparedEval, task_of_entry
 from holdfast.engine.planning.saved_eval import eval_directory, last_session, saved_eval
 from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.errors import UsageError
+from holdfast.models.catalogue import import_provider
 from holdfast.models.env_file import read_env_file
 from holdfast.run.core.records import TaskCode
 from holdfast.run.core.run_id import refuse_older
@@ -48,8 +49,8 @@ def load_recorded_trial(reader: RunReader, trial: FoldedTrial, label: str) -> Re
     session, group = last_session(reader), trial.standing.group
     notes = read_env_file(eval_directory(session))
     spec, inputs = saved_eval(session), SavedInputs(reader.layout, session.inputs, loads_code=True)
-    if group.task not in spec.tasks:
-        raise UsageError(f"The eval of the run has no task {group.task!r} any more, so {label} cannot be replayed.")
+    if group.task not in spec.tasks or group.model not in spec.models:
+        raise UsageError(f"The eval of the run no longer has the task and the model of {label}.")
     entry = spec.tasks[group.task]
     task = task_of_entry(group.task, entry, spec, inputs)
     dataset = task.bind_all(inputs.rows(input_name(group.task, entry), task))
@@ -62,6 +63,8 @@ def load_recorded_trial(reader: RunReader, trial: FoldedTrial, label: str) -> Re
         dict(group.axes),
         trial.row.sample,
     )
+    # As in a session: what its code imports counts as imported where a recorded exception is made again.
+    import_provider(spec.models[group.model].provider)
     notes += _code_notes(task, session.code.get(group.task), inputs)
     return RecordedTrial(
         PreparedEval(spec, [], inputs), planned, TrialHistory(reader).recorded_attempt(trial.key), notes

@@ -276,10 +276,11 @@ class _SolverReplay:
 
     def _recorded_end(self) -> Answer | Failure | str:
         answer, end = self._state.answer, self._state.end
+        if end is not None and end.limit and end.limit != _CUT_OFF:
+            # Also where the solver has caught the error and given an answer.
+            return end.limit
         if answer is not None:
             return Answer(answer.text, answer.value, answer.unscored)
-        if end is not None and end.limit:
-            return end.limit
         return end.error if end is not None and end.error is not None else ""
 
 
