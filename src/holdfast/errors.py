@@ -12,9 +12,11 @@ HoldfastError                the base of all; carries a hint (the way out) and a
 │   ├── RunGone              5   the run was moved, deleted or replaced while it was in use
 │   └── SegmentConflict      5   the store holds other bytes under the name of a segment
 ├── RunDamaged               1   bytes of the run are lost; named one by one
-└── ReplyWithoutText         1   a solver wants the text of a reply that has none
-    ├── ToolCallReply        1   the reply calls tools instead
-    └── UndecodableReply     1   the reply has bytes that are not text
+├── ReplyWithoutText         1   a solver wants the text of a reply that has none
+│   ├── ToolCallReply        1   the reply calls tools instead
+│   └── UndecodableReply     1   the reply has bytes that are not text
+├── StepError                1   a step raised what cannot be raised again as itself
+└── StepInterrupted          1   a step that may not run twice was killed half-way
 """
 
 from __future__ import annotations
@@ -127,3 +129,28 @@ class UndecodableReply(ReplyWithoutText):
     """The bytes of a reply are not valid UTF-8: nobody knows which text was meant."""
 
     kind = "undecodable"
+
+
+class StepError(HoldfastError):
+    """A step raised an exception that cannot be made again from its record; it is raised instead, live and replayed."""
+
+    exit_code = 1
+    kind = "step"
+
+    def __init__(self, step: str, error_type: str, error_message: str, *, hint: str = "") -> None:
+        super().__init__(f"The step {step!r} raised {error_type}: {error_message}".rstrip(": "), hint=hint)
+        self.step, self.error_type, self.error_message = step, error_type, error_message
+
+
+class StepInterrupted(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
+    """A step with on_interrupted="fail" was started and has no recorded outcome: it is not run again."""
+
+    exit_code = 1
+    kind = "step_interrupted"
+
+    def __init__(self, step: str) -> None:
+        super().__init__(
+            f'The step {step!r} was interrupted half-way; with on_interrupted="fail" it is not run again.',
+            hint="Check what it has done, then run the trial again: holdfast resume RUN --redo 'status=failed'",
+        )
+        self.step = step

@@ -148,7 +148,10 @@ async def fetch(url: str) -> str:
 
 async def returns_an_answer(trial: Trial) -> Answer:
     number = await trial.step("count", count, ["a", "b"])
-    page = await trial.step("fetch", fetch, "u")
+    page = await trial.step("fetch", fetch, "u", on_interrupted="fail")
+    padded: str = await trial.step("pad", str.rjust, "x", width=3)
+    moment: float = (await trial.now()).timestamp() + await trial.random() + (await trial.uuid()).time
+    assert moment and padded
     first, second = await asyncio.gather(trial.generate("a"), trial.generate("b"))
     usage: Usage = (first.usage or Usage()) + (second.usage or Usage(input_tokens=1))
     return Answer(first.text, value={"number": number, "page": page, "tokens": usage.output_tokens})

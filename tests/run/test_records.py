@@ -8,6 +8,7 @@ import json
 import math
 import types
 import typing
+from functools import cache
 
 import msgspec
 import pytest
@@ -50,6 +51,7 @@ NOT_OF_RECORDS = {"blob", "cost"}
 """What is taken in of a citation, and of format 1."""
 
 
+@cache
 def values(hint):
     """Random values of a field's type."""
     plain = {str: TEXT, int: INTEGERS, float: FLOATS, bool: st.booleans(), typing.Any: JSON, type(None): st.none()}
@@ -64,7 +66,8 @@ def values(hint):
         return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=3)
     if isinstance(hint, enum.EnumMeta):
         return st.sampled_from(hint)
-    return st.builds(hint, **{name: values(kind) for name, kind in fields_of(hint).items()})
+    # Made when it is drawn from: a struct may hold others of its kind.
+    return st.deferred(lambda: st.builds(hint, **{name: values(kind) for name, kind in fields_of(hint).items()}))
 
 
 def fields_of(struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.engine.events import FAILED_OBSERVER, Events, Note, Observer
 from holdfast.engine.trials.error_boundary import guard_call
-from holdfast.engine.trials.scopes import Masking
+from holdfast.engine.trials.scopes import IN_OBSERVER, Masking
 from holdfast.event_type import Event
 
 
@@ -16,7 +16,7 @@ class GuardedObserver:
 
     def __call__(self, event: Event) -> None:
         # Tasks that it starts are not branches of the solver in whose context it is called.
-        with Masking():
+        with Masking(IN_OBSERVER):
             outcome = guard_call(self._observer, event)
         if outcome.error is None:
             return

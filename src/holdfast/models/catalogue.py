@@ -6,6 +6,7 @@ group "holdfast.providers". A plug-in cannot take a built-in's name.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import os
@@ -57,6 +58,16 @@ def open_provider(spec: ModelSpec) -> Provider:
         rivals = ", ".join(point.value for point in found[name])
         raise ConfigurationError(f"Provider {name!r} is offered by {rivals}.", hint="Uninstall all but one.")
     return _open_plug_in(found[name][0], spec)
+
+
+def import_provider(name: str) -> None:
+    """Imports the code of a provider, if it exists, without opening it: no key is needed."""
+    if name in BUILT_IN:
+        importlib.import_module(BUILT_IN[name].partition(":")[0])
+        return
+    with contextlib.suppress(ConfigurationError):
+        for point in plug_ins().get(name, ()):
+            load_opener(point)
 
 
 def plug_ins() -> dict[str, list[EntryPoint]]:

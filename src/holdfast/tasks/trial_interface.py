@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from holdfast.models.message import Message, Reply
 from holdfast.tasks.answer import Answer, AnswerSource
 from holdfast.tasks.sample import Sample
 
+if TYPE_CHECKING:
+    from uuid import UUID
+
+OnInterrupted = Literal["again", "fail"]
 Prompt = str | Message | Sequence[Message]
 
 
@@ -79,8 +84,28 @@ class Trial(Protocol):
     ) -> Sampled: ...
     @overload
     async def generate(self, prompt: Prompt, **generation: Any) -> Reply: ...
-    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """One durable action; what it returned is recorded, and returned again when replayed."""
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        on_interrupted: OnInterrupted = "again",
+        **kwargs: Any,
+    ) -> Any:
+        """One durable action; what it returned or raised is recorded, and returned or raised again when replayed.
+
+        `on_interrupted` says what becomes of a step that was killed half-way: it runs again, or the attempt fails.
+        """
+
+    async def now(self) -> dt.datetime:
+        """The time, in UTC; recorded, and the same when replayed."""
+
+    async def random(self) -> float:
+        """A random number from 0 up to 1; recorded, and the same when replayed."""
+
+    async def uuid(self) -> UUID:
+        """A random UUID; recorded, and the same when replayed."""
 
     def scope(self, name: str) -> TrialScope:
         """A named place inside the trial: `with trial.scope("draft"):`, or `await trial.scope("draft").generate(…)`.
@@ -112,7 +137,18 @@ class TrialScope(Protocol):
     ) -> Sampled: ...
     @overload
     async def generate(self, prompt: Prompt, **generation: Any) -> Reply: ...
-    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any: ...
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        on_interrupted: OnInterrupted = "again",
+        **kwargs: Any,
+    ) -> Any: ...
+    async def now(self) -> dt.datetime: ...
+    async def random(self) -> float: ...
+    async def uuid(self) -> UUID: ...
 
 
 class ScoreScope(Protocol):
@@ -124,8 +160,20 @@ class ScoreScope(Protocol):
         A text continues the conversation with the model under test; a call of a named one is a conversation of its own.
         """
 
-    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        on_interrupted: OnInterrupted = "again",
+        **kwargs: Any,
+    ) -> Any:
         """As `Trial.step`."""
+
+    async def now(self) -> dt.datetime: ...
+    async def random(self) -> float: ...
+    async def uuid(self) -> UUID: ...
 
     def scope(self, name: str) -> TrialScope:
         """As `Trial.scope`."""

@@ -77,8 +77,13 @@ def step_row(trial: FoldedTrial, step: StepRecord) -> dict[str, Any]:
         "at": step.at,
         "seconds": step.seconds,
         "source": step.source or None,
-        **_error_cells(step.error),
+        **_error_cells(_step_failure(step)),
     }
+
+
+def _step_failure(step: StepRecord) -> Failure | None:
+    """Why a step has no result, or what its function raised."""
+    return step.error if step.raised is None else Failure(step.raised.class_name, step.raised.message)
 
 
 def to_pandas(cells: Iterable[Mapping[str, Any]], rows: Rows, names: Names) -> Any:

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from holdfast.cli.ui.json_output import print_json
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import LATEST, find_run
 from holdfast.run.verify.cross_check_records import RecordCrossCheck
@@ -17,12 +17,31 @@ from holdfast.terminal.text import quantity
 @click.command("verify")
 @click.argument("run", default=LATEST)
 @click.option("--deep", is_flag=True, help="Also cross-check records, trial by trial.")
+@click.option("--replay", "trial", metavar="TRIAL", help="Run the solver of TRIAL against its record instead.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="With --replay: how long the solver may ask for nothing (default: 60).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(run: str, *, deep: bool, as_json: bool) -> int:
+def command(run: str, *, deep: bool, trial: str | None, timeout: float | None, as_json: bool) -> int:
     """Check every frame, digest and count of RUN. Without RUN, the newest run.
+
+    With --replay, check whether the solver of a trial still asks for what is recorded. Its code is executed; no model
+    is called, no step is run, and nothing is written.
 
     Exits with 1 if anything is lost or differs.
     """
+    if trial is not None and deep:
+        raise UsageError("--replay checks one trial, --deep the whole run: use one of them.")
+    if trial is None and timeout is not None:
+        raise UsageError("--timeout is for --replay TRIAL.")
+    if trial is not None:
+        # Solvers and everything that runs them are needed here only.
+        from holdfast.cli.session.replay import replay_command  # noqa: PLC0415
+
+        return replay_command(run, trial, timeout, as_json=as_json)
     reader = RunReader(find_run(run))
     try:
         result = _verify_deep(reader) if deep else verify_run(reader)

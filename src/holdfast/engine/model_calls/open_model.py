@@ -95,6 +95,11 @@ def open_or_disable(
         return disabled
 
 
+def uncallable_model(name: str, prepared: PreparedEval, clock: Clock, limits: EvalLimits) -> OpenModel:
+    """A model that is only known by its entry in the eval: no provider is opened, and no key is needed."""
+    return _with_provider(name, _NoProvider(), prepared, clock, limits)
+
+
 def _with_provider(
     name: str, provider: Provider, prepared: PreparedEval, clock: Clock, limits: EvalLimits, expected_name: str = ""
 ) -> OpenModel:

@@ -52,7 +52,7 @@ class Attempt:
                 return self._end_record(Status.LIMITED, limit=self._trial.account.limit)
             if not isinstance(outcome.value, AnswerRecord):
                 await self._admission.block_if_interrupted(self._trial.activity)
-                return self._failed_end(outcome)
+                return self._failed_end(self._trial.account.deciding(outcome))
             self.answer = outcome.value
         return await self._score(grant, self.answer)
 

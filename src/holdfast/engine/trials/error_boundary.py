@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from holdfast.errors import ReplyWithoutText, RunHeld, StorageFailure
+from holdfast.errors import ReplyWithoutText, RunHeld, StepInterrupted, StorageFailure
 from holdfast.models.errors import Blocked, ModelError
 from holdfast.models.message import encodable
 from holdfast.models.redaction import redact
@@ -59,18 +59,20 @@ class Outcome:
 
     @property
     def is_worth_a_retry(self) -> bool:
-        """Whether another attempt may end differently; a reply of tool calls or a wrong type would only cost again."""
-        return not isinstance(_innermost(self.error), ReplyWithoutText | InvalidAnswer)
+        """Whether another attempt may follow. A reply of tool calls or a wrong type would only cost again; a step that
+        may not run twice would run twice.
+        """
+        return not isinstance(_innermost(self.error), ReplyWithoutText | InvalidAnswer | StepInterrupted)
 
     def failure(self) -> Failure:
         """The error as it is recorded."""
         error = _innermost(self.error) or RuntimeError("unknown")
         if isinstance(error, ModelError | LimitReached):
-            return Failure(kind=getattr(error, "kind", "limit"), message=_error_text(error))
+            return Failure(kind=getattr(error, "kind", "limit"), message=error_text(error))
         return Failure(
             kind=type(error).__name__,
-            message=_error_text(error),
-            traceback=_redacted(_own_traceback(error))[-_TRACEBACK_CHARACTERS:],
+            message=error_text(error),
+            traceback=redacted_traceback(error),
         )
 
 
@@ -82,7 +84,7 @@ def _innermost(error: BaseException | None) -> BaseException | None:
     return next((leaf for leaf in leaves if isinstance(leaf, ModelError | LimitReached)), leaves[0])
 
 
-def _error_text(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as broken:  # noqa: BLE001 - an exception of the task's own may fail even at this
@@ -97,6 +99,11 @@ def _own_traceback(error: BaseException) -> str:
     while first is not None and str(first.tb_frame.f_globals.get("__name__")).startswith(_ENGINE):
         first = first.tb_next
     return "".join(traceback.format_exception(type(error), error, first or error.__traceback__))
+
+
+def redacted_traceback(error: BaseException) -> str:
+    """The end of its traceback, as it is recorded."""
+    return _redacted(_own_traceback(error))[-_TRACEBACK_CHARACTERS:]
 
 
 def _redacted(text: str) -> str:

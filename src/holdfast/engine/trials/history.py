@@ -116,6 +116,15 @@ class TrialHistory:
         scores = _filled(records, row.answer_of, row.counted or row.attempt)
         return replace(begun, scores=scores, end=self._counting_end(trial) if row.counted else None)
 
+    def recorded_attempt(self, key: str) -> AttemptState:
+        """The attempt that counts, or else the newest, with its end; for whoever looks at it without continuing it."""
+        trial = self._reader.fold.find(key)
+        if trial is None:
+            return AttemptState()
+        records, attempt = self._records_of(trial), trial.row.answer_of or max(trial.row.attempt, 1)
+        ends = [end for end in _only(TrialRecord, records) if end.attempt == attempt]
+        return replace(_begun(records, attempt), end=ends[-1] if ends else None)
+
     def _counting_end(self, trial: FoldedTrial) -> TrialRecord | None:
         for placed in self._reader.lines_of(trial, "trial"):
             if placed.ident == trial.end_id and isinstance(record := self._reader.read(placed.line), TrialRecord):

@@ -6,22 +6,29 @@ said in it stays there.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import Token
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, Conversation
 from holdfast.engine.trials.scopes import Scope, holding
 from holdfast.tasks.trial_interface import Prompt
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 
 class _Asking(Protocol):
     """A trial, or the slot of a scorer."""
 
     async def generate(self, prompt: Prompt, **generation: Any) -> Any: ...
-    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any: ...
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **options: Any) -> Any: ...
+    async def now(self) -> dt.datetime: ...
+    async def random(self) -> float: ...
+    async def uuid(self) -> UUID: ...
 
 
 class NamedScope:
@@ -49,7 +56,24 @@ class NamedScope:
         with self:
             return await self._trial.generate(*args, **options)
 
-    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    async def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, on_interrupted: str = "again", **kwargs: Any
+    ) -> Any:
         """As `Trial.step`, in this scope."""
         with self:
-            return await self._trial.step(name, function, *args)
+            return await self._trial.step(name, function, *args, on_interrupted=on_interrupted, **kwargs)
+
+    async def now(self) -> dt.datetime:
+        """As `Trial.now`, in this scope."""
+        with self:
+            return await self._trial.now()
+
+    async def random(self) -> float:
+        """As `Trial.random`, in this scope."""
+        with self:
+            return await self._trial.random()
+
+    async def uuid(self) -> UUID:
+        """As `Trial.uuid`, in this scope."""
+        with self:
+            return await self._trial.uuid()

@@ -6,24 +6,30 @@ A text or a message continues the conversation; a list of messages is a conversa
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
 
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.asking.durable_calls import AskedModel, DurableCalls
+from holdfast.engine.trials.asking.durable_steps import (
+    AGAIN,
+    CHOICES,
+    FAIL,
+    DurableSteps,
+    StepCall,
+    takes_interruption,
+)
 from holdfast.engine.trials.asking.trial_account import NO_LIMITS, TrialAccount
 from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
-from holdfast.engine.trials.asking.user_code import run_user_code
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION, Conversation
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.named_scope import NamedScope
-from holdfast.engine.trials.scopes import CURRENT_SCOPE, MASKED, Masking, Scope
-from holdfast.engine.trials.steps import Steps, arguments_fingerprint, as_recorded, typed_result
+from holdfast.engine.trials.scopes import CURRENT_SCOPE, IN_SAMPLING, Masked, Masking, Scope
+from holdfast.engine.trials.steps import Steps
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.models.message import Message, Reply
 from holdfast.models.role import ModelRole
@@ -33,6 +39,8 @@ from holdfast.tasks.sample import Sample
 from holdfast.tasks.trial_interface import Prompt
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     # Most runs have no samplings: what carries them out is loaded with the first one.
     from holdfast.sampling.result import SamplingResult
     from holdfast.sampling.strategies.strategy import Strategy
@@ -54,6 +62,7 @@ class RunningTrial:
     """
 
     __slots__ = (
+        "_actions",
         "_asked",
         "_calls",
         "_environment",
@@ -99,6 +108,7 @@ class RunningTrial:
         self._recorder = TrialRecorder(environment, planned, state.attempt, self.activity, is_named=is_named)
         bought_before = state.bought_before if slot is None else slot.bought_before
         self._calls = DurableCalls(environment, self._recorder, self.account, self._steps, grant, bought_before)
+        self._actions: DurableSteps | None = None
         self._samplings: dict[str, SamplingSummary] = {}
         """By the path of their scope, how samplings went."""
         self._is_over = False
@@ -148,6 +158,10 @@ class RunningTrial:
     def end_solving(self) -> None:
         """Its solver has returned: nothing more can be asked on its behalf."""
         self._is_over = True
+
+    def unasked(self) -> list[StepRecord]:
+        """The recorded results that nobody has asked for so far."""
+        return self._steps.waiting()
 
     def finish(self) -> list[StepRecord]:
         """Ends the attempt: nothing more can be asked of it. The recorded steps that it did not ask for again."""
@@ -213,7 +227,7 @@ class RunningTrial:
         )
         host.begin(strategy.name, messages, generation)
         try:
-            with Masking():
+            with Masking(IN_SAMPLING):
                 result = await run_sampling(host, strategy, messages, requirements, generation, context)
         finally:
             self._samplings[host.path] = host.end()
@@ -245,8 +259,8 @@ class RunningTrial:
     def scope_below(self, name: str) -> Scope:
         """The named scope itself."""
         current = CURRENT_SCOPE.get()
-        if current is MASKED:
-            raise self._steps.scopes.user.inside_step("scope")
+        if isinstance(current, Masked):
+            raise self._steps.scopes.user.inside_step("scope", current)
         parent = current if isinstance(current, Scope) and current.scopes is self._steps.scopes else self.root_scope
         return self._steps.scopes.named(parent, name)
 
@@ -257,8 +271,8 @@ class RunningTrial:
 
     def _current_scope(self, what: str) -> Scope:
         scope, scopes = CURRENT_SCOPE.get(), self._steps.scopes
-        if scope is MASKED:
-            raise scopes.user.inside_step(what)
+        if isinstance(scope, Masked):
+            raise scopes.user.inside_step(what, scope)
         if not isinstance(scope, Scope) or scope.scopes is not scopes:
             raise scopes.user.unknown_branch(what)
         if asyncio.get_running_loop() is not self._loop:
@@ -267,47 +281,44 @@ class RunningTrial:
 
     # Steps.
 
-    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """One durable action: a function, its arguments, and its result, which is recorded once it has returned.
+    async def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, on_interrupted: str = AGAIN, **kwargs: Any
+    ) -> Any:
+        """One durable action: a function, its arguments, and what it returned or raised, which is recorded.
 
         A plain function runs in one of the session's threads. Arguments and result must be msgspec-encodable.
 
         Raises:
             UsageError: an argument or the result cannot be recorded, or the trial has ended.
+            StepError: it raised something that cannot be raised again as itself.
+            StepInterrupted: it was killed half-way, and is not to run again.
         """
         self.check_running("step")
         if not isinstance(name, str) or not callable(function):
             raise self._steps.scopes.user.wrong_step()
-        scope, asked = self._current_scope("step"), as_recorded(name, "arguments", list(args))
-        key = scope.key(f"step/{name}", arguments_fingerprint(asked))
-        recorded = self._steps.replay(scope, key)
-        if recorded is None:
-            recorded = await self._run_step(key, name, function, args, asked)
-        else:
-            self.account.replayed += 1
-            if recorded.step != key:
-                loan = msgspec.structs.replace(recorded, step=key, lender=recorded.step, about=self.about())
-                self._environment.sink.put(loan)
-            self._recorder.report(recorded, replayed=True)
-        return typed_result(recorded.result, function)
+        if on_interrupted not in CHOICES or (on_interrupted == FAIL and takes_interruption(function)):
+            raise self._steps.scopes.user.wrong_interruption(name, on_interrupted)
+        scope, called = self._current_scope("step"), StepCall(name, function, args, kwargs, on_interrupted == FAIL)
+        return await self._durable_steps().run(scope, called)
 
-    async def _run_step(
-        self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...], asked: list[Any]
-    ) -> StepRecord:
-        clock = self._environment.clock
-        at, began = clock.wall(), clock.monotonic()
-        outcome = await run_user_code(self._environment, self.activity, function, args)
-        step = StepRecord(
-            trial=self.key,
-            attempt=self.attempt,
-            step=key,
-            name=name,
-            role=self._asked.role,
-            request=asked,
-            result=as_recorded(name, "result", outcome.result()),
-            at=at,
-            seconds=clock.monotonic() - began,
-            about=self.about(),
-        )
-        await self._recorder.keep(step)
-        return step
+    def _durable_steps(self) -> DurableSteps:
+        """Made when it is needed: most trials only call their model."""
+        if self._actions is None:
+            of_trial = self._environment, self._recorder, self.account, self._steps
+            self._actions = DurableSteps(*of_trial, self._asked.role)
+        return self._actions
+
+    async def now(self) -> dt.datetime:
+        """The time, in UTC; the same when replayed."""
+        self.check_running("now")
+        return await self._durable_steps().now(self._current_scope("now"))
+
+    async def random(self) -> float:
+        """A random number from 0 up to 1; the same when replayed."""
+        self.check_running("random")
+        return await self._durable_steps().random(self._current_scope("random"))
+
+    async def uuid(self) -> UUID:
+        """A random UUID; the same when replayed."""
+        self.check_running("uuid")
+        return await self._durable_steps().uuid(self._current_scope("uuid"))

@@ -48,10 +48,10 @@ class ScopeUser(NamedTuple):
             hint=f'Give every branch a name of its own, as in {self.handle}.scope(f"branch {{number}}").',
         )
 
-    def inside_step(self, what: str) -> UsageError:
+    def inside_step(self, what: str, masked: Masked) -> UsageError:
         """It was called where a replay leaves everything out."""
         return UsageError(
-            f"{self.handle}.{what} was called inside a function that {self.handle}.step runs, or inside a sampling.",
+            f"{self.handle}.{what} was called inside {masked.place}, which is not run again on replay.",
             hint=f"Call it in the {self.code} itself, before or after.",
         )
 
@@ -80,6 +80,14 @@ class ScopeUser(NamedTuple):
         """A step was asked for without its name or its function."""
         return UsageError(
             "A step needs a name and a function.", hint=f'As in {self.handle}.step("run tests", run_tests, x).'
+        )
+
+    def wrong_interruption(self, name: str, chosen: object) -> UsageError:
+        """What a step was to do after an interrupt is not known, or was meant for its function."""
+        return UsageError(
+            f"on_interrupted of the step {name!r} is {chosen!r}; it is 'again' or 'fail', and belongs to the step.",
+            hint="A parameter of that name of the function itself has to be bound before: functools.partial(function,"
+            f" on_interrupted=…), given to {self.handle}.step.",
         )
 
 
@@ -200,12 +208,15 @@ class AttemptScopes:
         return "/".join(map(_spell_part, name.split("/")))
 
 
-class _Masked:
+class Masked(NamedTuple):
     """Stands in place of a scope where none may be used."""
 
+    place: str
+    """What runs there, as an error names it."""
 
-MASKED = _Masked()
-CURRENT_SCOPE: contextvars.ContextVar[Scope | _Masked | None] = contextvars.ContextVar("scope", default=None)
+
+IN_MODEL_CALL, IN_SAMPLING, IN_OBSERVER = Masked("a model call"), Masked("a sampling"), Masked("an observer")
+CURRENT_SCOPE: contextvars.ContextVar[Scope | Masked | None] = contextvars.ContextVar("scope", default=None)
 
 
 @contextmanager
@@ -213,8 +224,11 @@ def holding(scope: Scope) -> Iterator[None]:
     """While a task works in a named scope; no other may do so at the same time.
 
     Raises:
-        UsageError: another task does.
+        UsageError: another task does, or this is inside a step.
     """
+    if isinstance(current := CURRENT_SCOPE.get(), Masked):
+        # It was made outside: a name does not lead out of a step.
+        raise scope.scopes.user.inside_step("scope", current)
     task = asyncio.current_task()
     if scope.holder is not None and scope.holder is not task:
         raise scope.scopes.user.in_use(scope.path)
@@ -232,10 +246,13 @@ def holding(scope: Scope) -> Iterator[None]:
 class Masking:
     """While something runs that a replay leaves out: nothing in it takes a number. No generator: it is used often."""
 
-    __slots__ = ("_token",)
+    __slots__ = ("_masked", "_token")
+
+    def __init__(self, masked: Masked = IN_MODEL_CALL) -> None:
+        self._masked = masked
 
     def __enter__(self) -> None:
-        self._token = CURRENT_SCOPE.set(MASKED)
+        self._token = CURRENT_SCOPE.set(self._masked)
 
     def __exit__(self, *_: object) -> None:
         CURRENT_SCOPE.reset(self._token)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.trials.asking.durable_calls import AskedModel
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION
+from holdfast.engine.trials.error_boundary import Outcome
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.named_scope import NamedScope
 from holdfast.engine.trials.running_trial import RunningTrial, SlotPlace
@@ -21,6 +23,9 @@ from holdfast.models.role import ModelRole
 from holdfast.run.core.records import UsageShare
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.trial_interface import Prompt
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 _ALL = 1 << 30
 
@@ -71,9 +76,23 @@ class SlotScope:
         finally:
             CURRENT_CONVERSATION.reset(token)
 
-    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    async def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, on_interrupted: str = "again", **kwargs: Any
+    ) -> Any:
         """As `Trial.step`, in this slot."""
-        return await self._own.step(name, function, *args)
+        return await self._own.step(name, function, *args, on_interrupted=on_interrupted, **kwargs)
+
+    async def now(self) -> dt.datetime:
+        """As `Trial.now`, in this slot."""
+        return await self._own.now()
+
+    async def random(self) -> float:
+        """As `Trial.random`, in this slot."""
+        return await self._own.random()
+
+    async def uuid(self) -> UUID:
+        """As `Trial.uuid`, in this slot."""
+        return await self._own.uuid()
 
     def scope(self, name: str) -> NamedScope:
         """As `Trial.scope`, in this slot."""
@@ -83,9 +102,14 @@ class SlotScope:
         """Raises the error that a scorer has caught, if one of its requests never got an answer.
 
         Raises:
+            StepInterrupted: a step that may not run twice has no outcome.
             ModelError: the infrastructure failed, and what the scorer made of that is not a score.
         """
         self._own.account.check_answered()
+
+    def deciding(self, outcome: Outcome) -> Outcome:
+        """How the slot's attempt failed."""
+        return self._own.account.deciding(outcome)
 
     def finish(self) -> int:
         """Ends the attempt of the slot; how many recorded replies it did not ask for again. They count as paid."""

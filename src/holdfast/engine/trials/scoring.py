@@ -171,6 +171,7 @@ class Scoring:
                 self.filled[slot.of.name] = outcome.value
                 return
             await self._admission.block_if_interrupted(slot.activity)
+            outcome = slot.scope.deciding(outcome) if slot.scope is not None else outcome
             if outcome.is_blocked:
                 self.filled[slot.of.name] = await self._record_blocked(slot, outcome)
                 return

@@ -49,8 +49,8 @@ def request_fingerprint(request: Request, messages: MessageHash | None = None) -
     return blake2b(whole, digest_size=12).hexdigest()
 
 
-def arguments_fingerprint(arguments: list[Any]) -> str:
-    """The fingerprint of a step's arguments, in its key."""
+def arguments_fingerprint(arguments: Any) -> str:
+    """The fingerprint of a step's arguments, in its key: a list, or a map where some have names."""
     return blake2b(_encoder.encode(arguments), digest_size=12).hexdigest()
 
 
@@ -108,6 +108,17 @@ class Steps:
             if self._waiting and key not in self._in_flight and not is_in_sampling(scope.path):
                 found = self._borrow(scope, request_in_key(key))
         return found
+
+    def has_started(self, scope: Scope, key: str) -> bool:
+        """Whether a step that may not run twice was started and has no outcome: in this scope or in one of the same
+        names, for another Python may number branches otherwise. The attempt fails in any case.
+        """
+        started = {step.step for step in self._failed.values() if step.has_only_started}
+        if not started:
+            return False
+        place = names_in(scope.path), request_in_key(key)
+        left = started.difference(step.step for step in self._records if step.error is None)
+        return any(place == (names_in(scope_in_key(one)), request_in_key(one)) for one in left)
 
     def _borrow(self, scope: Scope, request: str) -> StepRecord | None:
         keys = self._keys_by_request().get((names_in(scope.path), request), ())
@@ -183,6 +194,10 @@ class Steps:
     def is_waiting(self, step: StepRecord) -> bool:
         """Whether it is a recorded result that nobody has asked for."""
         return self._waiting.get(step.step) is step
+
+    def waiting(self) -> list[StepRecord]:
+        """The recorded results that nobody has asked for so far, in the order of the records."""
+        return list(self._waiting.values())
 
     def take(self, steps: list[StepRecord]) -> list[StepRecord]:
         """Those of the given steps that nobody has asked for, failed ones too; each is given once."""

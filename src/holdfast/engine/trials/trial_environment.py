@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Protocol
 
 from holdfast.engine.events import Events
 from holdfast.engine.model_calls.caller import CallCounts, Caller
@@ -17,6 +19,14 @@ from holdfast.engine.scheduling.live_settings import LiveSettings
 from holdfast.engine.trials.record_sink import RecordSink
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.step_threads import StepThreads
+from holdfast.models.message import Request
+
+
+class RecordOnly(Protocol):
+    """Gets what a trial asks for that is not recorded, where it only follows its record; none of it is done."""
+
+    async def miss_call(self, key: str, request: Request) -> NoReturn: ...
+    async def miss_step(self, key: str, name: str, arguments: Any) -> NoReturn: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +52,7 @@ class TrialEnvironment:
     deterministic: bool = False
     """Whether every call gets a seed, and no choice among candidates may depend on timing."""
     reuse: ReusableReplies | None = None
+    modules: frozenset[str] = field(default_factory=lambda: frozenset(sys.modules))
+    """What was imported before the first trial: the same in every session, whatever functions of steps import."""
+    record_only: RecordOnly | None = None
+    """Set where trials only follow their record: nothing else is done."""

@@ -106,6 +106,27 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     traceback: str = ""
 
 
+class RaisedError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An exception that the function of a step raised: enough to raise it again, without any code of its class."""
+
+    type: str
+    """Its module and its qualified name: `builtins:ValueError`."""
+    message: str = ""
+    args: list[Any] = []
+    """As JSON; a tuple is `{"!tuple": […]}`, bytes are `{"!bytes": "base64"}`."""
+    attributes: dict[str, Any] = {}
+    """Those that can be recorded, spelled in the same way."""
+    members: tuple[RaisedError, ...] = ()
+    """Of a group, its exceptions."""
+    traceback: str = ""
+    lost: str = ""
+    """Why it cannot be raised again as itself, if it cannot: `StepError` is raised instead, live too."""
+
+    @property
+    def class_name(self) -> str:
+        return self.type.rpartition(":")[2]
+
+
 def _tag_of(name: str) -> str:
     """The `type` of a record in the journal: its class name without the ending."""
     return name.removesuffix("Record").lower()
@@ -216,10 +237,20 @@ class StepRecord(Record, frozen=True):
     source: str = ""
     """The run that its reply is from, if that is another one: it cost nothing here."""
     error: Failure | None = None
+    """Why it has no result: a call that failed, a candidate that is drawn again, a step that has only started."""
+    raised: RaisedError | None = None
+    """The outcome of a function that raised; it is replayed as a result is."""
     about: Coordinates | None = None
     """As of a call."""
 
+    @property
+    def has_only_started(self) -> bool:
+        """Whether it says that a step which may not run twice is about to run."""
+        return self.error is not None and self.error.kind == STARTED
 
+
+STARTED = "started"
+"""The kind of error of a step that was about to run when it was recorded."""
 CANDIDATE, CHOICE = "candidate", "choice"
 """The names of steps that record the course of a sampling; no solver asks for them."""
 

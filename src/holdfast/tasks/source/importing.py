@@ -56,6 +56,12 @@ def unnumbered(name: str) -> str:
     return _first_name(Path(str(module.__file__))) if module is not None else name
 
 
+def main_module_name() -> str:
+    """The name that the file which this process was started with has where it is imported; empty without a file."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return _first_name(Path(file)) if isinstance(file, str) else ""
+
+
 def _is_from(module: ModuleType, path: Path) -> bool:
     return getattr(module, "__file__", None) == str(path)
 

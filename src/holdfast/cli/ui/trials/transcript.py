@@ -111,8 +111,12 @@ def _slot_text(record: ScoreRecord) -> str:
 
 def _step_text(step: StepRecord, place: StepPlace | None) -> str:
     lines = [f"── step {step.name} (attempt {step.attempt}{_place_text(place)})"]
+    if step.has_only_started:
+        return f"{lines[0]} started"
     if step.error is not None:
         return f"{lines[0]} failed\n{step.error.message}"
+    if step.raised is not None:
+        return f"{lines[0]} raised {step.raised.class_name}: {step.raised.message}\n{step.raised.traceback}".rstrip()
     if isinstance(step.request, dict) and isinstance(step.request.get("messages"), list):
         lines += [message_text(_speaker(message), message) for message in step.request["messages"]]
         lines.append(message_text(step.model, step.result))

@@ -166,6 +166,8 @@ class DurableCalls:
         self, asked: AskedModel, request: Request, key: str, conversation: Conversation, repeats: str
     ) -> Reply:
         environment, model, planned = self._environment, asked.model, self._recorder.planned
+        if environment.record_only is not None:
+            await environment.record_only.miss_call(key, request)
         at, began = environment.clock.wall(), environment.clock.monotonic()
         tokens, group = model.estimate.tokens_of(request), (planned.task.name, planned.model)
         flight = environment.admission.flight(model.name, tokens, group)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.call_tally import Flight
-from holdfast.engine.trials.error_boundary import LimitReached
+from holdfast.engine.trials.error_boundary import LimitReached, Outcome
 from holdfast.engine.trials.scopes import is_below, is_in_sampling, scope_in_key
 from holdfast.engine.trials.steps import request_in_key
-from holdfast.errors import UsageError
+from holdfast.errors import StepInterrupted, UsageError
 from holdfast.models.errors import ModelError
 from holdfast.models.message import Usage
 from holdfast.run.core.records import CANDIDATE, CHOICE, ShareKey, StepRecord, UsageShare
@@ -27,6 +27,7 @@ class TrialAccount:
         "_costs",
         "_failed_flights",
         "_find_model",
+        "_interrupted",
         "_limits",
         "_own",
         "_shares",
@@ -49,6 +50,7 @@ class TrialAccount:
         """What each reply cost, where that is limited."""
         self._unanswered: dict[str, ModelError] = {}
         """The requests that the infrastructure has failed to answer so far, and why."""
+        self._interrupted: tuple[StepInterrupted, ...] = ()
         self._failed_flights: list[tuple[Flight, Usage | None]] = []
         """Calls that have failed, which is queued and not yet durable, and what they took."""
         self.calls = self.replayed = self.replies = self.tries = 0
@@ -122,10 +124,19 @@ class TrialAccount:
         """Raises the error that the task's code has caught, if one of its requests never got an answer.
 
         Raises:
+            StepInterrupted: a step that may not run twice has no outcome.
             ModelError: the infrastructure failed, and what was made of that must not be scored.
         """
-        for error in self._unanswered.values():
+        for error in (*self._interrupted, *self._unanswered.values()):
             raise error
+
+    def note_interrupted(self, error: StepInterrupted) -> None:
+        """A step that may not run twice was killed half-way: the attempt fails, also where that is caught."""
+        self._interrupted += (error,)
+
+    def deciding(self, outcome: Outcome) -> Outcome:
+        """How the attempt failed: a step that may not run twice decides, whatever the task's code made of it."""
+        return Outcome(error=self._interrupted[0]) if self._interrupted else outcome
 
     def forgive(self, path: str, *, but: str) -> None:
         """What got no answer below a scope is not needed any more; except what lies below another one in it."""

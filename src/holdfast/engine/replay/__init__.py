@@ -1,0 +1,1 @@
+"""Replaying one trial against its record: does its solver still ask for what it has asked for?"""
