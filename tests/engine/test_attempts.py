@@ -12,10 +12,10 @@ import pytest
 
 from engine.rig import Actor, Rig, State, ask, interrupt, said, samples, simple_task
 from holdfast import Answer, Score, Task, exact, scorer
-from holdfast.api.failure_text import failure_line
 from holdfast.models.errors import Unavailable
 from holdfast.models.redaction import known_secrets
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, Status, StepRecord
+from holdfast.tasks.source.failure_text import failure_line
 
 
 def failing_until(attempts: int, state: State):

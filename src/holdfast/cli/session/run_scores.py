@@ -19,6 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.journal.index.database import INDEX_ERRORS
 from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.task_stops import TaskStop
 from holdfast.run.locate import find_run
 
 
@@ -29,6 +30,7 @@ class RunScores(NamedTuple):
     plan: list[PlanEntry]
     failures: Failures
     first_session: SessionRecord | None
+    stops: list[TaskStop]
 
     def print_table(self) -> None:
         """Prints the scores, and above them how many trials they are over if that is not all; nothing without any."""
@@ -52,7 +54,8 @@ def read_scores(place: str) -> RunScores | None:
     try:
         with contextlib.closing(RunReader(find_run(place))) as reader:
             first = reader.sessions[0] if reader.sessions else None
-            return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first)
+            stops = list(reader.fold.stopped.values())
+            return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first, stops)
     except KeyboardInterrupt:
         # The session is over, and all that it did is durable: only the table is left out.
         return None

@@ -111,6 +111,11 @@ class TrialHistory:
         scores = _filled(records, row.answer_of, row.counted or row.attempt)
         return replace(begun, scores=scores, end=self._counting_end(trial) if row.counted else None)
 
+    def last_end(self, key: str) -> TrialRecord | None:
+        """The end that decides about a trial so far, if there is one."""
+        trial = self._reader.fold.find(key)
+        return self._counting_end(trial) if trial is not None else None
+
     def _counting_end(self, trial: FoldedTrial) -> TrialRecord | None:
         for placed in self._reader.lines_of(trial, "trial"):
             if placed.ident == trial.end_id and isinstance(record := self._reader.read(placed.line), TrialRecord):

@@ -30,6 +30,7 @@ from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader_index import ReaderIndex
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
+from holdfast.run.fold.task_stops import TaskDecision, newest_decisions
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 from holdfast.storage.leases.holder import LeaseHolder
 from holdfast.storage.leases.local import find_holder
@@ -264,7 +265,8 @@ class RunReader:
     @cached_property
     def fold(self) -> RunFold:
         """The states of the trials."""
-        return RunFold(self.index.query, self.sessions, working=self._working_session())
+        decisions = self.fail_fast_decisions()
+        return RunFold(self.index.query, self.sessions, working=self._working_session(), decisions=decisions)
 
     def folded_again(self, cut: Cut | None = None) -> RunReader:
         """The same run, folded from its frames alone, up to a cut; to be closed."""
@@ -310,6 +312,10 @@ class RunReader:
         for ident, record in self._landmarks("note"):
             if isinstance(record, NoteRecord):
                 yield ident.session, record
+
+    def fail_fast_decisions(self) -> dict[str, TaskDecision]:
+        """The newest decision of `fail_fast` about every task of which there is one."""
+        return newest_decisions(note for _, note in self.notes())
 
     def marks(self) -> dict[int, int]:
         """By session, how many calls were in flight at most; those without a mark are not in it."""
