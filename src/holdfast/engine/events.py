@@ -86,6 +86,8 @@ class AttemptEnded(Event, frozen=True):
     """Another attempt follows: at once, or once `fail_fast` has seen that not all trials of the task fail alike."""
     was_finished: bool = False
     """As of `TrialStarted`."""
+    without_retry: bool = False
+    """It was reported before, when another attempt was to follow, which does not: the task was stopped."""
 
 
 class TrialLeft(Event, frozen=True):

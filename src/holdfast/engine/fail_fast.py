@@ -331,7 +331,8 @@ class FailFast:
 
     def _report_stop(self, watched: WatchedTask, ends: list[TrialRecord]) -> None:
         for end in ends:
-            self._events.emit(AttemptEnded(end))
+            is_of_now = watched.held.get(end.trial, (None, None))[1] is not None
+            self._events.emit(AttemptEnded(end, without_retry=is_of_now))
         planned = sum(sequence.task.planned_by_model for sequence in watched.sequences)
         self._events.emit(TaskStopped(watched.name, watched.text, watched.watch.ended, planned - watched.watch.ended))
 

@@ -154,6 +154,10 @@ class Progress:
             if group is not None:
                 group.retried += 1
             return
+        if event.without_retry:
+            self.retried -= 1
+            if group is not None:
+                group.retried -= 1
         self.ended += 1
         if event.was_finished:
             self._count_redo(end)
@@ -202,7 +206,7 @@ class Progress:
             (State.BLOCKED, POLICY): blocked,
             (State.FAILED, TASK_ERROR): self.failed,
             (State.UNFINISHED, NO_REPLY): self.unfinished,
-            (State.UNFINISHED, not_ended): self.counts.trials - self.ended,
+            (State.UNFINISHED, not_ended): max(self.counts.trials - self.ended, 0),
         }
         return StateCounts.of(self.planned, ended)
 

@@ -59,7 +59,8 @@ class EndText:
 
     def _failure_lines(self) -> Iterator[str]:
         only = self._failures.only
-        is_said = self._got_no_reply or [stop.error for stop in self._stops] == [only.error if only else ""]
+        # The error of a task that was stopped has just been named.
+        is_said = self._got_no_reply or [stop.trials for stop in self._stops] == [self._failures.trials]
         if only is None or not is_said:
             yield from map(printable, failure_lines(self._failures))
 

@@ -75,9 +75,7 @@ def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
         kept = "; a finished trial keeps its result until the new attempt has finished" if selection.again else ""
         say(f"Running {quantity(len(selection.redo), 'trial')} again{kept}.")
         if selection.remaining is None and counts.remaining > selection.failed_again:
-            say(
-                "All other trials that are not finished are run as well, but for failed ones; --where chooses among them."
-            )
+            say("All other remaining trials are run as well, except failed ones; --where chooses among them.")
 
 
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
