@@ -474,7 +474,7 @@ class Execution:
     def _how_and_exit_code(self, counts: StateCounts) -> tuple[str, int]:
         """Where only some trials were selected, they decide."""
         selected = self._selection.remaining
-        remaining = counts.remaining if selected is None else self._remaining_of(selected)
+        remaining = counts.remaining if selected is None else self._remaining_of(selected) + self._selection.failed
         blocked = counts.blocked if selected is None else self._selection.blocked
         if self._refusal:
             return "refused", ResumeAborted.exit_code
