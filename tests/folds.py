@@ -87,7 +87,8 @@ def by_definition(reader: RunReader) -> Told:
             by_key.setdefault(record.trial, []).append((ident, record))
     trials = {key: _trial(found, plan) for key, found in by_key.items()}
     stopped = _stopped(records, by_key, trials)
-    trials = {key: _of_stopped(told, _pair(by_key[key])[0] in stopped) for key, told in trials.items()}
+    of_stopped = {key for key, found in by_key.items() if _pair(found)[0] in stopped}
+    trials = {key: _stopped_trial(told) if key in of_stopped else told for key, told in trials.items()}
     if session and reader.holder and all(end.number != session.number for end in reader.ends):
         trials = {key: _while_held(told, by_key[key], session.number) for key, told in trials.items()}
     coordinates = {key: _pair(found) for key, found in by_key.items()}
@@ -108,9 +109,9 @@ def _stopped(records: list, by_key: dict, trials: dict) -> set[str]:
     }
 
 
-def _of_stopped(told: tuple, is_stopped: bool) -> tuple:
+def _stopped_trial(told: tuple) -> tuple:
     """Of a stopped task, whatever is unfinished remains for that reason."""
-    return (told[0], "same error", *told[2:]) if is_stopped and told[0] == "unfinished" else told
+    return (told[0], "same error", *told[2:]) if told[0] == "unfinished" else told
 
 
 def _move_stopped(reasons: dict, trials: dict, coordinates: dict, plan: list[PlanEntry], stopped: set[str]) -> None:
