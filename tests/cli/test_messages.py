@@ -40,12 +40,12 @@ def test_status_says_why_trials_remain(holdfast, server, tmp_path):
 
 
 def test_the_command_that_goes_on_can_be_pasted(holdfast, server, tmp_path):
-    """A run in a directory with spaces and quotes: what status prints after `unchanged code:` is a shell command."""
+    """A run in a directory with spaces and quotes: what status prints after `failed trial:` is a shell command."""
     python_eval(tmp_path, server.base_url, BROKEN)
     name = "my 'own' run; $HOME ü"
     holdfast("run", "eval.yaml", "--run-dir", name, code=1)
     lines = holdfast("status", name, code=0).out.splitlines()
-    (command,) = [line.partition("unchanged code: ")[2] for line in lines if "unchanged code: " in line]
+    (command,) = [line.partition("failed trial: ")[2] for line in lines if "failed trial: " in line]
     assert shlex.split(command) == ["holdfast", "resume", name, "--redo", "status=failed"]
     command = command.replace("holdfast", f"{shlex.quote(sys.executable)} -m holdfast", 1)
     done = subprocess.run(

@@ -153,7 +153,7 @@ def test_steps_15_a_trial_that_has_used_up_its_retries_stays_failed(holdfast, se
     started.send(signal.SIGKILL)
     started.wait()
     resumed = holdfast("resume", "r", code=1)
-    assert "2 trials have failed and stay failed. Retry with unchanged code: holdfast resume r --redo" in resumed.err
+    assert "Retry the 2 failed trials: holdfast resume r --redo 'status=failed'\n" in resumed.err
     again = holdfast("resume", "r", code=1)
     assert "nothing to run: 58 of 60 trials finished, 2 remaining: 2 failed (task error)." in again.out
     asked = server.worked_on()

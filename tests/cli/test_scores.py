@@ -110,7 +110,7 @@ def test_one_bug_in_every_trial_is_said_once_with_the_way_out(holdfast, server, 
     stopped, fix, retry = ended.out.splitlines()
     again = f"holdfast resume {tmp_path / 'r'} --redo 'status=failed'"
     assert stopped == start
-    assert retry == f"5 trials have failed and stay failed. Retry with unchanged code: {again}"
+    assert retry == f"Retry the 5 failed trials: {again}"
     command = shlex.split(fix.removeprefix("After fixing the code: "))
     assert command == ["holdfast", "run", str(eval_file), "--fail-under", "exact=1", "--reuse", str(tmp_path / "r")]
     (tmp_path / "task.py").write_text(BROKEN.format(broken={"none"}))

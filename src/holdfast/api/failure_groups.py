@@ -63,7 +63,7 @@ def read_failures(reader: RunReader) -> Failures:
     for trial in trials:
         error = results.row(trial, with_sample=False).error
         equal = trial.standing.reason, error_identity(error) if error is not None else ""
-        group = found.get(equal) or FailureGroup(0, trial.standing.reason, _one_line(error))
+        group = found.get(equal) or FailureGroup(0, trial.standing.reason, _text_of_error(error))
         found[equal] = group._replace(trials=group.trials + 1)
     groups = list(found.values())
     groups.sort(key=lambda group: (-group.trials, group.reason, group.error))
@@ -99,5 +99,5 @@ def _trials_in(fold: RunFold, standings: set[int]) -> Iterator[FoldedTrial]:
             yield trial
 
 
-def _one_line(error: Failure | None) -> str:
+def _text_of_error(error: Failure | None) -> str:
     return " ".join(failure_line(error).split()) if error is not None else ""

@@ -81,8 +81,8 @@ def retry_failed_lines(counts: StateCounts, place: str) -> Iterator[str]:
     """A resume leaves trials that failed in the task's own code as they are: they have used up their attempts."""
     failed = counts.remaining_by_reason.get(TASK_ERROR, 0)
     if failed:
-        stays = "1 trial has failed and stays" if failed == 1 else f"{failed} trials have failed and stay"
-        yield f"{stays} failed. Retry with unchanged code: {redo_command(place)}"
+        which = "the failed trial" if failed == 1 else f"the {failed} failed trials"
+        yield f"Retry {which}: {redo_command(place)}"
 
 
 def stop_lines(stops: Iterable[TaskStop]) -> Iterator[str]:

@@ -89,7 +89,7 @@ class WorkLeft(TypedDict, total=False):
 
 
 class FailedTrials(NamedTuple):
-    """The trials that have failed: a session runs them only where it is told to run them again."""
+    """The trials that have failed: a session runs them again on request only."""
 
     keys: KeySet
     in_slots: KeySet

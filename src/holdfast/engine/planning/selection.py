@@ -109,7 +109,7 @@ class _Selecting:
         self._remaining: list[str] = []
         self._matching_redo: list[str] = []
         self._stuck: list[str] = []
-        """Trials that `where` matches, and that no resume runs unless it is told to run them again."""
+        """Failed trials that `where` matches and `redo` does not: they are not run."""
         self._of_stopped: list[tuple[str, str]] = []
         """The task and the key of others that `where` matches, whose tasks were stopped."""
         self._matched = self._blocked = self._again = self._failed_again = 0
