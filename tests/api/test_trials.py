@@ -66,7 +66,7 @@ def python_run(directory, *, code: int = 0, retries: int = 0, verb: str = "run")
     model = {"provider": "scripted", "model": "echo"}
     tasks = {"t": {"use": "task.py:t", "max_retries": retries}}
     write_eval(directory, {"models": {"m": model}, "tasks": tasks, "concurrency_limit": 1})
-    words = ["run", "eval.yaml", "--run-dir", "r"] if verb == "run" else ["resume", "r"]
+    words = ["run", "eval.yaml", "--run-dir", "r"] if verb == "run" else verb.split()
     command = [sys.executable, "-m", "holdfast", *words]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == code, done.stderr
@@ -183,7 +183,7 @@ def test_a_row_after_its_trial_was_mended(tmp_path):
     with python_run(tmp_path, code=1) as run:
         assert only(run, "c").state == "failed"
     (tmp_path / "well").touch()
-    with python_run(tmp_path, verb="resume") as run:
+    with python_run(tmp_path, verb="resume r --redo status=failed") as run:
         as_one(run)
         row = only(run, "c")
         assert (row.state, row.reason, row.error, row.scores) == ("valid", "", None, {"exact": 1.0})
@@ -258,7 +258,7 @@ def test_rows_of_a_run_that_was_killed_and_those_after_it(tmp_path):
         rows = as_one(run)
         assert rows["a", 1].state == "valid" and len(rows) < 3
     (tmp_path / "kill").unlink()
-    with python_run(tmp_path, verb="resume") as run:
+    with python_run(tmp_path, verb="resume r") as run:
         rows = as_one(run)
         assert [rows[name, 1].state for name in "abc"] == ["valid"] * 3
 
