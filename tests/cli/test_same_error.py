@@ -223,3 +223,29 @@ def test_quiet_and_json_tell_of_the_stop(holdfast, server, tmp_path):
     assert found["remaining_by_reason"] == {"task error": 20, "same error": 40}
     assert found["resume"] == f"holdfast resume {tmp_path / 'j'} --redo 'status=failed'"
     assert holdfast.json("show", "j", "--where", "status=failed")["matching"] == 20
+
+
+def test_only_what_was_selected_is_retried_and_stops_nothing(holdfast, server, tmp_path):
+    """Of three selected trials all fail alike: that says nothing about the others, so they get their retries."""
+    eval_file = buggy_eval(tmp_path, server, 40, max_retries=2)
+    holdfast("run", eval_file, "--run-dir", "r", HOLDFAST_CRASH_AT="run.parent-synced")
+    holdfast("resume", "r", "--where", "sample=s1 or sample=s2 or sample=s3", code=1)
+    assert server.worked_on() == {"q1": 3, "q2": 3, "q3": 3}
+    assert counts_everywhere(holdfast, "r")["remaining_by_reason"] == {"task error": 3, "not started": 37}
+
+
+def test_a_stop_survives_what_becomes_of_the_run(holdfast, server, tmp_path):
+    """Its index gone, its steps deleted; a fork starts anew."""
+    holdfast("run", buggy_eval(tmp_path, server, 60, concurrency_limit=1), "--run-dir", "r", code=1)
+    counts = counts_everywhere(holdfast, "r")
+    for path in (tmp_path / "r").glob("index.sqlite*"):
+        path.unlink()
+    assert counts_everywhere(holdfast, "r") == counts
+    holdfast("clean", "r", "--steps", code=0)
+    assert counts_everywhere(holdfast, "r") == counts
+    assert "the first 20 trials failed with the same error" in holdfast("resume", "r", code=1).out
+    assert server.state()["received"] == 20
+    holdfast("fork", "r", "--run-dir", "f", code=0)
+    assert "same error" not in holdfast.json("status", "f")["remaining_by_reason"]
+    holdfast("resume", "f", code=1)
+    assert counts_everywhere(holdfast, "f")["remaining_by_reason"] == {"task error": 20, "same error": 40}

@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 
-from engine.rig import Actor, Rig, State, said, samples, simple_task
+from engine.rig import Actor, Rig, State, interrupt, said, samples, simple_task
 from folds import check_fold
 from holdfast import Task, exact
 from holdfast.engine.events import TaskStopped
 from holdfast.engine.scheduling.task_watch import FIRST_TRIALS, TaskWatch, WatchPhase
-from holdfast.models.errors import Blocked, Unavailable
+from holdfast.models.errors import Blocked, Rejected, Unavailable
 from holdfast.run import RunReader
 from holdfast.run.core.records import NoteRecord, Status
 from holdfast.run.fold.states import SAME_ERROR
@@ -375,3 +375,82 @@ def test_one_other_end_among_ten_is_enough(odd):
         watch = TaskWatch(1000)
         decided = [watch.count(other if number == odd else "a") for number in range(FIRST_TRIALS)]
         assert decided == [False] * (FIRST_TRIALS - 1) + [True]
+
+
+# Other shapes.
+
+
+@pytest.mark.parametrize("limit", [3, 16, 64])
+def test_a_stop_that_was_killed_on_the_way_leaves_nothing_half_done(tmp_path, limit):
+    """What was running when the first ten had failed alike comes to its end first: nothing stays unfinished."""
+    noise = random.Random(SEED + limit)
+    actor = Actor(seconds=1.0)
+    rig = bug_rig(tmp_path, 300, Bug(), actor, concurrency_limit=limit)
+    kills = 0
+    while rig.killed_session(noise.uniform(0.3, 5.0)).ended.how == "killed":
+        kills += 1
+        agreed_counts(rig)
+    counts = agreed_counts(rig)
+    assert kills and counts.unfinished == 0
+    assert counts.failed <= max(limit, 10) + 10 and counts.remaining_by_reason[SAME_ERROR] == 300 - counts.failed
+    assert actor.calls <= counts.failed + kills * limit
+
+
+def test_a_model_that_is_disabled_while_others_are_tried(tmp_path):
+    """No more can be found out in this session, which ends; the next one goes on where it was."""
+    is_refused = State(True)
+
+    async def behave(request, number):
+        if is_refused.value and actor.calls > 12:
+            raise Rejected("no key", status=401)
+        return said("x")
+
+    actor = Actor(behave)
+    rig = bug_rig(tmp_path, 60, Bug(), actor, concurrency_limit=1)
+    session = rig.session()
+    assert session.of(TaskStopped) == [] and session.ended.exit_code == 1
+    counts = agreed_counts(rig)
+    assert (counts.failed, counts.unfinished, actor.calls) == (0, 13, 13)
+    is_refused.value = False
+    (stopped,) = rig.session().of(TaskStopped)
+    assert stopped.failed == 20 and agreed_counts(rig).failed == 20
+
+
+def test_interrupted_while_others_are_tried(tmp_path):
+    """Ctrl-C ends the session in order; the next one tries the rest of the ten."""
+    rig = bug_rig(tmp_path, 60, Bug(), Actor(seconds=1.0), concurrency_limit=1)
+    rig.at = {14.5: interrupt}
+    assert rig.session().ended.how == "interrupted"
+    counts = agreed_counts(rig)
+    assert (counts.failed, counts.unfinished, counts.not_started) == (0, 15, 45)
+    (stopped,) = rig.session().of(TaskStopped)
+    assert stopped.failed == 20 and agreed_counts(rig).remaining_by_reason == {"task error": 20, SAME_ERROR: 40}
+
+
+def test_a_wrong_type_from_every_trial_stops_the_task_too(tmp_path):
+    """It is not worth a retry; but it need not be paid for by all the others either."""
+
+    async def solve(trial):
+        await trial.generate(trial.sample.input)
+        return 5
+
+    rig = Rig(tmp_path / "r", simple_task(60, solve), settings={"concurrency_limit": 1})
+    (stopped,) = rig.session().of(TaskStopped)
+    assert stopped.failed == 20 and agreed_counts(rig).failed == 20
+
+
+def test_every_place_is_drawn_once_and_the_seed_decides_the_order(tmp_path):
+    """Other seeds draw others; the same seed draws the same."""
+
+    def drawn(number, seed):
+        bug = Bug()
+
+        async def solve(trial):
+            return await bug(trial)
+
+        settings = {"concurrency_limit": 1, "seed": seed}
+        Rig(tmp_path / str(number), simple_task(100, solve), settings=settings).session()
+        assert len(set(bug.attempts)) == 20
+        return bug.attempts[10:]
+
+    assert drawn(1, 5) == drawn(2, 5) != drawn(3, 6)
