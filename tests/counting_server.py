@@ -136,6 +136,8 @@ async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any
     await space.pass_hold()
     entry["answered"] += 1
     kind = behaviour.get("broken")
+    if "bodies" in behaviour:
+        return _scripted_body(behaviour["bodies"], entry, web)
     if kind == "half":
         return await _half(request, web, prompt)
     if kind:
@@ -150,6 +152,14 @@ async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any
         text = f"draw {drawn_by(entry['seed'])}"
     whole = completion(text, prompt) | {"model": behaviour.get("model", "counting")}
     return web.Response(body=json.dumps(whole).encode(), content_type="application/json")
+
+
+def _scripted_body(bodies: list[dict[str, Any]], entry: dict[str, Any], web: Any) -> Any:
+    """The n-th of these answers to the n-th try of a request, and then the last one: its bytes in hex, or its JSON."""
+    answer = bodies[min(entry["tries"], len(bodies)) - 1]
+    raw = bytes.fromhex(answer["hex"]) if "hex" in answer else json.dumps(answer["json"]).encode()
+    headers = {"Content-Type": "application/json", **answer.get("headers", {})}
+    return web.Response(body=raw, status=answer.get("status", 200), headers=headers)
 
 
 async def _half(request: Any, web: Any, prompt: str) -> Any:
@@ -203,6 +213,8 @@ class CountingServer:
     def behave(self, **behaviour: Any) -> None:
         """From now on: `latency`, `hold` (after `pass` replies), `refuse_status`, `refuse_times`, `broken`, `reply`.
 
+        With `bodies`, the tries of each request get these answers in turn; `sent` makes one.
+
         With `drawing`, no two replies are the same; with `seeded`, they follow from the request's seed, and with
         `jitter` the time that they take does.
         """
@@ -244,6 +256,13 @@ class CountingServer:
     def worked_on(self) -> dict[str, int]:
         """How often each prompt was worked on; refused tries are not."""
         return {entry["prompt"]: entry["received"] - entry["refused"] for entry in self._get("requests")}
+
+
+def sent(body: Any, status: int = 200, **headers: Any) -> dict[str, Any]:
+    """An answer for the server to give: bytes as they are, anything else as JSON."""
+    content = {"hex": body.hex()} if isinstance(body, bytes) else {"json": body}
+    named = {name.replace("_", "-"): str(value) for name, value in headers.items()}
+    return {**content, "status": status, "headers": named}
 
 
 @contextlib.contextmanager

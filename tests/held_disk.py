@@ -67,6 +67,9 @@ class _HeldFile:
         self._inner.sync()
         self._disk.operations.append(("sync", self._path.name))
 
+    def is_at(self, path: Path) -> bool:
+        return self._inner.is_at(path)
+
     def close(self) -> None:
         self._inner.close()
 

@@ -15,11 +15,14 @@ import select
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ACKS = "HOLDFAST_TEST_ACKS"
+SLOW_SYNC = "HOLDFAST_TEST_SLOW_SYNC"
+"""How many seconds longer every sync of a file takes."""
 PATIENCE_SECONDS = 120.0
 
 
@@ -64,6 +67,13 @@ def witness() -> None:
                 acks.write(f"{end.trial}\n".encode())
 
     progress.attempt_ended = attempt_ended
+
+
+def slow_down(seconds: float) -> None:
+    """From now on this process has a disk whose syncs take longer."""
+    for name in ("fdatasync", "fsync") if seconds else ():
+        original = getattr(os, name)
+        setattr(os, name, lambda fd, original=original: (time.sleep(seconds), original(fd))[1])
 
 
 def acknowledged(path: Path) -> list[str]:
@@ -144,8 +154,8 @@ class Observed:
     def __init__(self, zygote: Zygote, directory: Path) -> None:
         self._zygote, self.directory, self.acks = zygote, directory, directory / ".acks"
 
-    def start(self, *arguments: object) -> ForkedProcess:
-        return self._zygote.start(arguments, self.directory, {ACKS: str(self.acks)})
+    def start(self, *arguments: object, **environment: str) -> ForkedProcess:
+        return self._zygote.start(arguments, self.directory, {ACKS: str(self.acks), **environment})
 
     def __call__(self, *arguments: object, code: int | None = None) -> Ended:
         ended = self.start(*arguments).wait()
@@ -209,6 +219,7 @@ def _be(order: dict[str, Any], cli: Any) -> None:
             os.dup2(fd, target)
             os.close(fd)
         sys.argv = ["holdfast", *order["arguments"]]
+        slow_down(float(os.environ.get(SLOW_SYNC, "0")))
         cli.main()
     except KeyboardInterrupt:  # it came before the program had begun
         sys.exit(130)

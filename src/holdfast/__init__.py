@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RunHeld,
         StorageFailure,
         ToolCallReply,
+        UndecodableReply,
         UsageError,
     )
     from holdfast.models.content import ImagePart, RawPart, TextPart, ToolCall
@@ -70,6 +71,7 @@ _HOMES = {
     "TextPart": "holdfast.models.content",
     "ToolCall": "holdfast.models.content",
     "ToolCallReply": "holdfast.errors",
+    "UndecodableReply": "holdfast.errors",
     "Trial": "holdfast.tasks.trial_interface",
     "Usage": "holdfast.models.message",
     "UsageError": "holdfast.errors",
@@ -120,6 +122,7 @@ __all__ = [
     "ToolCallReply",
     "Trial",
     "TrialLimits",
+    "UndecodableReply",
     "Usage",
     "UsageError",
     "__version__",

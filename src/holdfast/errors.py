@@ -9,10 +9,12 @@ HoldfastError                the base of all; carries a hint (the way out) and a
 │   └── OlderFormat          3   written by an older version: it can be read and forked
 ├── RunHeld                  4   another session is executing the run
 ├── StorageFailure           5   the disk or the store failed; acknowledged records are intact
+│   ├── RunGone              5   the run was moved, deleted or replaced while it was in use
 │   └── SegmentConflict      5   the store holds other bytes under the name of a segment
 ├── RunDamaged               1   bytes of the run are lost; named one by one
 └── ReplyWithoutText         1   a solver wants the text of a reply that has none
-    └── ToolCallReply        1   the reply calls tools instead
+    ├── ToolCallReply        1   the reply calls tools instead
+    └── UndecodableReply     1   the reply has bytes that are not text
 """
 
 from __future__ import annotations
@@ -84,6 +86,17 @@ class StorageFailure(HoldfastError):  # noqa: N818 - reads as a sentence where i
     kind = "storage"
 
 
+class RunGone(StorageFailure):
+    """The run was moved, deleted or replaced while a session was using it; nothing is known of what is gone."""
+
+    kind = "gone"
+
+    def __init__(self, message: str, *, hint: str = "", moved_to: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.moved_to = moved_to
+        """Where the run is now; empty where that is not known."""
+
+
 class SegmentConflict(StorageFailure):
     """The store holds other bytes under the name of a segment; a person has to say which are right."""
 
@@ -108,3 +121,9 @@ class ToolCallReply(ReplyWithoutText):
     """A reply calls tools and holds no text."""
 
     kind = "tool_call"
+
+
+class UndecodableReply(ReplyWithoutText):
+    """The bytes of a reply are not valid UTF-8: nobody knows which text was meant."""
+
+    kind = "undecodable"

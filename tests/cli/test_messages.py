@@ -125,7 +125,7 @@ def test_a_report_of_a_damaged_run_says_so(holdfast, server, tmp_path):
     assert "note" not in holdfast("report", "r", code=0).err
     path = min((tmp_path / "r" / "journal").iterdir())
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
+    data[-len(data) // 4] ^= 0xFF  # the first half may be the record of the session
     path.write_bytes(data)
     assert "note: The journal is damaged" in holdfast("report", "r", code=0).err
     assert json.loads(holdfast("report", "r", "--json", code=0).out)["name"] == "counted"

@@ -115,7 +115,7 @@ def test_one_bug_in_every_trial_is_said_once_with_the_way_out(holdfast, server, 
     assert command == ["holdfast", "run", str(eval_file), "--fail-under", "exact=1", "--reuse", str(tmp_path / "r")]
     (tmp_path / "task.py").write_text(BROKEN.format(broken={"none"}))
     mended = holdfast(*command[1:], "--run-dir", "s", code=0)
-    assert "5 replies were taken from other runs." in mended.err
+    assert "5 replies of other runs were used instead of calls." in mended.err
     # The trials ask the same, so that the server has answered each of them once.
     assert sum(server.worked_on().values()) == 5
 

@@ -184,7 +184,17 @@ def test_json_of_status_has_its_contract(holdfast, tmp_path):
     status = holdfast.json("status", "r", code=0)
     assert status.keys() >= STATUS
     assert (status["state"], status["planned"], status["finished"], status["remaining"]) == ("complete", 12, 12, 0)
-    assert status["calls"] == {"made": 12, "replayed": 0, "in_flight_at_kill": 0}
+    assert status["calls"] == {
+        "made": 12,
+        "answered": 12,
+        "unanswered": 0,
+        "replayed": 0,
+        "in_flight_at_kill": 0,
+        "repeated": {"retried": 0, "diverged": 0, "interrupted": 0, "takeover": 0},
+        "unused": 0,
+        "saved": {"calls": 0, "tokens": 0, "cost": None},
+    }
+    assert (status["requests"], status["ledger"]) == ({"sent": 12, "answered": 12, "failed": 0}, [])
     assert status["usage"]["input_tokens"] == 12 and status["cost"] == pytest.approx(36e-6)
     assert status["sessions"][0]["ended_as"] == "completed" and status["remaining_by_reason"] == {}
     assert (status["held_by"], status["transcripts_lost"], status["damage"]) == (None, 0, [])

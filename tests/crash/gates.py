@@ -63,6 +63,9 @@ class GatedAppendFile:
         self._fs.gate("sync", self._path)
         self.inner.sync()
 
+    def is_at(self, path: Path) -> bool:
+        return self.inner.is_at(path)
+
     def close(self) -> None:
         self.inner.close()
 

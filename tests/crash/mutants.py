@@ -23,7 +23,7 @@ from holdfast.run.session import create as create_module
 from holdfast.run.session import open as opening_module
 from holdfast.run.session import writer_options
 from holdfast.run.session.session import RunSession
-from holdfast.storage.filesystem import AppendFile, FileSystem, RealFileSystem
+from holdfast.storage.filesystem import AppendFile, FileSystem, RealFileSystem, is_file_at, open_identity
 from holdfast.testing import FileNode, RecordingFileSystem
 from holdfast.testing.recording_filesystem import _RecordingAppendFile
 
@@ -150,6 +150,9 @@ class _Appended:
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
+
+    def is_at(self, path: Path) -> bool:
+        return is_file_at(path, open_identity(self._fd))
 
     def close(self) -> None:
         os.close(self._fd)

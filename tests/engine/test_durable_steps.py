@@ -16,7 +16,7 @@ import pytest
 from engine.rig import Actor, Rig, State, said, simple_task
 from holdfast import Answer, Message, Reply, Usage
 from holdfast.models import fingerprints
-from holdfast.run.core.records import NoteRecord, Status, StepRecord
+from holdfast.run.core.records import Status, StepRecord
 
 KILL = 50.0
 
@@ -98,7 +98,7 @@ def test_the_same_request_asked_twice_is_two_steps(tmp_path):
 
 
 def test_a_request_that_is_not_on_record_runs_live_and_disables_no_other_replay(tmp_path):
-    """A solver that asks for something else meanwhile gets its other replies all the same, and a note is made."""
+    """A solver that asks for something else meanwhile gets its other replies all the same, and the ledger says so."""
     times = [0]
 
     async def work(trial):
@@ -109,15 +109,14 @@ def test_a_request_that_is_not_on_record_runs_live_and_disables_no_other_replay(
     solver, actor, rig = killed_and_resumed(tmp_path, work, models={"m": {"price": {"input": 1e6, "output": 0.0}}})
     assert [prompt for _, prompt in actor.tries] == ["other"]
     assert solver.results[1] == ["ONE", "OTHER", "THREE"]
-    (note,) = rig.records(NoteRecord)
-    assert "1 recorded steps were not used" in note.text
+    assert rig.ledger() == [(2, "t", "diverged", 1), (2, "t", "unused", 1)]
     assert rig.report().cost == 4.0
 
 
-def test_an_unchanged_resume_makes_no_note(tmp_path):
-    """Going on where one was is nothing to be told."""
+def test_an_unchanged_resume_repeats_nothing(tmp_path):
+    """Where every request is on record, the ledger is empty."""
     _, _, rig = killed_and_resumed(tmp_path, in_order(["a", "b"])[0])
-    assert rig.records(NoteRecord) == []
+    assert rig.ledger() == []
 
 
 @dataclasses.dataclass

@@ -72,6 +72,9 @@ def with_earlier_words(value: Any) -> Any:
     if "notes" in found:
         # It was a part of the cost where some models have no price.
         found["notes"] = [note for note in found["notes"] if "The cost is unknown" not in note]
+    if "repeated" in found and "made" in found:
+        # Nothing else was counted.
+        found = {name: found[name] for name in ("made", "replayed", "in_flight_at_death")}
     if "why" in found:
         unscored = found["why"].get("not scored", 0)
         found["owed"], found["trials"] = found["remaining"], found["finished"] + unscored

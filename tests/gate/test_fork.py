@@ -143,7 +143,9 @@ def test_fork_keeps_exactly_what_the_change_does_not_touch(world, name):
     assert sum(told["remaining_by_reason"].values()) == told["planned"] - taken
     if taken == 0:
         assert told["remaining_by_reason"] == {"its answer could differ": 4}
-    report = finish(world, planned=told["planned"], made=told["planned"] - taken)
+    # Where only what surrounds the requests changed, the replies of the old run are used.
+    made = 0 if name in ("seed", "limits") else told["planned"] - taken
+    report = finish(world, planned=told["planned"], made=made)
     assert report["coverage"]["valid"] == told["planned"]
     assert len(original) == 4
 

@@ -94,15 +94,16 @@ def test_a_fork_keeps_the_replies_of_a_judge_that_was_added_later(holdfast, serv
     check_complete(holdfast, "f")
 
 
-def test_a_fork_with_another_judge_keeps_no_reply_to_the_one_before(holdfast, server, tmp_path):
-    """Its scorer would ask for something else, so the replies stay behind."""
+def test_a_fork_with_another_judge_pays_for_nothing_that_was_asked_before(holdfast, server, tmp_path):
+    """Steps 18: its scorer could ask for something else, so no reply is kept; what it does ask again is replayed."""
     eval_file = python_eval(tmp_path, server.base_url, judged())
     killed_while_it_waits(holdfast, tmp_path, "run", eval_file, "--run-dir", "r")
     python_eval(tmp_path, server.base_url, judged().replace('"VERDICT"', '"verdict"'))
     holdfast("fork", "r", "--run-dir", "f", code=0)
     assert [step["step"][0] for step in holdfast.records("f", "step")] == ["g"]
     holdfast("resume", "f", code=0)
-    assert server.worked_on() == {"a": 1, **dict.fromkeys(ASKED, 2)}
+    assert server.worked_on() == {"a": 1, **dict.fromkeys(ASKED, 1)}
+    assert holdfast.json("status", "f")["calls"]["saved"]["calls"] == 1 + len(ASKED)
 
 
 def test_a_fork_keeps_the_transcripts_of_slots_that_are_filled(holdfast, server, tmp_path):

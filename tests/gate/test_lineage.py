@@ -11,8 +11,8 @@ from gate_world import MODEL
 from holdfast import Run
 
 KEYS = {
-    "number", "started_at", "ended_at", "ended_as", "exit_code", "calls", "replies", "in_flight_at_kill", "finished",
-    "changes", "failures",
+    "number", "started_at", "ended_at", "ended_as", "exit_code", "calls", "replies", "unanswered", "repeated",
+    "in_flight_at_kill", "finished", "changes", "failures",
 }  # fmt: skip
 
 
@@ -123,7 +123,8 @@ def test_replays_are_counted_by_the_session_that_made_them(holdfast, server, wor
     server.behave()
     holdfast("resume", "r", code=0)
     calls = world.status()["calls"]
-    assert calls == {"made": 3, "replayed": 1, "in_flight_at_kill": 1}
+    assert (calls["made"], calls["replayed"], calls["in_flight_at_kill"]) == (3, 1, 1)
+    assert calls["repeated"] == {"retried": 0, "diverged": 0, "interrupted": 1, "takeover": 0}
 
 
 @pytest.mark.parametrize("verb", ["status", "report", "show", "verify", "cat", "diff"])

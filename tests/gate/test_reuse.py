@@ -36,7 +36,7 @@ def test_identical_requests_are_not_made_again(world):
     world.run()
     world.task["scorers"] = ["includes"]
     told, steps = reused(world, "r")
-    assert "4 replies were taken from other runs." in told.err
+    assert "4 replies of other runs were used instead of calls." in told.err
     assert {step["source"] for step in steps} == {run_id(world, "r")}
     assert not any("cost" in step for step in steps)
     status = world.json("status", "n")
@@ -127,7 +127,7 @@ def test_calls_that_came_to_nothing_are_not_reused(world):
     world.model["args"] = {"errors": [{"contains": "q1", "unavailable": {}}]}
     world.run(code=1)
     told, steps = reused(world, "r", code=1)
-    assert "3 replies were taken from other runs." in told.err
+    assert "3 replies of other runs were used instead of calls." in told.err
     assert sum(bool(step.get("source")) for step in steps) == 3
 
 

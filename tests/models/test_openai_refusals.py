@@ -27,7 +27,8 @@ def test_a_status_decides_what_to_do(status, kind):
     assert type(caught.value) is kind
     assert caught.value.status == status
     assert caught.value.detail == "The model `tiny` does not exist"
-    assert caught.value.message.startswith(f"openai/tiny answered {status}")
+    said = "is out of credit (402 Payment Required)" if status == 402 else f"answered {status}"
+    assert caught.value.message.startswith(f"openai/tiny {said}")
     assert "The model `tiny` does not exist" in str(caught.value)
 
 

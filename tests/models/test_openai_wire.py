@@ -225,7 +225,6 @@ def test_a_refusal_in_words_is_the_text():
         (rb"a\ud800b", "a\ufffdb"),
         (rb"\ud83d\ude00", "\U0001f600"),
         (rb"\ude00\ud83d", "\ufffd\ufffd"),
-        (b"a\xffb", "a\ufffdb"),
         (b"a\x00b", "a\x00b"),
         (b"a\nb", "a\nb"),
     ],
@@ -323,8 +322,7 @@ def test_the_default_cap_is_sixty_four_mebibytes():
         (b'{"choices": [{}]}', "unexpected shape .*message"),
         (b'{"choices": [{"message": null}]}', "unexpected shape"),
         (b'{"choices": [{"message": {"content": 5}}]}', "unexpected shape .*content"),
-        (b'{"choices": [{"message": {"content": "\\ud800"}, "finish_reason": 5}]}', "unexpected shape"),
-        (b'data: {"choices": []}\n\n', "not JSON"),
+        (b'data: {"choices": []}\n\n', "a stream of events"),
         (b'{"choices": [{"message": {"content": "Par"}, "finish_reason": "error"}]}', "broke the reply off"),
     ],
 )

@@ -78,6 +78,11 @@ def test_a_holder_that_stalls_past_its_lease_does_nothing_more(
     late = trials(second, place.url)
     assert sorted(len(records) for records in late.values()) == [1] * 21 + [2] * 3
     assert {trial for trial, records in late.items() if len(records) == 2} == set(acknowledged)
+    answered = server.state()["answered"]
+    # Steps 17: what the lost holder had paid for, finished or not, and was bought again.
+    status = second("status", place.url, "--json").json
+    assert status["calls"]["repeated"]["takeover"] == status["sessions"][1]["repeated"]["takeover"] == answered == 7
+    assert f"{answered} calls were made again: a session that lost the run had their replies." in status["ledger"]
 
 
 def test_late_segments_fill_only_what_no_newer_session_has(holdfast, place, server, tmp_path):
@@ -108,4 +113,5 @@ def test_late_segments_fill_only_what_no_newer_session_has(holdfast, place, serv
     assert counted["coverage"]["valid"] == 8
     # Late replies are wrong; q3 and q6 are meant to be; so of the newer session's six, four are right.
     assert counted["metrics"]["exact"]["accuracy"]["value"] * 8 == 4
+    assert holdfast.json("status", place.url)["calls"]["repeated"]["takeover"] == 2
     assert holdfast.json("verify", place.url, code=0)["ok"]

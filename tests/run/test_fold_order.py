@@ -29,6 +29,7 @@ SLOTS = (
 SPENT = "SELECT g.task, g.model, g.axes, s.model, reused, figures FROM spent s LEFT JOIN groups g ON g.id = s.group_"
 
 
+LEDGER = "SELECT session, task, model, kind, calls FROM ledger LEFT JOIN groups ON id = group_"
 SAMPLED = "SELECT task, model, kind, name, figure FROM sampled JOIN groups ON id = group_ WHERE figure"
 
 
@@ -62,6 +63,7 @@ def folded(frames, every: int) -> dict:
         "spent": sorted(db.execute(SPENT), key=str),
         "sampled": sorted(db.execute(SAMPLED)),
         "written": sorted(db.execute("SELECT * FROM written")),
+        "ledger": sorted(db.execute(LEDGER), key=str),
     }
 
 
@@ -71,12 +73,14 @@ def some_record(noise: random.Random, *, earlier: bool):
     error = Failure("x", "y") if noise.random() < 0.3 else None
     match noise.randrange(6):
         case 0:
-            return CallEntry(key, attempt, "m", about)
+            return CallEntry(key, attempt, "m", about, noise.choice(["", "", "retried", "diverged", "interrupted"]))
         case 1:
             model, source = noise.choice(["m", "m", "judge"]), noise.choice(["", "", "another run"])
             usage = Usage(noise.randrange(9), 1) if noise.random() < 0.7 else None
             cost, role = 0.5 if earlier else 0.0, noise.choice(list(ModelRole))
-            return StepEntry(key, attempt, model, source, error, about, usage, cost=cost, role=role)
+            return StepEntry(
+                key, attempt, model, source, error, about, usage, cost=cost, role=role, tries=noise.randrange(3)
+            )
         case 2:
             return AnswerEntry(key, attempt, about)
         case 3 if earlier and noise.random() < 0.5:
@@ -95,6 +99,7 @@ def some_record(noise: random.Random, *, earlier: bool):
         shares=(UsageShare("judge", Usage(1, 1), noise.random() < 0.5),) if noise.random() < 0.3 else (),
         source=noise.choice(["", "", "another run", "artifact"]),
         calls=1,
+        unused=noise.choice([0, 0, 2]),
         seconds=noise.random(),
         limit="time",
         stage=noise.choice(["solve", "score: exact"]),
@@ -128,7 +133,7 @@ def some_score(noise: random.Random, key: str, attempt: int, error: Failure | No
         return ScoreEntry(key, attempt, scorer, None, False, error, usage, slot_attempt=tried, will_retry=will_retry)
     if noise.random() < 0.3:
         return ScoreEntry(key, attempt, scorer, None, True, usage=usage)
-    return ScoreEntry(key, attempt, scorer, float(noise.randrange(3)), usage=usage)
+    return ScoreEntry(key, attempt, scorer, float(noise.randrange(3)), usage=usage, unused=noise.choice([0, 0, 1]))
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["records of today", "scores of an earlier version"])
@@ -181,6 +186,13 @@ UNUSUAL = {
     "a second attempt": {place: {"attempt": 2} for place in range(6)},
     "a call that does not say what it is for": {0: {"about": None}},
     "a call of another attempt": {0: {"attempt": 2}},
+    "a call that repeats another": {0: {"repeats": "retried"}},
+    "a call of three requests": {1: {"tries": 3}},
+    "less than no request": {1: {"tries": -3}},
+    "more requests than can be stored": {1: {"tries": 1 << 63}},
+    "replies that the solver left": {5: {"unused": 2}},
+    "fewer than no replies left": {5: {"unused": -2}},
+    "replies that a scorer left": {3: {"unused": 1}},
     "a reply from another run": {1: {"source": "another run"}},
     "a reply of another branch": {1: {"lender": "generate:1#1"}},
     "a reply of another model": {1: {"model": "other"}},
@@ -266,4 +278,4 @@ def one_record_each(frames) -> list:
 def test_a_usual_trial_is_taken_in_at_once(monkeypatch):
     """Nothing of it is merged."""
     monkeypatch.setattr("holdfast.run.fold.rows.open_trial.OpenTrial.take_in", None)
-    assert len(folded([(Origin(1, 0, 1), usual_records("t1")[:2]), (Origin(1, 0, 2), usual_records("t1")[2:])], 0)) == 6
+    assert len(folded([(Origin(1, 0, 1), usual_records("t1")[:2]), (Origin(1, 0, 2), usual_records("t1")[2:])], 0)) == 7

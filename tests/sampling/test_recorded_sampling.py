@@ -16,7 +16,7 @@ from holdfast.engine.trials.asking.sampling_tally import summaries
 from holdfast.engine.trials.steps import Steps
 from holdfast.models.message import Message, Usage
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import NoteRecord, Status, StepRecord
+from holdfast.run.core.records import ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.sampling.host import SamplingChoice
 from holdfast.sampling.strategies.repair import Rejection, Repair
@@ -31,8 +31,8 @@ VALID, INVALID, CANCELLED = CandidateStatus.VALID, CandidateStatus.INVALID, Cand
 
 
 def unused_notes(rig: Rig) -> list[str]:
-    """How many steps each note tells of."""
-    return [note.text.partition(" ")[0] for note in rig.records(NoteRecord) if note.kind == "unused steps"]
+    """How many recorded replies were not asked for again, by the end of each attempt."""
+    return [str(record.unused) for record in rig.records((TrialRecord, ScoreRecord)) if record.unused]
 
 
 def judged(lane: int, turn: int) -> StepRecord:

@@ -1,26 +1,30 @@
 """The status of a run: its progress, what it cost, and what every session did.
 
 `state` is `complete` when nothing of the plan remains, else `running` while a session holds the run, else
-`incomplete`. The ledger gives, for every session, how many calls it may have sent whose replies it did not live to
-record: those, and only those, may be billed a second time. That number is never too low: what a killed session did last
-may not be on record, so the bound is its admission mark.
+`incomplete`. The ledger names every call that repeats another, and for every session how many calls it may have sent
+whose replies it did not live to record. That number is never too low: what a killed session did last may not be on
+record, so the bound is its admission mark.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from holdfast.analysis.ledger import Ledger, RepeatedCalls, SavedCalls, ledgers, saved_calls, whole_ledger
+from holdfast.analysis.money import money_text
 from holdfast.analysis.sampling_report import SamplingCounts, sampling_counts
 from holdfast.analysis.spending import run_spending
 from holdfast.journal import Damage
 from holdfast.models.message import Usage
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import spool_root
 from holdfast.run.core.records import FAILURE, FAILURES, Change
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.rows.fold_tables import KEPT, REPLY
+from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, REQUEST, UNANSWERED
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.remote.upload_lag import UploadLag, read_lag
 from holdfast.storage.leases.holder import LeaseHolder
@@ -38,7 +42,10 @@ class SessionStatus(msgspec.Struct, frozen=True):
     exit_code: int | None = None
     calls: int = 0
     replies: int = 0
-    """Calls whose end is on record: a reply, or why there is none."""
+    """Calls whose reply is on record."""
+    unanswered: int = 0
+    """Calls of which it is on record why there is no reply: refused, given up, or not answered in time."""
+    repeated: RepeatedCalls = RepeatedCalls()
     in_flight_at_kill: int = 0
     """An upper bound of the calls whose replies it did not live to record."""
     finished: int = 0
@@ -53,8 +60,24 @@ class CallTotals(msgspec.Struct, frozen=True):
     """The calls of all sessions."""
 
     made: int
+    answered: int
+    unanswered: int
     replayed: int
     in_flight_at_kill: int
+    """As of a session."""
+    repeated: RepeatedCalls
+    """Those of them that repeat others."""
+    unused: int
+    """Recorded replies that nobody asked for again."""
+    saved: SavedCalls
+
+
+class RequestTotals(msgspec.Struct, frozen=True):
+    """The HTTP requests behind the calls: one that fails and is sent again counts each time."""
+
+    sent: int
+    answered: int
+    failed: int
 
 
 class RemoteStatus(msgspec.Struct, frozen=True):
@@ -80,6 +103,9 @@ class RunStatus(msgspec.Struct, frozen=True):
     last_updated_at: str | None
     sessions: list[SessionStatus]
     calls: CallTotals
+    requests: RequestTotals
+    ledger: list[str]
+    """What calls were made again, not used or saved, in sentences."""
     samplings: SamplingCounts | None
     """Of the attempts that count; None where there are none. Their calls are among the others."""
     usage: Usage
@@ -96,7 +122,8 @@ class RunStatus(msgspec.Struct, frozen=True):
 def run_status(reader: RunReader) -> RunStatus:
     """The status of a run in any state, at this moment."""
     holder, counts, last = reader.holder, reader.fold.counts, reader.fold.session
-    sessions = _session_statuses(reader, holder)
+    found = ledgers(reader)
+    sessions, ledger = _session_statuses(reader, holder, found), whole_ledger(found)
     spending = run_spending(reader.fold)
     return RunStatus(
         run=reader.place,
@@ -107,7 +134,9 @@ def run_status(reader: RunReader) -> RunStatus:
         started_at=reader.sessions[0].at if last else None,
         last_updated_at=reader.last_written_at() or None,
         sessions=sessions,
-        calls=_call_totals(reader, sessions),
+        calls=_call_totals(reader, sessions, ledger),
+        requests=_request_totals(reader, sessions),
+        ledger=_ledger_lines(reader, ledger),
         samplings=sampling_counts(reader.fold),
         usage=spending.usage,
         cost=spending.cost,
@@ -133,8 +162,10 @@ def _run_state(holder: LeaseHolder | None, counts: StateCounts) -> str:
     return "running" if holder else "incomplete"
 
 
-def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[SessionStatus]:
-    calls, replies, finished = (reader.fold.written(kind) for kind in ("call", REPLY, KEPT))
+def _session_statuses(
+    reader: RunReader, holder: LeaseHolder | None, named: Mapping[int, Ledger]
+) -> list[SessionStatus]:
+    calls, replies, unanswered, finished = (reader.fold.written(kind) for kind in ("call", REPLY, UNANSWERED, KEPT))
     marks = reader.marks()
     ends = {end.number: end for end in reader.ends}
     failures = _failures_by_session(reader)
@@ -144,7 +175,8 @@ def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[Ses
         how = end.how if end else "killed"
         if end is None and holder is not None and session is reader.sessions[-1]:
             how = "running"
-        open_calls = max(calls.get(number, 0) - replies.get(number, 0), 0)
+        ended = replies.get(number, 0) + unanswered.get(number, 0)
+        open_calls = max(calls.get(number, 0) - ended, 0)
         found.append(
             SessionStatus(
                 number=number,
@@ -154,6 +186,8 @@ def _session_statuses(reader: RunReader, holder: LeaseHolder | None) -> list[Ses
                 exit_code=end.exit_code if end else None,
                 calls=calls.get(number, 0),
                 replies=replies.get(number, 0),
+                unanswered=unanswered.get(number, 0),
+                repeated=named[number].repeated if number in named else RepeatedCalls(),
                 finished=finished.get(number, 0),
                 changes=session.changes,
                 failures=failures.get(number, []),
@@ -191,9 +225,27 @@ def _decoded_failures(data: Any) -> list[ToleratedFailure]:
         return []
 
 
-def _call_totals(reader: RunReader, sessions: list[SessionStatus]) -> CallTotals:
+def _call_totals(reader: RunReader, sessions: list[SessionStatus], ledger: Ledger) -> CallTotals:
     return CallTotals(
         made=sum(session.calls for session in sessions),
+        answered=sum(session.replies for session in sessions),
+        unanswered=sum(session.unanswered for session in sessions),
         replayed=sum(int(end.ledger.get("replayed", 0)) for end in reader.ends),
         in_flight_at_kill=sum(session.in_flight_at_kill for session in sessions),
+        repeated=ledger.repeated,
+        unused=ledger.unused,
+        saved=saved_calls(reader.fold, ledger.saved),
     )
+
+
+def _ledger_lines(reader: RunReader, ledger: Ledger) -> list[str]:
+    saved = saved_calls(reader.fold, ledger.saved)
+    cost = "" if saved.cost is None else f", {money_text(saved.cost, reader.fold.prices.currency)}"
+    return list(ledger.lines(shell_word(reader.place), f" ({saved.tokens:,} tokens{cost})"))
+
+
+def _request_totals(reader: RunReader, sessions: list[SessionStatus]) -> RequestTotals:
+    """A call that has no end on record has sent one request at the least."""
+    recorded, answered = sum(reader.fold.written(REQUEST).values()), sum(one.replies for one in sessions)
+    still_open = sum(max(one.calls - one.replies - one.unanswered, 0) for one in sessions)
+    return RequestTotals(recorded + still_open, answered, max(recorded - answered, 0))

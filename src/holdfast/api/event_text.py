@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.engine.events import (
     FAILED_OBSERVER,
+    ODD_REPLY,
     UNAWAITED_ERROR,
     AttemptEnded,
     CallRetried,
@@ -26,9 +27,11 @@ from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.states import is_failed_slot
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.tasks.source.failure_text import error_identity, failure_line
-from holdfast.terminal.text import quantity
+from holdfast.terminal.text import duration_text, quantity
 
 _REPEAT_SECONDS = 60.0
+_LONG_PAUSE = 60.0
+"""From this many seconds on it is said how long a call waits: the run may seem to hang."""
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _MOST_ERRORS = 100
 """How many different errors are listed."""
@@ -128,7 +131,8 @@ class EventText:
         if last is not None and now - last < _REPEAT_SECONDS:
             return ""
         self._retried[event.model] = now
-        return f"{event.model}: retrying: {event.reason}"
+        when = f" in {duration_text(event.pause)}" if event.pause >= _LONG_PAUSE else ""
+        return f"{event.model}: retrying{when}: {event.reason}"
 
 
 def _stopped_text(event: TaskStopped) -> str:
@@ -167,4 +171,6 @@ def note_text(note: Note) -> str:
         return f"The observer {note.subject} is disabled for this session: {reason}"
     if note.kind == UNAWAITED_ERROR:
         return f"nobody awaited what failed in a task's code: {note.text}"
+    if note.kind == ODD_REPLY:
+        return f"warning: {note.subject}: {note.text} This is said once; later replies of this kind are counted."
     return ""

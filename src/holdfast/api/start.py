@@ -16,6 +16,7 @@ from holdfast.api.observers import find_observers
 from holdfast.engine.events import Observer
 from holdfast.engine.opening.complete_run import CompleteRun, plan_unless_complete
 from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_plan, default_root, start_run
+from holdfast.engine.opening.noted_runs import noted_runs, reuse_note
 from holdfast.engine.opening.remote_run import (
     open_readable_copy,
     remote_exists,
@@ -115,7 +116,7 @@ def _start(request: RunRequest) -> StartedSession | CompleteRun:
     started = replace(
         started, observers=observers, warnings=list(dict.fromkeys([*request.warnings, *started.warnings]))
     )
-    return started if replies is None else _attach_replies(started, replies)
+    return _attach_replies(started, [find_run(run) for run in request.reuse], replies)
 
 
 def check_surroundings(request: RunRequest) -> tuple[ReusableReplies | None, list[Observer]]:
@@ -148,7 +149,7 @@ def resume_session(
     with naming_run_at(place):
         observers = find_observers()
         started = _resume(place, offer, selection=selection, check_plan=check_plan)
-        return started if isinstance(started, CompleteRun) else replace(started, observers=observers)
+        return started if isinstance(started, CompleteRun) else _attach_replies(replace(started, observers=observers))
 
 
 def _refuse_unknown_scheme(place: str | None) -> None:
@@ -239,11 +240,20 @@ def _finish_upload(complete: CompleteRun) -> CompleteRun:
     return complete
 
 
-def _attach_replies(started: StartedSession, replies: ReusableReplies) -> StartedSession:
-    """A recorded reply is used once: what earlier sessions of the run have taken is left out."""
+def _attach_replies(
+    started: StartedSession, given: Sequence[Path] = (), replies: ReusableReplies | None = None
+) -> StartedSession:
+    """The session with the replies of the runs that are given, and of those that the run has noted."""
+    session, warnings = started.session, list(started.warnings)
     with contextlib.ExitStack() as undo:
-        undo.callback(started.session.abandon)
-        if started.is_resumed:
-            replies.leave_out(started.session.reader)
+        undo.callback(session.abandon)
+        noted, gone = noted_runs(session.reader) if started.is_resumed else ([], [])
+        if new := [root for root in given if root.absolute() not in noted]:
+            session.sink.put(reuse_note(new))
+        if others := [root for root in noted if root not in {one.absolute() for one in given}]:
+            replies = ReusableReplies([*given, *others])
+        if started.is_resumed and replies is not None:
+            # A recorded reply is used once: what earlier sessions of the run have taken is left out.
+            replies.leave_out(session.reader)
         undo.pop_all()
-    return replace(started, reuse=replies)
+    return replace(started, reuse=replies, warnings=[*warnings, *gone])

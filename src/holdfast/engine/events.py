@@ -22,7 +22,7 @@ from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded
 
 ADMISSION = "admission"
 """The name of the limit on everything that a session starts."""
-FAILURE_BESIDE_JOURNAL, FAILED_OBSERVER, UNAWAITED_ERROR = "failure", "observer", "unawaited"
+FAILURE_BESIDE_JOURNAL, FAILED_OBSERVER, UNAWAITED_ERROR, ODD_REPLY = "failure", "observer", "unawaited", "reply"
 """The kinds of notes."""
 
 
@@ -168,12 +168,13 @@ class Note(Event, frozen=True):
     """A problem that did not stop the run, and that a person should know.
 
     The kinds: `failure`, a file other than the journal could not be written; `observer`, an observer raised and is
-    disabled; `unawaited`, code of a task failed where nobody waited for it.
+    disabled; `unawaited`, code of a task failed where nobody waited for it; `reply`, a model gave a reply that is kept
+    although something is wrong with it, once for each model and kind.
     """
 
     kind: str
     subject: str
-    """What could not be written, or which observer it was."""
+    """What could not be written, which observer it was, or which model."""
     text: str
     """What happened."""
     error: Failure | None = None

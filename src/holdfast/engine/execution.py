@@ -10,7 +10,9 @@ import contextlib
 import gc
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from holdfast.engine.events import (
     ADMISSION,
@@ -30,6 +32,7 @@ from holdfast.engine.group_progress import EarlierWork, GroupProgress, earlier_w
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.model_calls.open_model import OpenModel, open_models, open_or_disable
+from holdfast.engine.model_calls.reply_warnings import ReplyWarnings
 from holdfast.engine.model_calls.served_model import expected_names
 from holdfast.engine.observers import GuardedObserver
 from holdfast.engine.planning.plan import FailedTrials, PlannedTrial, TrialSequence
@@ -53,13 +56,15 @@ from holdfast.engine.trials.runner import TrialRunner
 from holdfast.engine.trials.scopes import scoping_tasks
 from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure, UsageError
+from holdfast.errors import HoldfastError, ResumeAborted, RunGone, RunHeld, StorageFailure, UsageError
 from holdfast.event_type import Event
 from holdfast.run.core.prices import Prices
-from holdfast.run.core.records import MarkRecord
+from holdfast.run.core.records import ODD_REPLIES, MarkRecord
 from holdfast.run.fold.states import SAME_ERROR, State, StateCounts
+from holdfast.run.session.place_watch import watching_place
 from holdfast.run.session.session import RunSession
 from holdfast.spec import EvalSpec, plain_data
+from holdfast.storage.leases.forked_children import marking_commands
 from holdfast.storage.tolerated_failures import ToleratedFailure
 from holdfast.suggestions import did_you_mean
 
@@ -74,9 +79,11 @@ class SessionOutcome:
     warning: str = ""
     failures: Sequence[ToleratedFailure] = ()
     """Failures that did not stop the session."""
+    loss: RunGone | None = None
+    """What became of the run, where it was moved, deleted or replaced meanwhile; the counts are the session's own."""
 
 
-FINISHED_WITH_FAILURES = "finished with failures"
+FINISHED_WITH_FAILURES, GONE = "finished with failures", "run gone"
 _FLUSH_SECONDS = 5.0
 _COLLECTED_OBJECTS = 50_000
 
@@ -95,6 +102,12 @@ def _relaxed_collector() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def _how_failed(failure: StorageFailure | RunHeld) -> str:
+    if isinstance(failure, RunGone):
+        return GONE
+    return "storage" if isinstance(failure, StorageFailure) else "held by another"
 
 
 class Execution:
@@ -130,6 +143,7 @@ class Execution:
             self._limits, self._scheduler.capacity, holds, self._make_mark(), session.is_held, self.events.emit
         )
         self.settings.listen(self._apply_settings)
+        self._odd_replies = ReplyWarnings(self.events, session.sink.put, session.reader.unmetered_models())
         self.progress = self._make_progress()
         # Subscribed first: a trial is counted before any observer gets its event.
         self.progress.observe(self.events)
@@ -174,7 +188,9 @@ class Execution:
             holds=self.admission.holds,
             lag=uploader.lag_text if uploader is not None else str,
             concurrency=lambda: self.settings.spec.runner.concurrency_limit,
-            prices=Prices(plain_data(self._prepared.spec)),
+            prices=Prices(
+                plain_data(self._prepared.spec), self._odd_replies.unmetered, self._prepared.models_under_test
+            ),
             groups=self._group_progress(),
             label=self._label(),
         )
@@ -233,6 +249,7 @@ class Execution:
                 self._scheduler.capacity,
                 self.events,
                 self._disable,
+                self._odd_replies,
             ),
             admission=self.admission,
             counts=self._counts,
@@ -309,7 +326,7 @@ class Execution:
             stuck = None if on_stuck is None else lambda: on_stuck(self._stuck())
             self._interrupt.install(missed_signal, stuck)
         try:
-            with scoping_tasks(), _relaxed_collector():
+            with scoping_tasks(), _relaxed_collector(), marking_commands(), self._watching_place():
                 failure = await self._work()
         finally:
             if signals:
@@ -324,6 +341,17 @@ class Execution:
         finally:
             self._report_end(ended)
         return ended
+
+    def _watching_place(self) -> AbstractContextManager[None]:
+        """Ends the session at once if its run is moved, deleted or replaced."""
+        loop = asyncio.get_running_loop()
+
+        def stop(error: RunGone) -> None:
+            with contextlib.suppress(RuntimeError):
+                # The loop may be closed by now.
+                loop.call_soon_threadsafe(self._scheduler.fail, error)
+
+        return watching_place(self._session.lease, self._session.acknowledged_frames, stop)
 
     def _report_start(self) -> None:
         """The first event; from now on those of other threads follow."""
@@ -439,6 +467,9 @@ class Execution:
         return SessionOutcome("interrupted", self._interrupt.exit_code, self._acknowledged())
 
     def _acknowledged(self) -> StateCounts:
+        if self._session.lease.loss is not None:
+            # What is at the place now is not this session's to count.
+            return self.progress.state_counts()
         try:
             return self._session.acknowledged_counts()
         except HoldfastError:
@@ -448,8 +479,10 @@ class Execution:
     def _end(self, failure: StorageFailure | RunHeld | None) -> SessionOutcome:
         if failure is not None:
             self._session.abandon()
-            how = "storage" if isinstance(failure, StorageFailure) else "held by another"
-            return SessionOutcome(how, failure.exit_code, self._acknowledged(), str(failure))
+            # A write that failed may have been the first to meet a run that is gone.
+            failure = self._session.lease.loss or failure
+            counts, loss = self._acknowledged(), self._session.lease.loss
+            return SessionOutcome(_how_failed(failure), failure.exit_code, counts, str(failure), loss=loss)
         try:
             counts = self._session.counts.now()
         except StorageFailure:
@@ -457,13 +490,19 @@ class Execution:
         how, code = self._how_and_exit_code(counts)
         ended = SessionOutcome(how, code, counts, self._refusal or self._redo_text())
         try:
-            last = self._session.close(how, code, ledger=asdict(self._counts))
+            last = self._session.close(how, code, ledger=self._ledger())
             return replace(ended, counts=last or counts)
+        except RunGone as error:
+            return replace(ended, how=GONE, exit_code=error.exit_code, warning=str(error), loss=error)
         except StorageFailure as error:
             # The end of a session is only information; what was acknowledged does not depend on it.
             warning = f"The end of the session could not be recorded. {error}"
             code = code if self._interrupt.has_arrived else error.exit_code
             return replace(ended, exit_code=code, warning=warning)
+
+    def _ledger(self) -> dict[str, Any]:
+        odd = self._odd_replies.counts
+        return {**asdict(self._counts), ODD_REPLIES: odd} if odd else asdict(self._counts)
 
     def _redo_text(self) -> str:
         failed, left = self.progress.redo_failed, self._redo_left()

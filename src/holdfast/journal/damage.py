@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 import msgspec
 
@@ -45,6 +46,17 @@ class Damage(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first and the last sequence number of the frames that are lost, where that is known."""
     keys: tuple[str, ...] = ()
     """The trials concerned, where that is known."""
+    consequences: tuple[str, ...] = ()
+    """What else does not agree because of it: the same damage seen from other places, not further damage."""
+
+    def with_consequence(self, other: Damage) -> Damage:
+        """The same damage, seen also as `other`."""
+        return msgspec.structs.replace(
+            self,
+            lost=self.lost if self.lost[0] else other.lost,
+            keys=tuple(dict.fromkeys((*self.keys, *other.keys))),
+            consequences=(*self.consequences, other.detail),
+        )
 
     @property
     def is_loss(self) -> bool:
@@ -54,6 +66,36 @@ class Damage(msgspec.Struct, frozen=True, omit_defaults=True):
     def __str__(self) -> str:
         place = f"{self.where} at byte {self.offset}" if self.offset or self.length else self.where
         return f"{self.kind.value}: {place}: {self.detail}{_concerned_trials_text(self.keys)}"
+
+
+def group_by_file(scanned: Iterable[Damage], derived: Iterable[Damage]) -> list[Damage]:
+    """One damage reported once: what other segments and pins say of a file follows from what was found in it.
+
+    `scanned` are findings in bytes: two places in one file are two. Where there are none, the first that others say of
+    the file stands for it.
+    """
+    found = list(scanned)
+    causes = {item.where: place for place, item in reversed(list(enumerate(found))) if item.is_loss}
+    for item in derived:
+        if (place := causes.get(item.where)) is None:
+            causes[item.where] = len(found)
+            found.append(item)
+        elif item.detail not in (found[place].detail, *found[place].consequences):
+            found[place] = found[place].with_consequence(item)
+    return found
+
+
+def attach_to_causes(losses: list[Damage], differences: Iterable[Damage]) -> list[Damage]:
+    """Differences between records, each with the loss that explains it; by the trials concerned, else the first."""
+    found, rest = list(losses), list[Damage]()
+    causes = [place for place, item in enumerate(found) if item.is_loss and item.where.startswith("journal/")]
+    for item in differences:
+        if not causes or item.where != "journal":
+            rest.append(item)
+            continue
+        cause = next((place for place in causes if set(found[place].keys) & set(item.keys)), causes[0])
+        found[cause] = found[cause].with_consequence(item)
+    return found + rest
 
 
 def _concerned_trials_text(keys: tuple[str, ...]) -> str:

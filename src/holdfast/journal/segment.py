@@ -184,6 +184,10 @@ class SegmentWriter:
         self._file.sync()
         crashpoints.reach("frame.synced")
 
+    def is_in_place(self) -> bool:
+        """Whether its name still leads to the file that is being written."""
+        return self._file.is_at(self._path)
+
     def seal(self, *, successor: bool) -> None:
         """Writes the footer, syncs it, and gives the file its sealed name; the writer is then closed."""
         footer = Footer(

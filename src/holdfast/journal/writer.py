@@ -49,6 +49,8 @@ class JournalWriter:
         self._on_sealed = on_sealed
         self.on_written: Callable[[Origin, list[QueuedRecord]], None] | None = None
         """Called, in the journal's thread, with every frame that has become durable."""
+        self.check_lease: Callable[[], None] = _do_nothing
+        """Raises StorageFailure where the run is not at its place any more; asked before every acknowledgement."""
         self._pins: list[SegmentPin] = []
         self._segment = self._open_first()
         self.acknowledged_seq = 0
@@ -92,6 +94,8 @@ class JournalWriter:
                 else:
                     self._roll_as_wanted()
             failure = None
+        except StorageFailure as error:
+            failure = error
         except OSError as error:
             failure = _write_failure(self._directory, error)
         finally:
@@ -105,6 +109,8 @@ class JournalWriter:
             self._roll_segment()
         seq = self._segment.append([record.line for record in batch], [record.key for record in batch if record.key])
         frame = Origin(self.session, self.writer, seq)
+        # Behind the sync: who has taken the run by now has read this frame, or is noticed here.
+        self._check_place()
         # Set first: a producer that is woken may read it.
         self.acknowledged_seq = seq
         self.queue.acknowledge(batch, frame)
@@ -112,10 +118,25 @@ class JournalWriter:
         if self.on_written is not None:
             self.on_written(frame, batch)
 
+    def _check_place(self) -> None:
+        """Lets nothing be acknowledged, or done by name, where another file or run has taken a name.
+
+        Raises:
+            StorageFailure: the run or the segment is not where it was.
+        """
+        self.check_lease()
+        if not self._segment.is_in_place():
+            raise StorageFailure(
+                f"The segment {self._directory / self._segment.ident.filename(sealed=False)} was moved, deleted or"
+                " replaced while it was being written.",
+                hint="The session has stopped; `holdfast verify` says what of it is left.",
+            )
+
     # Segments.
 
     def _roll_segment(self) -> None:
         """Begins the next segment, then seals the present one, whose footer may then vouch for its successor."""
+        self._check_place()
         old = self._segment
         following = self._directory, self._run, old.ident.next, old.next_seq, self._format
         # The successor exists before a footer announces it: an announced segment that is missing counts as a loss.
@@ -156,6 +177,11 @@ class JournalWriter:
         self._segment.moved_to(directory)
 
     @property
+    def segment_number(self) -> int:
+        """The number of the segment that is being written."""
+        return self._segment.ident.number
+
+    @property
     def last_seq(self) -> int:
         """The last frame that was written: everything that is durable now is in it or before it."""
         return self._segment.next_seq - 1
@@ -173,9 +199,13 @@ class JournalWriter:
         self._thread.join()
         try:
             if was_open and self.queue.failure is None:
+                self._check_place()
                 for copy in copies:
                     self._segment.append_copy(*copy)
                 self._seal_last(last)
+        except StorageFailure as error:
+            self.queue.fail([], error)
+            raise
         except OSError as error:
             failure = _write_failure(self._directory, error)
             self.queue.fail([], failure)
@@ -202,9 +232,14 @@ class JournalWriter:
                 self._roll_segment()
             crashpoints.reach("session.ending")
             self._segment.append([last(list(self._pins))], [])
+        self._check_place()
         self._segment.seal(successor=False)
         if self._on_sealed:
             self._on_sealed(self._segment.ident, self._segment.next_seq - 1)
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _write_failure(directory: Path, error: OSError) -> StorageFailure:

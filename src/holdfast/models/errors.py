@@ -1,15 +1,17 @@
 """Why a model gave no reply, by what the caller may do about it.
 
-ModelError            the base; `status` of HTTP where there was one, `detail` a short excerpt of the answer
+ModelError            the base; `status` of HTTP where there was one, `detail` a short excerpt of the answer, `usage`
+│                     where the server reported what it took all the same
 ├── PassingError      waiting may cure it; `retry_after` in seconds where the server named a time
 │   ├── RateLimited   wait and try again; never counts as a try of the trial
 │   └── Unavailable   try again: server error, no connection, timeout, broken or unreadable answer
 ├── Rejected          trying again is no use: the request itself was refused
-└── Blocked           a content policy stepped in; `usage` where the server reported what it cost
+└── Blocked           a content policy stepped in
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
@@ -29,6 +31,7 @@ class ModelError(HoldfastError):
 
     exit_code = 1
     kind = "model"
+    usage: Usage | None = None
 
     def __init__(self, message: str, *, status: int | None = None, detail: str = "", hint: str = "") -> None:
         super().__init__(known_secrets.redact(message), hint=known_secrets.redact(hint))
@@ -49,7 +52,7 @@ class PassingError(ModelError):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message, status=status, detail=detail, hint=hint)
-        self.retry_after = retry_after
+        self.retry_after = _wait_seconds_in(retry_after)
 
 
 class RateLimited(PassingError):  # noqa: N818 - reads as a sentence where it is raised
@@ -74,7 +77,13 @@ class Blocked(ModelError):  # noqa: N818 - as above
     """A content policy stepped in."""
 
     kind = "blocked"
-    usage: Usage | None = None
+
+
+def _wait_seconds_in(value: object) -> float | None:
+    """A time to wait as a provider gives it, which may be anybody's code; None for what cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if 0 <= value < math.inf else None
 
 
 def excerpt(text: str, limit: int = DETAIL_LIMIT) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.errors import ReplyWithoutText, ToolCallReply
+from holdfast.errors import ReplyWithoutText, ToolCallReply, UndecodableReply
 from holdfast.models.content import Content, ToolCall, joined_text, kinds_without_text
 from holdfast.models.errors import excerpt
 from holdfast.spec import Generation
@@ -20,9 +20,16 @@ _RUN_THE_TOOLS = (
     "reply.tool_calls has the calls: carry each out with trial.step(...) and continue with "
     'trial.generate(Message("tool", result, tool_call_id=call.id)); or offer the model no tools.'
 )
+_LOST_CALL = "Check how the server reads the tool calls of this model; or offer the model no tools."
 _READ_THE_PARTS = "reply.content has the parts."
+_READ_THE_BYTES = "reply.undecoded has its bytes in base64; reply.content has U+FFFD in place of those."
+_CALLS_TOOLS = frozenset({"tool_calls", "function_call"})
 
 
+MOST_TOKENS = 10**12
+"""More than any reply takes: a larger count is an error of whoever counted."""
+UNKNOWN_USAGE, USAGE_PARTS, ENCODING = "usage", "usage_parts", "encoding"
+"""The kinds of warnings about a reply: no usage that can be read, none of its parts, or bytes that are not text."""
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
@@ -111,11 +118,17 @@ class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     tool_calls: tuple[ToolCall, ...] = ()
     other: dict[str, Any] = {}
     """What else the server said in its message, by the server's names."""
+    undecoded: str = ""
+    """The bytes of the text in base64 where they are not valid UTF-8; `content` has U+FFFD in place of those."""
+    warnings: dict[str, str] = {}
+    """What is wrong with a reply that is kept all the same, by kind: `usage`, `usage_parts`, `encoding`."""
 
     @property
     def is_plain(self) -> bool:
         """Whether it is a text, a finish and perhaps reasoning, and nothing else."""
-        return type(self.content) is str and not (self.tool_calls or self.refusal or self.other)
+        return type(self.content) is str and not (
+            self.tool_calls or self.refusal or self.other or self.warnings or self.undecoded
+        )
 
     @property
     def text(self) -> str:
@@ -123,10 +136,11 @@ class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
         Raises:
             ToolCallReply: it said nothing, and wants tools called.
+            UndecodableReply: the bytes of its text are not valid UTF-8.
             ReplyWithoutText: it said nothing, and gave something that is not a text.
         """
         content = self.content
-        if type(content) is str and not self.tool_calls and (content or not self.refusal):
+        if type(content) is str and content and not self.tool_calls and not self.undecoded:
             return content
         return _spoken_text(self)
 
@@ -141,6 +155,8 @@ class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
 
 def _spoken_text(reply: Reply) -> str:
+    if reply.undecoded:
+        raise UndecodableReply("The reply has bytes that are not valid UTF-8.", hint=_READ_THE_BYTES)
     text = joined_text(reply.content)
     # Next to a call, blanks are what a server's parser has left over.
     if text.strip() or (text and not reply.tool_calls):
@@ -150,6 +166,12 @@ def _spoken_text(reply: Reply) -> str:
     if reply.tool_calls:
         called = _quoted_names([call.name for call in reply.tool_calls])
         raise ToolCallReply(f"The reply calls {called} and holds no text.", hint=_RUN_THE_TOOLS)
+    if not text and reply.finish in _CALLS_TOOLS:
+        # A server's parser may lose the call that the model made.
+        raise ToolCallReply(
+            f"The reply ended to call tools (finish_reason {reply.finish}), and holds neither a call nor a text.",
+            hint=_LOST_CALL,
+        )
     if kinds := kinds_without_text(reply.content):
         raise ReplyWithoutText(f"The reply holds {_quoted_names(kinds)} and no text.", hint=_READ_THE_PARTS)
     return text

@@ -26,7 +26,7 @@ OPTIONS: dict[str, type[msgspec.Struct]] = {
 SCRIPT_PARTS: dict[str, type[msgspec.Struct]] = {
     "An entry of `rules`": Rule,
     "An entry of `errors`": ErrorRule,
-    "`rate_limited`, `unavailable`, `rejected`, `blocked`": ScriptedFault,
+    "`rate_limited`, `unavailable`, `rejected`, `no_credit`, `blocked`": ScriptedFault,
     "A reply as a map": ScriptLine,
     "An entry of `tool_calls`": ScriptedCall,
     "`latency` as a map": Latency,

@@ -17,10 +17,36 @@ import errno
 import fcntl
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 _NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.EOPNOTSUPP}
 """Errors of a directory that somebody else made and keeps: this process could not have changed it either."""
+
+
+class FileIdentity(NamedTuple):
+    """Which file it is, whatever its name."""
+
+    device: int
+    inode: int
+
+
+def open_identity(fd: int) -> FileIdentity:
+    """Which file a descriptor is open on."""
+    found = os.fstat(fd)
+    return FileIdentity(found.st_dev, found.st_ino)
+
+
+def is_file_at(path: Path | str, identity: FileIdentity) -> bool:
+    """Whether this very file is at `path`; a path that leads nowhere has none.
+
+    Raises:
+        OSError: it cannot be said, as where a permission is missing.
+    """
+    try:
+        found = os.stat(path)  # noqa: PTH116 - asked for every frame: a Path would cost more than the call
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return (found.st_dev, found.st_ino) == identity
 
 
 class AppendFile(Protocol):
@@ -28,6 +54,9 @@ class AppendFile(Protocol):
 
     def write(self, data: bytes) -> None: ...
     def sync(self) -> None: ...
+    def is_at(self, path: Path) -> bool:
+        """Whether `path` still leads to this very file."""
+
     def close(self) -> None: ...
 
 
@@ -57,6 +86,7 @@ class FileSystem(Protocol):
 class _RealAppendFile:
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._identity = open_identity(self._fd)
 
     def write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -65,6 +95,9 @@ class _RealAppendFile:
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
+
+    def is_at(self, path: Path) -> bool:
+        return is_file_at(path, self._identity)
 
     def close(self) -> None:
         os.close(self._fd)

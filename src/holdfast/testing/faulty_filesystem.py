@@ -114,6 +114,9 @@ class _FaultyAppendFile:
         self._fs.check("sync", self._path)
         self._inner.sync()
 
+    def is_at(self, path: Path) -> bool:
+        return self._inner.is_at(path)
+
     def close(self) -> None:
         self._inner.close()
 

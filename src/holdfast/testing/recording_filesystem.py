@@ -134,6 +134,9 @@ class _RecordingAppendFile:
             _sync_node(self._inner, self._node)
             self._fs.did()
 
+    def is_at(self, path: Path) -> bool:
+        return self._inner.is_at(path)
+
     def close(self) -> None:
         self._inner.close()
 

@@ -160,6 +160,7 @@ def _facts(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield "states", states
     yield "started", f"{time_text(status.started_at)}; last written {time_text(status.last_updated_at)}"
     yield "calls", _calls_text(status)
+    yield from (("ledger", line) for line in status.ledger)
     yield "tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
     if status.cost is not None:
         yield "cost", money_text(status.cost, status.currency)

@@ -24,6 +24,12 @@ class EndText:
         self._stops = scores.stops if scores is not None else []
 
     def lines(self) -> Iterator[str]:
+        if (loss := self._ended.loss) is not None:
+            # Why is said above; nothing can be said of what is gone.
+            yield f"Stopped ({self._ended.how}): {self._counts.finished} of {self._counts.planned} trials had finished."
+            if loss.moved_to:
+                yield f"Check the run, then resume it with: holdfast resume {shell_word(loss.moved_to)}"
+            return
         if self._ended.exit_code == 0 and self._counts.is_complete:
             yield f"Complete: {self._counts.finished} of {self._counts.planned} trials."
             yield f"See the answers with: holdfast show {shell_word(self._place)}"

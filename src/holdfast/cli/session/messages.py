@@ -33,7 +33,7 @@ from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import StateCounts
 from holdfast.spec.compare import Difference
 from holdfast.terminal.broken_stream import mute_if_broken
-from holdfast.terminal.text import quantity
+from holdfast.terminal.text import printable, quantity
 
 _LOST_RUN = {StorageFailure.exit_code, RunHeld.exit_code}
 
@@ -163,7 +163,7 @@ class EndMessage:
         below = failures_under(self._bounds, scores, ended.exit_code)
         code = ended.exit_code or int(bool(below))
         try:
-            self._print_notes(ended)
+            self._print_notes(ended, scores)
             if self._as_json:
                 print_json(self._as_object(ended, code) | scores_object(scores, self._bounds))
             else:
@@ -178,17 +178,20 @@ class EndMessage:
         print_bound_failures(below)
         return code
 
-    def _print_notes(self, ended: SessionOutcome) -> None:
-        if self._started.reuse is not None:
-            say(f"{_reply_count(self._started.reuse.taken)} taken from other runs.")
+    def _print_notes(self, ended: SessionOutcome, scores: RunScores | None) -> None:
+        for line in scores.ledger.lines(shell_word(self._started.place)) if scores is not None else ():
+            say(printable(line))
+        if self._started.reuse is not None and scores is not None and not scores.ledger.saved:
+            say("No reply of another run was used.")
         if ended.warning:
             say(f"holdfast: {ended.warning}")
         for failure in ended.failures:
             say(f"note: {failure}")
-        if missing := self._started.not_uploaded_text():
+        if ended.loss is None and (missing := self._started.not_uploaded_text()):
             say(f"holdfast: {missing}")
 
     def _as_object(self, ended: SessionOutcome, code: int) -> dict[str, Any]:
+        place = ended.loss.moved_to if ended.loss is not None else self._started.place
         return {
             "run": self._started.place,
             "state": "complete" if ended.counts.is_complete else "incomplete",
@@ -199,17 +202,13 @@ class EndMessage:
             "warning": ended.warning or None,
             "warnings": list(self._started.warnings),
             "failures": ended.failures,
-            "not_uploaded": self._started.not_uploaded_text() or None,
-            "resume": self._resume_command(ended.counts),
+            "not_uploaded": (self._started.not_uploaded_text() or None) if ended.loss is None else None,
+            "resume": _resume_command(ended.counts, place) if place else None,
         }
 
-    def _resume_command(self, counts: StateCounts) -> str | None:
-        """What continues the run; where only failed trials remain, what runs those again."""
-        if counts.remaining and not counts.to_run:
-            return redo_command(self._started.place)
-        return f"holdfast resume {shell_word(self._started.place)}" if counts.remaining else None
 
-
-def _reply_count(count: int) -> str:
-    """How many replies, with the verb that fits."""
-    return "1 reply was" if count == 1 else f"{count} replies were"
+def _resume_command(counts: StateCounts, place: str) -> str | None:
+    """What continues the run; where only failed trials remain, what runs those again."""
+    if counts.remaining and not counts.to_run:
+        return redo_command(place)
+    return f"holdfast resume {shell_word(place)}" if counts.remaining else None

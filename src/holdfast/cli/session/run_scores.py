@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from holdfast.analysis.fail_under import ScoreBound, compare_bounds
+from holdfast.analysis.ledger import Ledger, session_ledger
 from holdfast.analysis.report import GroupReport, Report, make_report
 from holdfast.analysis.score_table import score_table
 from holdfast.api.failure_groups import Failures, read_failures
@@ -31,6 +32,8 @@ class RunScores(NamedTuple):
     failures: Failures
     first_session: SessionRecord | None
     stops: list[TaskStop]
+    ledger: Ledger
+    """Of the session that has just ended."""
 
     def print_table(self) -> None:
         """Prints the scores, and above them how many trials they are over if that is not all; nothing without any."""
@@ -55,7 +58,8 @@ def read_scores(place: str) -> RunScores | None:
         with contextlib.closing(RunReader(find_run(place))) as reader:
             first = reader.sessions[0] if reader.sessions else None
             stops = list(reader.fold.stopped.values())
-            return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first, stops)
+            ledger = session_ledger(reader, reader.sessions[-1].number if reader.sessions else 0)
+            return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first, stops, ledger)
     except KeyboardInterrupt:
         # The session is over, and all that it did is durable: only the table is left out.
         return None
@@ -67,9 +71,10 @@ def read_scores(place: str) -> RunScores | None:
 def scores_object(scores: RunScores | None, bounds: Sequence[ScoreBound]) -> dict[str, Any]:
     """The keys of the scores in the JSON of a session, as in the report; null if they could not be read."""
     if scores is None:
-        return {"tasks": None, "cost": None, "currency": None, "fail_under": None}
-    report = scores.report
-    found = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency}
+        return {"tasks": None, "cost": None, "currency": None, "ledger": None, "fail_under": None}
+    report, ledger = scores.report, scores.ledger
+    named = {"repeated": ledger.repeated, "unused": ledger.unused, "saved": ledger.saved}
+    found = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency, "ledger": named}
     return {**found, "fail_under": compare_bounds(bounds, scores.plan, report.tasks)}
 
 

@@ -71,6 +71,8 @@ def _print_verification(result: Verification) -> None:
     for damage in result.damage:
         if damage.is_loss:
             click.echo(f"  {damage}")
+            for consequence in damage.consequences:
+                click.echo(f"    therefore: {consequence}")
 
 
 def _counts_text(counts: dict[str, int]) -> str:

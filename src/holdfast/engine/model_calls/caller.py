@@ -16,14 +16,16 @@ import msgspec
 from holdfast.engine.events import CallRetried, Events
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.model_calls.rate_limit import Reservation
+from holdfast.engine.model_calls.reply_warnings import ReplyWarnings
 from holdfast.engine.model_calls.served_model import UnexpectedModel
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.call_tally import Flight
 from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.models.errors import THIS_MODEL, ModelError, PassingError, RateLimited, Rejected
-from holdfast.models.message import Reply, Request, Usage
+from holdfast.models.errors import THIS_MODEL, ModelError, PassingError, RateLimited, Rejected, excerpt
+from holdfast.models.finish_reasons import USUAL_REASONS, finish_error
+from holdfast.models.message import MOST_TOKENS, UNKNOWN_USAGE, Reply, Request, Usage
 from holdfast.spec.loading.error_messages import key_path
 
 _FIRST_PAUSE = 0.5
@@ -90,10 +92,12 @@ class Caller:
         capacity: CapacityPool,
         events: Events,
         on_refused: Callable[[OpenModel], None],
+        warnings: ReplyWarnings | None = None,
     ) -> None:
-        """`on_refused` is called when a model is disabled for this session."""
+        """`on_refused` is called when a model is disabled for this session; `warnings` are about its replies."""
         self._clock, self._admission, self._counts, self._rng = clock, admission, counts, rng
         self._capacity, self._events, self._on_refused = capacity, events, on_refused
+        self._warnings = warnings if warnings is not None else ReplyWarnings(events)
 
     async def call(
         self,
@@ -117,6 +121,7 @@ class Caller:
             reservation = await self._admit(model, request, activity, grant, flight)
             flight.end_pause()
             tries.begin(self._clock.monotonic())
+            flight.requests = tries.made
             try:
                 reply = await self._send(model, request, reservation, activity, on_sent if tries.made == 1 else None)
             except ModelError as error:
@@ -214,8 +219,21 @@ class Caller:
         if reply.usage is not None:
             model.estimate.learn(request, reply.usage)
         self._check_served(model, reply)
+        if reply.finish not in USUAL_REASONS or reply.usage is None or reply.warnings:
+            self._check_oddities(model, reply)
         model.failing_since, model.has_replied = None, True
         return reply
+
+    def _check_oddities(self, model: OpenModel, reply: Reply) -> None:
+        """Takes note of what is odd about a reply.
+
+        Raises:
+            ModelError: its finish reason says that it is not an answer.
+        """
+        failure = finish_error(model.name, reply)
+        if failure is not None:
+            raise failure
+        self._warnings.note(model, reply)
 
     def _check_served(self, model: OpenModel, reply: Reply) -> None:
         """Compares the first reply from a new address with the recorded replies."""
@@ -244,6 +262,8 @@ def checked_reply(model: OpenModel, reply: object) -> Reply:
         raise Rejected(f"The provider of {model.name} returned {type(reply).__name__}.", hint=_GIVE_A_REPLY)
     texts = (reply.content, reply.finish, reply.model, reply.id, reply.reasoning)
     is_text = set(map(type, texts)) == {str} or all(isinstance(text, str) for text in texts)
+    if isinstance(reply.usage, Usage) and not _is_countable(reply.usage):
+        reply = _without_usage(reply)
     if is_text and reply.is_plain and (reply.usage is None or isinstance(reply.usage, Usage)):
         return reply
     try:
@@ -252,3 +272,15 @@ def checked_reply(model: OpenModel, reply: object) -> Reply:
         raise Rejected(
             f"The provider of {model.name} returned a reply with a field of a wrong type: {error}.", hint=_GIVE_A_REPLY
         ) from None
+
+
+def _is_countable(usage: Usage) -> bool:
+    """Whether all of its counts are numbers of tokens that a reply can have."""
+    counts = usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens
+    return set(map(type, counts)) == {int} and min(counts) >= 0 and max(counts) <= MOST_TOKENS
+
+
+def _without_usage(reply: Reply) -> Reply:
+    """A reply whose usage no reply can have: it is kept, and its usage is unknown."""
+    text = f"The usage of the reply cannot be read, so its tokens are unknown: {excerpt(repr(reply.usage), 200)}"
+    return msgspec.structs.replace(reply, usage=None, warnings={**reply.warnings, UNKNOWN_USAGE: text})

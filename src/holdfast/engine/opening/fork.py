@@ -3,7 +3,7 @@
 A trial is kept when everything that determines its answer is the same: the messages it asks with, or its solver's
 source and input; its model and generation; its axes and epoch; its limits. If only the scoring differs, its replies
 and its answer are kept, and it is scored again. All of it is in the new run before the run gets its name, so a kill
-leaves either nothing or a complete run.
+leaves either nothing or a complete run. Trials that are run again use the replies of the old run to the same requests.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.engine.opening.fork_identity import TrialIdentities
 from holdfast.engine.opening.new_run import StartedSession, create_planned
+from holdfast.engine.opening.noted_runs import FORK, noted_run
 from holdfast.engine.planning.cost import CostEstimate
 from holdfast.engine.planning.earlier_runs import comparable_code
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs
@@ -107,7 +108,8 @@ class _KeptTrials:
                 for planned in TrialSequence(task, model, KeySet([]), KeySet([])).trials():
                     yield from self._records_of(planned)
         text = f"kept from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
-        yield NoteRecord(kind="fork", text=text, data={"run": self._source, "trials": self._taken})
+        runs = [noted_run(self._source, self._reader.layout.root)]
+        yield NoteRecord(kind=FORK, text=text, data={"run": self._source, "trials": self._taken, "runs": runs})
 
     def _records_of(self, planned: PlannedTrial) -> Iterator[Record]:
         if why := self._difference(planned):

@@ -105,7 +105,7 @@ class _Resumption:
             inputs={**last.inputs, **self._copy_inputs(reader, plan, prepared)},
             source=last.source,
             serving=last.serving,
-            lost=reader.never_uploaded(),
+            lost=[*reader.never_uploaded(), *reader.lost_by_kill()],
             changes=plan.decision.changes,
             mark=mark_of_plan(prepared),
         )
@@ -136,6 +136,6 @@ class _Resumption:
             self._prepared,
             self._plan.decision,
             self._plan.note,
-            warnings=self._prepared.warnings,
+            warnings=[*session.lease.notes, *self._prepared.warnings],
             selection=self._selection,
         )

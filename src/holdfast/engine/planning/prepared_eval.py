@@ -43,6 +43,10 @@ class PreparedEval:
     def planned(self) -> int:
         return sum(task.planned for task in self.tasks)
 
+    @property
+    def models_under_test(self) -> set[str]:
+        return {model for task in self.tasks for model in task.models}
+
     def open_providers(self) -> None:
         """Opens the provider of every model that a task or its sampling asks; they connect when they are first asked.
 

@@ -136,7 +136,7 @@ class Scheduler(Generic[TrialT]):
     def _ended(self, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)
+            self.fail(error)
         self._wake.set()
 
     def _admit(self, run_trial: RunTrial[TrialT]) -> None:
@@ -172,8 +172,8 @@ class Scheduler(Generic[TrialT]):
 
         task.add_done_callback(ended)
 
-    def _fail(self, error: BaseException) -> None:
-        """A trial raised something that is not an outcome of a trial: the session cannot continue."""
+    def fail(self, error: BaseException) -> None:
+        """The session cannot continue: a trial raised something that is not an outcome, or the run is gone."""
         if self._error is None:
             self._error = error
             self.cancel()

@@ -10,11 +10,11 @@ from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE
 from holdfast.engine.trials.scoring import Scoring, TaskScorers
+from holdfast.engine.trials.steps import unused_replies
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import (
     AnswerRecord,
     Failure,
-    NoteRecord,
     SamplingSummary,
     Status,
     StepRecord,
@@ -129,12 +129,10 @@ class Attempt:
             status = Status.UNFINISHED
         return self._end_record(status, error=outcome.failure(), stage="solve")
 
-    def _account_for_unused(self, unused: list[StepRecord]) -> None:
-        """Recorded replies were paid for, whether they are requested again or not."""
-        replies = self._trial.account.add_unused(unused)
-        if replies and self._state.answer is None:
-            text = f"{replies} recorded steps were not used: the solver asked for something else."
-            self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
+    def _account_for_unused(self, unused: list[StepRecord]) -> int:
+        """Recorded replies were paid for, whether they are requested again or not; how many the solver left."""
+        self._trial.account.add_unused(unused)
+        return unused_replies(unused) if self._state.answer is None else 0
 
     def _samplings(self, unused: list[StepRecord]) -> tuple[SamplingSummary, ...]:
         """How its samplings went; by the record, where an earlier session has solved it."""
@@ -154,9 +152,9 @@ class Attempt:
         error: Failure | None = None,
     ) -> TrialRecord:
         planned, trial = self._planned, self._trial
-        account, unused = trial.account, trial.finish()
+        account, unused, left = trial.account, trial.finish(), 0
         if unused and status is not Status.UNFINISHED:
-            self._account_for_unused(unused)
+            left = self._account_for_unused(unused)
         return TrialRecord(
             trial=planned.key,
             attempt=self._state.attempt,
@@ -170,6 +168,7 @@ class Attempt:
             shares=account.shares,
             calls=account.calls,
             replayed=account.replayed,
+            unused=left,
             tries=account.tries,
             at=self._at,
             seconds=self._clock.monotonic() - self._began,

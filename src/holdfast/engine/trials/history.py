@@ -7,6 +7,7 @@ scorer: what is left of it are score slots, and each of them continues by itself
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -61,6 +62,10 @@ class AttemptState:
     """By scorer, the slots that have failed."""
     slot_steps: dict[str, list[StepRecord]] = field(default_factory=dict)
     """By the path of their scope, the steps of score slots."""
+    bought_before: int = 0
+    """The most replies that an earlier attempt got."""
+    was_judged: bool = False
+    """Whether a scorer has asked a model in an earlier attempt."""
 
 
 class TrialHistory:
@@ -134,7 +139,15 @@ def _statuses(records: list[AnyRecord], attempt: int) -> set[Status]:
 
 def _anew(records: list[AnyRecord], attempt: int) -> AttemptState:
     """An attempt without any records."""
-    return AttemptState(attempt, _first_of_series(records, attempt))
+    before = [step for step in _only(StepRecord, records) if step.attempt < attempt and _is_reply(step)]
+    bought = Counter(step.attempt for step in before if not is_in_slot(scope_in_key(step.step)))
+    was_judged = len(before) > bought.total()
+    first, most = _first_of_series(records, attempt), max(bought.values(), default=0)
+    return AttemptState(attempt, first, bought_before=most, was_judged=was_judged)
+
+
+def _is_reply(step: StepRecord) -> bool:
+    return bool(step.model) and step.error is None and not step.lender
 
 
 def _first_of_series(records: list[AnyRecord], attempt: int) -> int:

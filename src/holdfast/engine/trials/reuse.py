@@ -54,7 +54,6 @@ class ReusableReplies:
         )
         for run in runs:
             self._add_run(run)
-        self.taken = 0
 
     def _add_run(self, run: Path) -> None:
         with contextlib.closing(RunReader(run)) as reader:
@@ -80,7 +79,6 @@ class ReusableReplies:
         if not isinstance(step, StepRecord):
             return None
         self._db.execute("DELETE FROM replies WHERE rowid = ?", found[:1])
-        self.taken += 1
         return msgspec.structs.replace(step, source=found[2])
 
 

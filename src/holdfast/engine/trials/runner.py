@@ -124,7 +124,8 @@ class TrialRunner:
             if will_retry:
                 end = msgspec.structs.replace(end, will_retry=True)
             await self._record_end(planned, trial, end, will_retry=will_retry)
-            following = AttemptState(state.attempt + 1, state.first) if will_retry else None
+            bought = max(state.bought_before, trial.account.replies)
+            following = AttemptState(state.attempt + 1, state.first, bought_before=bought) if will_retry else None
             has_to_wait = self._watch.attempt_ended(planned, end, is_first=state.attempt == state.first)
             if following is not None and has_to_wait:
                 self._waiting[planned.key] = following

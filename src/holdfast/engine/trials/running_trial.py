@@ -43,6 +43,8 @@ class SlotPlace(NamedTuple):
 
     steps: Steps
     activity: TrialActivity
+    bought_before: int = 0
+    """How many replies an earlier attempt of the slot got, at the most."""
 
 
 class RunningTrial:
@@ -95,7 +97,8 @@ class RunningTrial:
         # Before a slot asks anything, the trial's answer is recorded.
         is_named = slot is not None
         self._recorder = TrialRecorder(environment, planned, state.attempt, self.activity, is_named=is_named)
-        self._calls = DurableCalls(environment, self._recorder, self.account, self._steps, grant)
+        bought_before = state.bought_before if slot is None else slot.bought_before
+        self._calls = DurableCalls(environment, self._recorder, self.account, self._steps, grant, bought_before)
         self._samplings: dict[str, SamplingSummary] = {}
         """By the path of their scope, how samplings went."""
         self._is_over = False

@@ -14,13 +14,15 @@ from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.named_scope import NamedScope
 from holdfast.engine.trials.running_trial import RunningTrial, SlotPlace
 from holdfast.engine.trials.scopes import Scope
-from holdfast.engine.trials.steps import Steps
+from holdfast.engine.trials.steps import Steps, unused_replies
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import UsageShare
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.trial_interface import Prompt
+
+_ALL = 1 << 30
 
 
 class SlotScope:
@@ -35,10 +37,15 @@ class SlotScope:
         grant: CapacityGrant,
         activity: TrialActivity,
         path: str,
+        *,
+        is_again: bool,
     ) -> None:
-        """To be made in the asyncio task that runs the slot; `path` is that of the slot's attempt."""
+        """To be made in the asyncio task that runs the slot; `path` is that of the slot's attempt, and `is_again` says
+        whether the scorer was asked before, by an earlier attempt.
+        """
         self._environment, self._own_model = environment, planned.model
-        place = SlotPlace(Steps(state.slot_steps.get(path, []), state.in_flight, path), activity)
+        steps = Steps(state.slot_steps.get(path, []), state.in_flight, path)
+        place = SlotPlace(steps, activity, _ALL if is_again else 0)
         model = environment.find_model(planned.model)
         self._own = RunningTrial(environment, planned, state, sample, model, grant, place)
 
@@ -81,8 +88,10 @@ class SlotScope:
         self._own.account.check_answered()
 
     def finish(self) -> int:
-        """Ends the attempt of the slot; how many recorded steps it did not ask for again. They count as paid."""
-        return self._own.account.add_unused(self._own.finish())
+        """Ends the attempt of the slot; how many recorded replies it did not ask for again. They count as paid."""
+        unused = self._own.finish()
+        self._own.account.add_unused(unused)
+        return unused_replies(unused)
 
     def end_failed_calls(self) -> None:
         """The end of the slot's attempt is durable: none of its calls is in flight."""

@@ -21,7 +21,7 @@ from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE, slot_path
 from holdfast.engine.trials.score_scope import SlotScope
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.run.core.records import Failure, NoteRecord, ScoreRecord
+from holdfast.run.core.records import Failure, ScoreRecord
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.score import Score, as_score
 from holdfast.tasks.scorers.base import Scorer
@@ -213,10 +213,9 @@ class Scoring:
 
     async def _judge_in_scope(self, slot: _OpenSlot) -> object:
         """As a solver, it may be between two calls of a model; what a signal then interrupts does not count."""
-        path = slot_path(slot.of.name, slot.attempt)
-        scope = slot.scope = SlotScope(
-            self._environment, self._planned, self._state, self._trial.sample, slot.grant, slot.activity, path
-        )
+        path, is_again = slot_path(slot.of.name, slot.attempt), slot.attempt > 1 or self._state.was_judged
+        place = self._environment, self._planned, self._state, self._trial.sample
+        scope = slot.scope = SlotScope(*place, slot.grant, slot.activity, path, is_again=is_again)
         token = CURRENT_SCOPE.set(scope.root_scope)
         try:
             result: object = slot.of.scorer(self._answer, self._trial.sample, scope)  # type: ignore[call-arg]
@@ -263,8 +262,8 @@ class Scoring:
         """Ends the scope of a slot's attempt; what the attempt took, as fields of its record. None without a scope."""
         if slot.scope is None:
             return _NOTHING
-        self._note_unused(slot.scope.finish())
-        return {"usage": slot.scope.usage, "shares": slot.scope.shares}
+        unused = slot.scope.finish()
+        return {"usage": slot.scope.usage, "shares": slot.scope.shares, "unused": unused}
 
     async def _hand_in(self, slot: _OpenSlot, record: ScoreRecord) -> None:
         """Queues the outcome of a slot's attempt; where nobody waits for a later record of the trial, until it is
@@ -282,11 +281,6 @@ class Scoring:
         if slot.scope is not None:
             slot.scope.end_failed_calls()
             slot.scope = None
-
-    def _note_unused(self, steps: int) -> None:
-        if steps:
-            text = f"{steps} recorded steps were not used: the scorer asked for something else."
-            self._sink.put(NoteRecord(kind="unused steps", text=text, trial=self._planned.key))
 
 
 def _place_of(planned: PlannedTrial) -> dict[str, Any]:

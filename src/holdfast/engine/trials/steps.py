@@ -34,7 +34,7 @@ from holdfast.errors import UsageError
 from holdfast.models.content import Part, ToolCall, joined_text
 from holdfast.models.fingerprints import MessageHash, fingerprint
 from holdfast.models.message import Message, Reply, Request, encodable
-from holdfast.run.core.records import StepRecord
+from holdfast.run.core.records import DIVERGED, INTERRUPTED_CALL, StepRecord
 from holdfast.spec import Generation
 from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
 
@@ -93,11 +93,15 @@ class Steps:
         self._by_request: dict[tuple[str, str], list[str]] | None = None
         self._lenders: set[str] = set()
         self._by_sampling: dict[str, list[StepRecord]] | None = None
+        self._replies_left: Counter[str] | None = None
+        """By scope, the recorded replies that nobody has asked for; counted from the first call that is made on."""
+        self._made: Counter[str] = Counter()
+        """By scope, the calls that were made while it had such replies."""
         self.scopes = AttemptScopes(path)
 
     def replay(self, scope: Scope, key: str) -> StepRecord | None:
         """The recorded step that this scope asks for, or one that it may borrow, whose key is then another."""
-        found = self._waiting.pop(key, None)
+        found = self._give(key) if key in self._waiting else None
         if found is None:
             scope.has_missed = True
             # A call that was in flight is this scope's own, and is made again. What a lane draws is nobody else's.
@@ -112,7 +116,28 @@ class Steps:
         if lent is None:
             return None
         self._lenders.add(scope_in_key(lent))
-        return self._waiting.pop(lent)
+        return self._give(lent)
+
+    def _give(self, key: str) -> StepRecord:
+        """A recorded result, which from now on nobody can ask for."""
+        found = self._waiting.pop(key)
+        if self._replies_left is not None and found.model:
+            self._replies_left[scope_in_key(key)] -= 1
+        return found
+
+    def why_again(self, scope: Scope, key: str) -> str:
+        """Why a call that is not recorded repeats one; empty if it does not.
+
+        Each recorded reply of a scope is repeated by one call at the most: what a solver asks beyond them is new.
+        """
+        if key in self._in_flight:
+            return INTERRUPTED_CALL
+        if not self._waiting:
+            return ""
+        if self._replies_left is None:
+            self._replies_left = Counter(scope_in_key(key) for key, step in self._waiting.items() if step.model)
+        self._made[scope.path] += 1
+        return DIVERGED if self._made[scope.path] <= self._replies_left[scope.path] else ""
 
     def _may_lend(self, path: str, borrower: Scope) -> bool:
         if family_of(path) != borrower.family:
@@ -161,7 +186,7 @@ class Steps:
 
     def take(self, steps: list[StepRecord]) -> list[StepRecord]:
         """Those of the given steps that nobody has asked for, failed ones too; each is given once."""
-        waiting = [self._waiting.pop(step.step) for step in steps if self.is_waiting(step)]
+        waiting = [self._give(step.step) for step in steps if self.is_waiting(step)]
         failed = [self._failed.pop(id(step)) for step in steps if id(step) in self._failed]
         return [*waiting, *failed]
 
@@ -169,6 +194,11 @@ class Steps:
         """Recorded steps that nobody has asked for in this session; each is given once."""
         unused, self._waiting, self._failed = [*self._waiting.values(), *self._failed.values()], {}, {}
         return unused
+
+
+def unused_replies(unused: list[StepRecord]) -> int:
+    """How many of the steps that nobody has asked for are replies of models."""
+    return sum(1 for step in unused if step.model and step.error is None)
 
 
 def _unlent(records: list[StepRecord]) -> dict[str, StepRecord]:
@@ -220,6 +250,8 @@ class RecordedReply(msgspec.Struct, frozen=True, omit_defaults=True):
     parts: tuple[Part, ...] | None = None
     """The content where it is not one text; `text` is then what text there is in it."""
     other: dict[str, Any] = {}
+    undecoded: str = ""
+    warnings: dict[str, str] = {}
 
 
 def record_reply(reply: Reply) -> RecordedReply:
@@ -237,6 +269,8 @@ def record_reply(reply: Reply) -> RecordedReply:
         reply.tool_calls,
         None if isinstance(content, str) else content,
         reply.other,
+        reply.undecoded,
+        reply.warnings,
     )
 
 
@@ -254,6 +288,8 @@ def replay_reply(step: StepRecord) -> Reply:
         kept.refusal,
         kept.tool_calls,
         kept.other,
+        kept.undecoded,
+        kept.warnings,
     )
 
 

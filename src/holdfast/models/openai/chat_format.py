@@ -1,72 +1,28 @@
 """The chat format of OpenAI-compatible servers: requests to bytes, bytes to a Reply.
 
-What stays the same from request to request is encoded once. A reply that JSON forbids but a reader can still make out
-(lone surrogates, raw control characters, NaN) is read anyway: it has been paid for.
+What stays the same from request to request is encoded once. A finish reason or an error behind a successful status
+that says that there is no answer becomes the ModelError that it stands for.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 
 from holdfast.errors import ConfigurationError
-from holdfast.models.content import joined_text
-from holdfast.models.errors import Blocked, ModelError, Unavailable
-from holdfast.models.message import Reply, Request, Usage, encodable
+from holdfast.models.errors import ModelError
+from holdfast.models.finish_reasons import USUAL_REASONS, finish_error, usual_spelling
+from holdfast.models.message import Reply, Request, encodable
 from holdfast.models.openai.chat_messages import chat_messages, is_nested_too_deeply, read_chat_message
-from holdfast.models.openai.error_responses import from_error_field, unreadable
+from holdfast.models.openai.chat_usage import as_usage
+from holdfast.models.openai.error_responses import from_error_field, is_complaint, unreadable, without_choices
+from holdfast.models.openai.reply_body import ChatChoice, ChatCompletion, ReadBody, read_body
 from holdfast.models.redaction import redact, redact_json
 from holdfast.spec import Generation
 
 RESERVED = ("messages", "model", "n", "stream")
-_FINISH = {"eos": "stop", "STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "content_filter"}
-_NO_REPLY = frozenset({"content_filter", "error"})
 _ENCODER = msgspec.json.Encoder()
-
-
-class InputDetails(msgspec.Struct, gc=False):
-    """Parts of the input tokens."""
-
-    cached_tokens: int | None = None
-
-
-class OutputDetails(msgspec.Struct, gc=False):
-    """Parts of the output tokens."""
-
-    reasoning_tokens: int | None = None
-
-
-class ChatUsage(msgspec.Struct, gc=False):
-    """Tokens as the server counts them."""
-
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: InputDetails | None = None
-    completion_tokens_details: OutputDetails | None = None
-    prompt_cache_hit_tokens: int | None = None
-
-
-class ChatChoice(msgspec.Struct):
-    """One of the answers; there is never more than one asked for."""
-
-    message: dict[str, Any]
-    finish_reason: str | None = None
-    logprobs: Any = None
-
-
-class ChatCompletion(msgspec.Struct):
-    """The whole body of an answer."""
-
-    choices: list[ChatChoice] | None = None
-    usage: ChatUsage | None = None
-    model: str | None = None
-    id: str | int | None = None
-    error: Any = None
-
-
-_DECODER = msgspec.json.Decoder(ChatCompletion)
 
 
 class RequestEncoder:
@@ -106,64 +62,43 @@ class RequestEncoder:
         return b"," + encoded[1:] if members else b"}"
 
 
-def decode_reply(name: str, status: int, body: bytes) -> Reply:
-    """The reply in the body of a successful answer; a ModelError where there is none in it."""
-    answer = _decode_strictly(name, status, body)
-    if not answer.choices:
-        if answer.error is not None:
-            raise from_error_field(name, answer.error)
-        raise unreadable(name, status, body, "JSON that holds no choices")
-    choice = answer.choices[0]
-    _check_shape(name, status, body, choice)
-    finish = _FINISH.get(choice.finish_reason or "", choice.finish_reason or "")
-    reply = _as_reply(answer, choice, finish)
-    if finish in _NO_REPLY:
-        raise _cut_off(name, status, reply)
+def decode_reply(name: str, status: int, body: bytes, charset: str = "") -> Reply:
+    """The reply in the body of a successful answer; a ModelError where there is none in it.
+
+    `charset` is the encoding that the answer's header names, for a body that is not UTF-8.
+    """
+    read = read_body(name, status, body, charset)
+    answer = read.answer
+    choice = answer.choices[0] if answer.choices else None
+    for error in (answer.error, choice.error if choice is not None else None):
+        if error and is_complaint(error):
+            raise _with_usage(from_error_field(name, error), answer)
+    if choice is None:
+        raise without_choices(name, status, body)
+    message = _checked_message(name, status, body, choice)
+    reply = _as_reply(read, choice, message)
+    if reply.finish not in USUAL_REASONS and (failure := finish_error(name, reply, status)) is not None:
+        raise failure
     return reply
 
 
-def _check_shape(name: str, status: int, body: bytes, choice: ChatChoice) -> None:
-    """Refuses what could not be kept; anything else is, whatever it is."""
-    content = choice.message.get("content")
+def _with_usage(failure: ModelError, answer: ChatCompletion) -> ModelError:
+    failure.usage = as_usage(answer.usage)
+    return failure
+
+
+def _checked_message(name: str, status: int, body: bytes, choice: ChatChoice) -> dict[str, Any]:
+    """The message of a reply. Refuses what could not be kept; anything else is, whatever it is."""
+    message = choice.message
+    if message is None:
+        raise unreadable(name, status, body, "JSON of an unexpected shape (a choice without a message)")
+    content = message.get("content")
     if content is not None and not isinstance(content, str | list):
         reason = f"JSON of an unexpected shape (content is {type(content).__name__})"
         raise unreadable(name, status, body, reason)
-    if is_nested_too_deeply(choice.message) or is_nested_too_deeply(choice.logprobs):
+    if is_nested_too_deeply(message) or is_nested_too_deeply(choice.logprobs):
         raise unreadable(name, status, body, "JSON that is nested too deeply")
-
-
-def _cut_off(name: str, status: int, reply: Reply) -> ModelError:
-    said = joined_text(reply.content) or reply.refusal
-    if reply.finish == "error":
-        return Unavailable(f"{name} broke the reply off (finish_reason error).", status=status, detail=said)
-    blocked = Blocked(f"{name} blocked the reply (finish_reason content_filter).", status=status, detail=said)
-    blocked.usage = reply.usage
-    return blocked
-
-
-def _decode_strictly(name: str, status: int, body: bytes) -> ChatCompletion:
-    try:
-        return _DECODER.decode(body)
-    except msgspec.ValidationError as error:
-        reason = f"JSON of an unexpected shape ({error})"
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        reason = ""
-    if not reason:
-        return _decode_leniently(name, status, body)
-    raise unreadable(name, status, body, reason)
-
-
-def _decode_leniently(name: str, status: int, body: bytes) -> ChatCompletion:
-    try:
-        data = json.loads(body.decode("utf-8-sig", "replace"), strict=False)
-        return msgspec.convert(encodable(data), ChatCompletion)
-    except msgspec.ValidationError as error:
-        reason = f"JSON of an unexpected shape ({error})"
-    except RecursionError:
-        reason = "JSON that is nested too deeply"
-    except ValueError:
-        reason = "something that is not JSON, or not all of it"
-    raise unreadable(name, status, body, reason)
+    return message
 
 
 def _tokens_without_secrets(choice: ChatChoice, said: Any) -> Any:
@@ -173,13 +108,13 @@ def _tokens_without_secrets(choice: ChatChoice, said: Any) -> Any:
     return choice.logprobs
 
 
-def _as_reply(answer: ChatCompletion, choice: ChatChoice, finish: str) -> Reply:
-    said = redact_json(choice.message)
+def _as_reply(read: ReadBody, choice: ChatChoice, received: dict[str, Any]) -> Reply:
+    answer, said = read.answer, redact_json(received)
     message = read_chat_message(said)
     return Reply(
         message.content,
-        redact(finish),
-        _as_usage(answer.usage),
+        redact(usual_spelling(choice.finish_reason or "")),
+        as_usage(answer.usage),
         redact(answer.model or ""),
         redact(str(answer.id or "")),
         _tokens_without_secrets(choice, said),
@@ -187,15 +122,6 @@ def _as_reply(answer: ChatCompletion, choice: ChatChoice, finish: str) -> Reply:
         message.refusal,
         message.tool_calls,
         message.other,
+        read.undecoded,
+        read.warnings,
     )
-
-
-def _as_usage(usage: ChatUsage | None) -> Usage | None:
-    if usage is None:
-        return None
-    cached = usage.prompt_cache_hit_tokens or 0
-    if usage.prompt_tokens_details is not None:
-        cached = usage.prompt_tokens_details.cached_tokens or cached
-    details = usage.completion_tokens_details
-    thinking = (details.reasoning_tokens or 0) if details is not None else 0
-    return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0, cached, thinking)

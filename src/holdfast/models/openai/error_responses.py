@@ -16,12 +16,11 @@ from typing import Any
 import msgspec
 
 from holdfast.models.errors import THIS_MODEL, Blocked, ModelError, RateLimited, Rejected, Unavailable, excerpt
+from holdfast.models.openai.no_credit import is_credit_code, is_out_of_credit
 
 _POLICY_CODES = frozenset({"content_filter", "content_policy_violation", "content_policy", "safety"})
-_NO_CREDIT = frozenset(
-    {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits"}
-)
-"""Codes that come with a 429, and that no waiting cures."""
+_WORDS = ("message", "detail", "msg", "status_msg")
+"""Under which of these names an error has its words."""
 _HINTED = 500
 _TOKEN_LIMITS = re.compile(r"\bmax_(?:completion_)?tokens\b")
 _NOT_KNOWN = ("not supported", "unsupported", "unrecogni", "unknown", "not permitted", "unexpected")
@@ -42,6 +41,8 @@ class Complaint(msgspec.Struct, frozen=True):
 def from_status(name: str, status: int, headers: Mapping[str, str], body: bytes, key_variable: str = "") -> ModelError:
     """The error for an answer whose status is not a success; `key_variable` is where the key came from."""
     complaint = read_complaint(body)
+    if is_out_of_credit(status, complaint.code, complaint.words):
+        return _no_credit(name, status, complaint)
     if status in _KEY_REFUSED:
         return _key_refused(name, status, complaint, key_variable)
     if 300 <= status < 400:
@@ -57,9 +58,32 @@ def from_status(name: str, status: int, headers: Mapping[str, str], body: bytes,
 
 def from_error_field(name: str, error: Any) -> ModelError:
     """The error for an answer with status 200 whose body is an error anyway."""
-    complaint = _complaint_in({"error": error})
+    return _from_complaint(name, _complaint_in({"error": error}))
+
+
+def is_complaint(error: Any) -> bool:
+    """Whether the `error` of an answer says anything; some servers send it, empty, with every reply."""
+    return any(error.values()) if isinstance(error, dict) else bool(error)
+
+
+def without_choices(name: str, status: int, body: bytes) -> ModelError:
+    """The error for an answer with a successful status and without a choice: what it says instead, if anything."""
+    try:
+        data = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        data = None
+    complaint = _complaint_in(data) if isinstance(data, dict) else Complaint("")
+    if complaint.words:
+        return _from_complaint(name, complaint)
+    return unreadable(name, status, body, "JSON that holds no choices")
+
+
+def _from_complaint(name: str, complaint: Complaint) -> ModelError:
+    """By the code, which may be a status; an answer that says 200 has no other."""
     code = complaint.code
-    status = int(code) if code.isdecimal() and 400 <= int(code[:4]) < 600 else None
+    status = int(code) if code.isdecimal() and len(code) == 3 and 400 <= int(code) < 600 else None
+    if is_out_of_credit(status or http.HTTPStatus.BAD_REQUEST, code, complaint.words):
+        return _no_credit(name, status or http.HTTPStatus.OK, complaint)
     if status is None and code not in _POLICY_CODES:
         return Unavailable(f"{name} answered 200 with an error: {_quoted(complaint)}.", detail=complaint.words)
     return _by_status(name, status or 400, complaint, None)
@@ -117,8 +141,6 @@ def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time
 def _by_status(name: str, status: int, complaint: Complaint, wait: float | None) -> ModelError:
     said = f"{name} answered {_phrase(status)}: {_quoted(complaint)}."
     detail = complaint.words
-    if status == http.HTTPStatus.PAYMENT_REQUIRED or complaint.code in _NO_CREDIT:
-        return _no_credit(name, complaint, said)
     if status == http.HTTPStatus.TOO_MANY_REQUESTS:
         return RateLimited(said, status=status, detail=detail, retry_after=wait)
     if status >= 500 or status in _TRY_AGAIN or status < 400:
@@ -128,11 +150,12 @@ def _by_status(name: str, status: int, complaint: Complaint, wait: float | None)
     return Rejected(said, status=status, detail=detail, hint=_max_tokens_hint(complaint))
 
 
-def _no_credit(name: str, complaint: Complaint, said: str) -> Rejected:
-    if complaint.code in _NO_CREDIT:
-        said = f"{name} is out of credit ({complaint.code}): {_quoted(complaint)}."
-    status = http.HTTPStatus.PAYMENT_REQUIRED
-    return Rejected(said, status=status, detail=complaint.words, hint="Add credit, then resume.")
+def _no_credit(name: str, status: int, complaint: Complaint) -> Rejected:
+    """As a 402, whatever status it came with: the caller then disables the model."""
+    code = complaint.code if is_credit_code(complaint.code) else _phrase(status)
+    said = f"{name} is out of credit ({code}): {_quoted(complaint)}."
+    as_status = http.HTTPStatus.PAYMENT_REQUIRED
+    return Rejected(said, status=as_status, detail=complaint.words, hint="Add credit, then resume.")
 
 
 def _key_refused(name: str, status: int, complaint: Complaint, variable: str) -> ModelError:
@@ -165,22 +188,24 @@ def _complaint_in(data: Any) -> Complaint:
         data = data[0]
     if not isinstance(data, dict):
         return Complaint(data if isinstance(data, str) else "")
-    inner = data.get("error", data)
+    inner = data.get("error") or data.get("base_resp") or data
     if isinstance(inner, str):
         return Complaint(inner, _code_text(data.get("code")))
     if not isinstance(inner, dict):
         return Complaint("")
-    words = inner.get("message") or inner.get("detail") or inner.get("msg") or ""
+    words = next((inner[name] for name in _WORDS if inner.get(name)), "")
     return Complaint(words if isinstance(words, str) else str(words), _error_code(inner))
 
 
 def _error_code(error: dict[str, Any]) -> str:
     candidates = [error.get("code"), error.get("type")]
-    inner = error.get("innererror")
+    inner, metadata = error.get("innererror"), error.get("metadata")
     if isinstance(inner, dict) and inner.get("code") == "ResponsibleAIPolicyViolation":
         return "content_filter"
+    if isinstance(metadata, dict) and "flagged_input" in metadata:
+        return "content_filter"
     texts = [_code_text(candidate) for candidate in candidates]
-    return next((text for text in texts if text in _POLICY_CODES | _NO_CREDIT), texts[0])
+    return next((text for text in texts if text in _POLICY_CODES or is_credit_code(text)), texts[0])
 
 
 def _code_text(value: Any) -> str:

@@ -13,6 +13,7 @@ import aiohttp
 from yarl import URL
 
 from holdfast.errors import UsageError
+from holdfast.models.finish_reasons import missing_reason
 from holdfast.models.message import Reply, Request
 from holdfast.models.openai.chat_format import RequestEncoder, decode_reply
 from holdfast.models.openai.endpoint import Endpoint, OpenAIOptions, resolve_endpoint
@@ -39,6 +40,8 @@ class OpenAIProvider:
         self._encoder = RequestEncoder(endpoint.model, endpoint.max_tokens_field, endpoint.reasoning_field)
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
+        self._gives_reasons = False
+        """Whether its replies say why they end: one that does not was then broken off."""
 
     async def send(self, request: Request) -> Reply:
         """Ask once. A reply comes back whole, or a ModelError says why there is none."""
@@ -54,9 +57,16 @@ class OpenAIProvider:
             failure = from_transport(self._endpoint, error)
         else:
             if 200 <= response.status < 300:
-                return decode_reply(self._name, response.status, content)
+                return self._read_reply(response, content)
             failure = from_status(self._name, response.status, response.headers, content, self._endpoint.key_variable)
         raise failure
+
+    def _read_reply(self, response: aiohttp.ClientResponse, content: bytes) -> Reply:
+        reply = decode_reply(self._name, response.status, content, response.charset or "")
+        if not reply.finish and self._gives_reasons:
+            raise missing_reason(self._name, reply, response.status)
+        self._gives_reasons = bool(reply.finish)
+        return reply
 
     async def close(self) -> None:
         """End every connection. Closing twice is harmless."""

@@ -16,7 +16,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.content import ToolCall
 from holdfast.models.errors import Blocked, ModelError, RateLimited, Rejected, Unavailable
 from holdfast.models.fingerprints import fingerprint
-from holdfast.models.message import Message, Reply, Request, Usage
+from holdfast.models.message import ENCODING, UNKNOWN_USAGE, Message, Reply, Request, Usage
 from holdfast.models.scripted.script import (
     ErrorRule,
     Latency,
@@ -63,11 +63,9 @@ class ScriptedProvider:
         line = self._choose(request, prompt)
         said = line.text or ""
         usage = Usage(sum([len(message.text.split()) for message in request.messages]), len(said.split()))
-        if not line.tool_calls and not line.refusal:
+        if not line.tool_calls and not line.refusal and not line.undecoded and line.usage:
             return Reply(said, line.finish or "stop", usage, self._model, "", None, line.reasoning)
-        finish = line.finish or ("tool_calls" if line.tool_calls else "stop")
-        calls = tuple(_scripted_call(call, number) for number, call in enumerate(line.tool_calls, start=1))
-        return Reply(said, finish, usage, self._model, "", None, line.reasoning, line.refusal, calls)
+        return _odd_reply(line, said, usage if line.usage else None, self._model)
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -155,6 +153,26 @@ def _script_lines(reply: Lines) -> list[ScriptLine]:
     return [_script_line(item) for item in reply] if isinstance(reply, list) else [_script_line(reply)]
 
 
+def _odd_reply(line: ScriptLine, said: str, usage: Usage | None, model: str) -> Reply:
+    """A reply that is more than a text, or less."""
+    finish = line.finish or ("tool_calls" if line.tool_calls else "stop")
+    calls = tuple(_scripted_call(call, number) for number, call in enumerate(line.tool_calls, start=1))
+    warnings = {UNKNOWN_USAGE: "The usage of the reply is scripted to be unknown."} if usage is None else {}
+    if line.undecoded:
+        warnings[ENCODING] = "The reply is scripted to be not valid UTF-8; it is not scored."
+    return Reply(
+        said,
+        finish,
+        usage,
+        model,
+        reasoning=line.reasoning,
+        refusal=line.refusal,
+        tool_calls=calls,
+        undecoded=line.undecoded,
+        warnings=warnings,
+    )
+
+
 def _scripted_call(call: ScriptedCall, number: int) -> ToolCall:
     arguments = call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
     return ToolCall(call.id or f"call_{number}", call.name, arguments)
@@ -167,11 +185,14 @@ def _draw(request: Request, salt: bytes, bound: int) -> int:
 
 
 def _scripted_error(name: str, kind: str, fault: ScriptedFault) -> ModelError:
-    said = fault.message or f"{name} is scripted to be {kind.replace('_', ' ')}."
+    state = "out of credit" if kind == "no_credit" else kind.replace("_", " ")
+    said = fault.message or f"{name} is scripted to be {state}."
     if kind == "rate_limited":
         return RateLimited(said, status=fault.status or 429, retry_after=fault.retry_after)
     if kind == "unavailable":
         return Unavailable(said, status=fault.status or 503, retry_after=fault.retry_after)
+    if kind == "no_credit":
+        return Rejected(said, status=fault.status or 402, hint="Add credit, then resume.")
     if kind == "rejected":
         return Rejected(said, status=fault.status or 400)
     return Blocked(said, status=fault.status or 400)

@@ -12,7 +12,7 @@
         - {contains: Spain, rate_limited: {times: 2, retry_after: 0.01}}
         - {share: 0.1, unavailable: {times: 1}}
 
-A reply is a text, or `{text, finish, reasoning, refusal, tool_calls: [{name, arguments, id}]}`.
+A reply is a text, or `{text, finish, reasoning, refusal, undecoded, usage, tool_calls: [{name, arguments, id}]}`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.models.provider import read_options
 from holdfast.suggestions import suggest_or_list
 
 WaitSeconds = Annotated[float, Meta(ge=0, le=86_400)]
-ERROR_KINDS = ("rate_limited", "unavailable", "rejected", "blocked")
+ERROR_KINDS = ("rate_limited", "unavailable", "rejected", "no_credit", "blocked")
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +51,10 @@ class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The text of the reply. Example: `Paris`"""
 
     finish: str = ""
-    """Why the reply ends. Default: stop, or tool_calls where there are any. Example: `length`"""
+    """Why the reply ends. As from any model, content_filter is blocked, and abort and its like are an outage.
+    Default: stop, or tool_calls where there are any.
+    Example: `length`
+    """
 
     reasoning: str = ""
     """The reasoning before the reply. Example: `France is in Europe.`"""
@@ -61,6 +64,12 @@ class ScriptLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     tool_calls: list[ScriptedCall] = []
     """Calls of tools. Example: `[{name: search, arguments: {query: Paris}}]`"""
+
+    undecoded: str = ""
+    """The bytes of the text, in base64, of a reply that is not valid UTF-8. Example: `UGFyaf8=`"""
+
+    usage: bool = True
+    """Whether the reply says what it took. Example: `false`"""
 
     def __post_init__(self) -> None:
         if self.text is None and not self.refusal and not self.tool_calls:
@@ -137,6 +146,9 @@ class ErrorRule(Match, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     rejected: ScriptedFault | None = None
     """Fail as a bad request does (400). Example: `{message: no}`"""
+
+    no_credit: ScriptedFault | None = None
+    """Fail as an account without credit does (402): the model is disabled for the session. Example: `{times: 1}`"""
 
     blocked: ScriptedFault | None = None
     """Fail as a content policy does. Example: `{message: no}`"""

@@ -36,6 +36,8 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     error: Failure | None = None
     usage: Usage | None = None
     lender: str = ""
+    tries: int = 0
+    unused: int = 0
     blob: str = ""
     size: int = 0
 

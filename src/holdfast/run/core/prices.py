@@ -7,7 +7,7 @@ If tokens of a kind without a price were used, the cost is unknown: never 0, and
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from holdfast.models.message import Usage
@@ -26,19 +26,27 @@ class Cost(NamedTuple):
     """None where it is unknown."""
     unpriced: tuple[str, ...] = ()
     """The models without a price, or without one for a kind of tokens that they used; only where there are prices."""
+    unmetered: tuple[str, ...] = ()
+    """The models with a price whose replies did not all have a usage that can be read."""
 
     @property
     def warning(self) -> str:
         """Why the cost is unknown; empty where it is known, or where no price is given at all."""
-        if not self.unpriced:
-            return ""
-        return f"The cost is unknown: no price is set for {', '.join(self.unpriced)}."
+        if self.unpriced:
+            return f"The cost is unknown: no price is set for {', '.join(self.unpriced)}."
+        if self.unmetered:
+            return f"The cost is unknown: not every reply of {', '.join(self.unmetered)} has a usage that can be read."
+        return ""
 
 
 class Prices:
     """The prices in a run's configuration, by model; an invalid one counts as no price."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], unmetered: Collection[str] = (), under_test: Collection[str] = ()
+    ) -> None:
+        """`unmetered` are models with replies of unknown usage; those not under test may be part of any cost."""
+        self._unmetered, self._under_test = unmetered, under_test
         models = config.get("models")
         entries = models.items() if isinstance(models, dict) else ()
         currency = config.get("currency")
@@ -57,9 +65,17 @@ class Prices:
             if not is_reused:
                 amounts.append(self._amount(model, usage))
                 unpriced += self._unpriced(model, usage)
-        if not any(self._by_model.get(model) for model in {*models, *(model for model, _ in shares)}):
+        involved = {*models, *(model for model, is_reused in shares if not is_reused)}
+        if not any(self._by_model.get(model) for model in {*involved, *(model for model, _ in shares)}):
             return Cost(None)
-        return Cost(None, tuple(unpriced)) if unpriced else Cost(_rounded(math.fsum(amounts)))
+        unmetered = self._unmetered_of(involved) if self._unmetered else ()
+        if unpriced or unmetered:
+            return Cost(None, tuple(unpriced), unmetered)
+        return Cost(_rounded(math.fsum(amounts)))
+
+    def _unmetered_of(self, involved: set[str]) -> tuple[str, ...]:
+        found = (model for model in self._unmetered if model in involved or model not in self._under_test)
+        return tuple(f"models.{model}" for model in sorted(found) if self._by_model.get(model))
 
     def _amount(self, model: str, usage: Usage) -> float:
         price = self._by_model.get(model, {})

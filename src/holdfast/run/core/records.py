@@ -158,6 +158,12 @@ class Coordinates(msgspec.Struct, frozen=True, array_like=True, gc=False):
     axes: dict[str, str] = {}
 
 
+RETRIED, DIVERGED, INTERRUPTED_CALL = "retried", "diverged", "interrupted"
+"""Why a call repeats another one: an attempt started anew; the record has something else in its place; nothing more
+than its sending is recorded of the other one.
+"""
+
+
 class CallRecord(Record, frozen=True):
     """A request to a model is about to be sent; not waited for."""
 
@@ -166,6 +172,8 @@ class CallRecord(Record, frozen=True):
     step: str
     model: str = ""
     role: ModelRole = ModelRole.UNDER_TEST
+    repeats: str = ""
+    """Why it repeats a call, if it does."""
     about: Coordinates | None = None
     """In the first record of an attempt in a session: a trial that is interrupted would have no name without it."""
 
@@ -202,6 +210,7 @@ class StepRecord(Record, frozen=True):
     usage: Usage | None = None
     """Tokens of this model; what they cost is computed when reading, by the newest price."""
     tries: int = 0
+    """How many requests a call took, also one that got no reply."""
     at: float = 0.0
     seconds: float = 0.0
     source: str = ""
@@ -253,6 +262,8 @@ class ScoreRecord(Record, frozen=True):
     error: Failure | None = None
     slot_attempt: int = 1
     """A slot has attempts of its own, within the same attempt of the trial."""
+    unused: int = 0
+    """Recorded replies that the scorer did not ask for again."""
     will_retry: bool = False
     """It failed, and another attempt of the slot was to follow at once."""
 
@@ -302,6 +313,8 @@ class TrialRecord(Record, frozen=True):
     """The parts of them that are not of the trial's own model, or that are of replies from other runs."""
     calls: int = 0
     replayed: int = 0
+    unused: int = 0
+    """Recorded replies that the solver did not ask for again; they are among `replayed`."""
     tries: int = 0
     at: float = 0.0
     seconds: float = 0.0
@@ -321,6 +334,12 @@ FAILURE = "failure"
 """The kind of a note about a failed write outside the journal."""
 FAILURES = "failures"
 """Where the ledger of a session's end counts those."""
+
+
+REPLY_NOTE = "reply"
+"""The kind of a note about replies of a model, which are kept although something is wrong with them."""
+ODD_REPLIES = "odd_replies"
+"""Where the ledger of a session's end counts them, by model and by what they are about."""
 
 
 class NoteRecord(Record, frozen=True):

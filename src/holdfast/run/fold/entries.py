@@ -43,6 +43,7 @@ class CallEntry(Entry, frozen=True, gc=False, tag="call"):
     attempt: int = 1
     model: str = ""
     about: Coordinates | None = None
+    repeats: str = ""
 
 
 class StepEntry(Entry, frozen=True, gc=False, tag="step"):
@@ -57,6 +58,7 @@ class StepEntry(Entry, frozen=True, gc=False, tag="step"):
     lender: str = ""
     role: ModelRole = ModelRole.UNDER_TEST
     step: str = ""
+    tries: int = 0
     cost: float = 0.0
     """In format 1 only."""
 
@@ -94,6 +96,7 @@ class ScoreEntry(Entry, frozen=True, gc=False, tag="score"):
     shares: tuple[UsageShare, ...] = ()
     source: str = ""
     slot_attempt: int = 1
+    unused: int = 0
     will_retry: bool = False
     blob: str = ""
 
@@ -113,6 +116,7 @@ class TrialEntry(Entry, frozen=True, gc=False, tag="trial"):
     shares: tuple[UsageShare, ...] = ()
     calls: int = 0
     replayed: int = 0
+    unused: int = 0
     at: float = 0.0
     seconds: float = 0.0
     limit: str = ""
@@ -188,7 +192,7 @@ def entry_of_record(record: object, line: bytes) -> FoldedRecord | None:
     if type_ is CallRecord or (type_ in _SMALL and len(line) < _SMALL_BYTES):
         return record  # type: ignore[return-value]
     if isinstance(record, StepRecord):
-        of_model = record.usage, record.lender, record.role, record.step
+        of_model = record.usage, record.lender, record.role, record.step, record.tries
         return StepEntry(
             record.trial, record.attempt, record.model, record.source, record.error, record.about, *of_model
         )

@@ -29,6 +29,7 @@ from holdfast.run.fold.entries import FoldedRecord, TrialEntry, entry_of_line, e
 from holdfast.run.fold.rows.fold_tables import (
     KEPT,
     REPLY,
+    REQUEST,
     SCHEMA,
     TABLES,
     insert_rows,
@@ -85,6 +86,7 @@ class FoldWriter:
         self._spent: dict[tuple[int, str, bool], list[int]] = {}
         self._sampled: Counter[tuple[int, str, str]] = Counter()
         self._written: Counter[tuple[int, str]] = Counter()
+        self._ledger: Counter[tuple[int, int, str]] = Counter()
         self._landmarks: list[tuple[object, ...]] = []
         self._usual = UsualTrials(self._usual_kind)
         self._rows, self._slot_rows = self._usual.rows, self._usual.slot_rows
@@ -194,10 +196,12 @@ class FoldWriter:
         self._slot_rows += [(trial.key, self._scorer(slot.scorer), *slot.columns) for slot in trial.slots]
 
     def _add_spent(self, trial: OpenTrial, sign: int) -> None:
-        """Adds what a trial has taken to the sums, or takes it back."""
+        """Adds what a trial has taken to the sums, and what the ledger names of it, or takes it back."""
         own, end = self._model_of(trial.group), trial.row.end
         for share, figures in trial.row.total_spent(own).items():
             self._add_figures((trial.group, *share), figures, sign)
+        for session, kind, calls in trial.row.ledger:
+            self._ledger[session, trial.group, kind] += sign * calls
         if end is not None and end.samplings:
             for kind, name, figure in chain.from_iterable(one.figures(own) for one in end.samplings):
                 self._sampled[trial.group, kind, name] += sign * figure
@@ -220,6 +224,7 @@ class FoldWriter:
         self._moved[kind.standing] += kind.trials
         self._add_figures((kind.group, kind.model, False), kind.figures)
         self._written[kind.session, REPLY] += kind.trials
+        self._written[kind.session, REQUEST] += kind.requests
         self._written[kind.session, KEPT] += kind.trials
 
     # Numbers of what has a name.
@@ -274,6 +279,7 @@ class FoldWriter:
         spent, self._spent = self._spent, {}
         sampled, self._sampled = self._sampled, Counter()
         written, self._written = self._written, Counter()
+        ledger, self._ledger = self._ledger, Counter()
         landmarks, self._landmarks = self._landmarks, []
         changes = [(change, standing) for standing, change in moved.items() if standing and change]
         self._db.executemany("UPDATE standings SET trials = trials + ? WHERE id = ?", changes)
@@ -281,6 +287,8 @@ class FoldWriter:
             self._write_spent(key, figures)
         self._db.executemany(_ADD_SAMPLED, [(*names, count) for names, count in sampled.items()])
         self._db.executemany(_ADD_WRITTEN, [(*names, count) for names, count in written.items()])
+        self._db.executemany(_ADD_LEDGER, [(*names, calls) for names, calls in ledger.items() if calls])
+        self._db.execute("DELETE FROM ledger WHERE calls = 0")
         self._db.executemany("INSERT OR REPLACE INTO landmarks VALUES (?,?,?,?,?,?,?)", landmarks)
 
     def _write_spent(self, key: tuple[int, str, bool], more: list[int]) -> None:
@@ -312,4 +320,5 @@ class FoldWriter:
 
 _SPENT_KEY = "(group_, model, reused) = (?, ?, ?)"
 _ADD_WRITTEN = "INSERT INTO written VALUES (?,?,?) ON CONFLICT DO UPDATE SET records = records + excluded.records"
+_ADD_LEDGER = "INSERT INTO ledger VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET calls = calls + excluded.calls"
 _ADD_SAMPLED = "INSERT INTO sampled VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET figure = figure + excluded.figure"

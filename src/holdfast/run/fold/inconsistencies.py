@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+from holdfast.journal import Damage, SegmentId
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.reader import RunReader
 
@@ -25,7 +26,13 @@ def describe_inconsistencies(reader: RunReader) -> list[str]:
         notes.append(
             f"The journal is damaged ({counts}); what was lost counts as remaining. `holdfast verify` lists it."
         )
-    return notes + _lost_segment_notes(reader) + _plan_notes(reader) + _artifact_notes(reader)
+    return (
+        notes
+        + _lost_segment_notes(reader)
+        + _vanished_notes(reader, losses)
+        + _plan_notes(reader)
+        + _artifact_notes(reader)
+    )
 
 
 def _lost_segment_notes(reader: RunReader) -> list[str]:
@@ -34,6 +41,18 @@ def _lost_segment_notes(reader: RunReader) -> list[str]:
         f"Segment {ident} was lost with its machine, noted by session {session}; its trials had to be run again."
         for ident, session in sorted(reader.lost().items())
         if ident not in present
+    ]
+
+
+def _vanished_notes(reader: RunReader, losses: list[Damage]) -> list[str]:
+    """Segments that only an index has seen: a cache proves nothing, so this is no damage, but a person may want it."""
+    named = {damage.where for damage in losses}
+    lost = reader.lost()
+    return [
+        f"An index saw {pin.frames} frames in segment {ident}, which is missing; nothing in the run vouches for it."
+        for pin in reader.index.gone()
+        if (ident := SegmentId(*pin[:3])) not in lost
+        and not named & {f"journal/{ident.filename(sealed=sealed)}" for sealed in (True, False)}
     ]
 
 

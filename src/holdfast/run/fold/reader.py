@@ -16,16 +16,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.errors import HoldfastError
-from holdfast.journal import BlobStore, Damage, Index, Journal, RecordId, SegmentPin
+from holdfast.journal import BlobStore, Damage, DamageKind, Index, Journal, RecordId, SegmentPin
 from holdfast.journal.frame import FRAME_BYTES, Frame
 from holdfast.journal.index.database import is_sound, publish_index
 from holdfast.journal.index.index import read_published
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_state import unseen_successors
+from holdfast.models.message import UNKNOWN_USAGE
 from holdfast.run.core.codec import citation, cited_blob, decode, head_of
 from holdfast.run.core.layout import Layout, spool_root
-from holdfast.run.core.records import AnyRecord, MarkRecord, NoteRecord, SessionEndRecord, SessionRecord
+from holdfast.run.core.records import (
+    REPLY_NOTE,
+    AnyRecord,
+    MarkRecord,
+    NoteRecord,
+    SessionEndRecord,
+    SessionRecord,
+)
 from holdfast.run.core.run_id import identify_run, refuse_newer
+from holdfast.run.fold.acknowledged_frames import missing_acknowledged
 from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader_index import ReaderIndex
@@ -265,8 +274,13 @@ class RunReader:
     @cached_property
     def fold(self) -> RunFold:
         """The states of the trials."""
-        decisions = self.fail_fast_decisions()
-        return RunFold(self.index.query, self.sessions, working=self._working_session(), decisions=decisions)
+        return RunFold(
+            self.index.query,
+            self.sessions,
+            working=self._working_session(),
+            unmetered=self.unmetered_models,
+            decisions=self.fail_fast_decisions,
+        )
 
     def folded_again(self, cut: Cut | None = None) -> RunReader:
         """The same run, folded from its frames alone, up to a cut; to be closed."""
@@ -317,6 +331,11 @@ class RunReader:
         """The newest decision of `fail_fast` about every task of which there is one."""
         return newest_decisions(note for _, note in self.notes())
 
+    def unmetered_models(self) -> set[str]:
+        """The models that have given a reply whose usage is unknown."""
+        found = (note.data for _, note in self.notes() if note.kind == REPLY_NOTE and isinstance(note.data, dict))
+        return {str(data.get("model")) for data in found if data.get("about") == UNKNOWN_USAGE}
+
     def marks(self) -> dict[int, int]:
         """By session, how many calls were in flight at most; those without a mark are not in it."""
         highest: dict[tuple[int, int], int] = {}
@@ -338,7 +357,18 @@ class RunReader:
 
     def damage(self) -> list[Damage]:
         """Everything that is not as it was written, torn tails included."""
-        return self.index.damage(self.pins(), self.lost())
+        return self.damage_by(self.index.damage(self.pins(), self.lost()))
+
+    def damage_by(self, found: list[Damage]) -> list[Damage]:
+        """The same findings, and what the lease of a killed session names that none of them does."""
+        missing = missing_acknowledged(self.layout, self.index.states(), self.lost())
+        is_known = missing is None or any(item.where == _sealed_name(missing[1].where) for item in found)
+        return found if missing is None or is_known else [*found, missing[1]]
+
+    def lost_by_kill(self) -> list[SegmentId]:
+        """The newest segment of a session that was killed, where it is missing; only its lease names it."""
+        missing = missing_acknowledged(self.layout, self.index.states(), self.lost())
+        return [missing[0]] if missing is not None and missing[1].kind is DamageKind.MISSING else []
 
     def transcripts_lost(self) -> int:
         """How many trials have their scores and have lost records behind them.
@@ -385,6 +415,11 @@ class RunReader:
         """When the journal last grew, by the clock of its filesystem; for people."""
         times = [segment.path.stat().st_mtime for segment in self.journal.segments() if segment.path.exists()]
         return datetime.fromtimestamp(max(times), UTC).isoformat(timespec="seconds") if times else ""
+
+
+def _sealed_name(where: str) -> str:
+    """How a missing segment is named by those that vouch for it."""
+    return where.replace(".open.", ".")
 
 
 def write_index(layout: Layout, fs: FileSystem) -> None:

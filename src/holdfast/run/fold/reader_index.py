@@ -16,6 +16,7 @@ from pathlib import Path
 from holdfast.journal.index.database import INDEX_ERRORS, copy_index, has_its_sum, indexed_bytes, sum_path
 from holdfast.run.core.layout import Layout, reader_index_path
 from holdfast.run.fold.rows.fold_tables import SCHEMA
+from holdfast.storage.leases.forked_children import close_in_children
 
 
 class ReaderIndex:
@@ -25,6 +26,7 @@ class ReaderIndex:
         self.path: Path | None = None
         """None where there is no place for a file."""
         self._lock, self._private = -1, ""
+        close_in_children(self)
         with contextlib.suppress(OSError):
             cache = reader_index_path(layout.root, run)
             cache.parent.mkdir(parents=True, exist_ok=True)
@@ -65,6 +67,12 @@ class ReaderIndex:
             import shutil  # noqa: PLC0415 - as above
 
             shutil.rmtree(private, ignore_errors=True)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: the lock and the file are the parent's alone."""
+        lock, self._lock, self._private = self._lock, -1, ""
+        if lock >= 0:
+            os.close(lock)
 
     def __del__(self) -> None:
         self.close()

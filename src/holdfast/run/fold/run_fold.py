@@ -6,7 +6,7 @@ It reads the rows that `FoldWriter` keeps in the index, and gives them the names
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, reduce
 from itertools import groupby
 from operator import itemgetter
@@ -18,7 +18,16 @@ from holdfast.journal import RecordId
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.core.sampling_figures import SamplingSums
-from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, pack_key, unpack_key, unpack_places, unpack_row
+from holdfast.run.fold.rows.fold_tables import (
+    KEPT,
+    REPLY,
+    REQUEST,
+    UNANSWERED,
+    pack_key,
+    unpack_key,
+    unpack_places,
+    unpack_row,
+)
 from holdfast.run.fold.rows.score_slot import UNSCORED
 from holdfast.run.fold.rows.spent import Spent, SpentFigures
 from holdfast.run.fold.rows.trial_row import INTERRUPTED, NOT_SCORED, SCORE, TrialRow
@@ -55,6 +64,15 @@ class Group(NamedTuple):
 
 
 _NO_GROUP = Group("", "", {})
+
+
+class LedgerEntry(NamedTuple):
+    """Calls of one kind that the trials of a task made, or replies that they did not ask for, in one session."""
+
+    session: int
+    task: str
+    kind: str
+    calls: int
 
 
 class Standing(NamedTuple):
@@ -150,21 +168,22 @@ class RunFold:
         sessions: list[SessionRecord],
         offered: list[PlanEntry] | None = None,
         working: int | None = None,
-        decisions: Mapping[str, TaskDecision] | None = None,
+        unmetered: Callable[[], Collection[str]] = tuple,
+        decisions: Callable[[], Mapping[str, TaskDecision]] = dict,
     ) -> None:
         """With an `offered` plan, that one decides instead of the newest session's.
 
         `working` is the session that is running now: trials that it has started and not ended are running.
-        `decisions` are those of `fail_fast`, by task.
+        `unmetered` gives the models with replies of unknown usage, `decisions` those of `fail_fast`, by task.
         """
-        self._query, self._offered, self._working = query, offered, working
-        self._decisions = decisions or {}
+        self._query, self._offered, self._working, self._unmetered = query, offered, working, unmetered
+        self._decisions = decisions
         self.session = sessions[-1] if sessions else None
 
     def with_plan(self, offered: list[PlanEntry]) -> RunFold:
         """The same trials by another plan."""
         sessions = [self.session] if self.session else []
-        return RunFold(self._query, sessions, offered, self._working, self._decisions)
+        return RunFold(self._query, sessions, offered, self._working, self._unmetered, self._decisions)
 
     @property
     def plan(self) -> list[PlanEntry]:
@@ -175,14 +194,15 @@ class RunFold:
     @cached_property
     def prices(self) -> Prices:
         """What the models cost, by the newest recorded configuration."""
-        return Prices(self.session.config if self.session else {})
+        config = self.session.config if self.session else {}
+        return Prices(config, self._unmetered(), {entry.model for entry in self.plan})
 
     # Tasks that were stopped.
 
     @cached_property
     def stopped(self) -> dict[str, TaskStop]:
         """The tasks of which nothing more is started; one valid trial is enough for a task not to be one of them."""
-        stops = [one for one in self._decisions.values() if one.step is WatchStep.STOPPED]
+        stops = [one for one in self._decisions().values() if one.step is WatchStep.STOPPED]
         valid = self.valid_tasks if stops else frozenset()
         return {one.task: TaskStop(one.task, one.error, one.trials) for one in stops if one.task not in valid}
 
@@ -374,8 +394,14 @@ class RunFold:
 
     def record_counts(self) -> dict[str, int]:
         """How many records there are of each type."""
-        query = "SELECT kind, sum(records) FROM written WHERE kind NOT IN (?, ?) GROUP BY kind"
-        return dict(self._query(query, (KEPT, REPLY)))
+        query = "SELECT kind, sum(records) FROM written WHERE kind NOT IN (?, ?, ?, ?) GROUP BY kind"
+        return dict(self._query(query, (KEPT, REPLY, UNANSWERED, REQUEST)))
+
+    def ledger(self) -> Iterator[LedgerEntry]:
+        """The calls that the ledger names, by session, task and kind; usually there are none."""
+        query = "SELECT session, group_, kind, calls FROM ledger ORDER BY session, group_, kind"
+        for session, group, kind, calls in self._query(query):
+            yield LedgerEntry(session, self._pair(self.groups.get(group, _NO_GROUP))[0], kind, calls)
 
     # Trials.
 

@@ -24,6 +24,7 @@ from holdfast.journal import (
     cross_check,
     scanned_state,
 )
+from holdfast.journal.damage import group_by_file
 from holdfast.journal.frame import Frame, RecordId
 from holdfast.journal.reader import SeenFrames
 from holdfast.journal.segment_scan import SegmentScan
@@ -132,8 +133,8 @@ class RunScan:
         pins = [pin for record in self.sessions for pin in record.pins]
         pins += [pin for record in self.ends for pin in record.pins]
         lost = {ident for record in self.sessions for ident in record.lost}
-        damage = [item for ident in sorted(self._damage) for item in self._damage[ident]]
-        damage += cross_check(self._states.values(), pins, lost)
+        scanned = [item for ident in sorted(self._damage) for item in self._damage[ident]]
+        damage = group_by_file(scanned, cross_check(self._states.values(), pins, lost))
         never = {f"journal/{ident.filename(sealed=True)}" for ident in self._never_uploaded(pins) if ident not in lost}
         return [
             f"{item.where} was lost with its machine, before it was uploaded; its trials remain."

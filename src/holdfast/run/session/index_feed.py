@@ -8,7 +8,7 @@ running session, and the next session after a kill, start from that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.journal import Index
@@ -24,7 +24,9 @@ _RECORDS_AT_A_TIME = 20_000
 class IndexFeed:
     """Takes in what the journal's thread has written."""
 
-    def __init__(self, reader: RunReader) -> None:
+    def __init__(self, reader: RunReader, is_in_place: Callable[[], bool] = lambda: True) -> None:
+        """`is_in_place` says whether the run is where it was: elsewhere nothing is written by name."""
+        self._is_in_place = is_in_place
         self._reader, self._path = reader, reader.index.path
         if (published := reader.layout.index).exists() and not published.is_file():
             # Checked now, so that the ledger has it: the ledger is written before the index is published.
@@ -68,7 +70,7 @@ class IndexFeed:
         """Takes in everything that has been written; whether the session's reader knows of it now."""
         try:
             with self._lock:
-                if self._is_closed:
+                if self._is_closed or not self._is_in_place():
                     return False
                 index = self._open_index()
                 index.refresh(settle=False, again=False, growing=growing)
@@ -103,7 +105,7 @@ class IndexFeed:
         self.catch_up()
         self.close()
         self._reader.index.close()
-        if self._path is not None:
+        if self._path is not None and self._is_in_place():
             try:
                 publish_index(self._path, published)
             except OSError as error:

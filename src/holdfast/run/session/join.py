@@ -43,7 +43,8 @@ def join_session(
         UsageError: the number was not issued, or has been used.
         StorageFailure: nothing can be written there.
     """
-    fs, layout = fs or RealFileSystem(), Layout(root)
+    # Absolute, because a task may change the working directory.
+    fs, layout = fs or RealFileSystem(), Layout(root.absolute())
     run = find_run_id(fs, layout)
     lease = JoinedLease(fs, root, session, writer)
     with contextlib.ExitStack() as undo:
@@ -63,6 +64,7 @@ class JoinedSession:
         self._watermarks = Watermarks()
         self._sealed_at = time.monotonic()
         self.sink = JournalSink(journal, blobs, SessionLease(lease, place, self._over))
+        journal.check_lease = lease.check
         if lease.terms.counts_when_uploaded:
             self.sink.count_when_uploaded(self._watermarks)
         self._stop = threading.Event()

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from holdfast.errors import StorageFailure
 from holdfast.journal import BlobStore, JournalWriter, RecordId
+from holdfast.journal.blobs import BLOB_BYTES
 from holdfast.run.core.codec import encode, outsource
 from holdfast.run.core.records import Record
 from holdfast.run.session.session_lease import SessionLease
@@ -40,8 +41,12 @@ class JournalSink:
     def _encode(self, record: Record) -> bytes:
         if self._lease.is_lost():
             raise self._lease.lost_error()
+        line = encode(record)
+        if len(line) > BLOB_BYTES:
+            # It gets a file of its own, by name: not in a run that has taken the place of this one.
+            self._lease.check()
         try:
-            return outsource(encode(record), self._blobs)
+            return outsource(line, self._blobs)
         except OSError as error:
             raise StorageFailure(f"A blob of {self._lease.place} could not be written: {error.strerror}.") from error
 

@@ -2,12 +2,13 @@
 
 It resolves what the session before left in doubt: the last whole frame of an unsealed segment may have been written
 and never synced, so it is rewritten and synced before anything in it counts. Then the session record follows, with the
-whole configuration and a pin on every earlier segment. Only after that may work begin.
+whole configuration and pins on earlier segments. Only after that may work begin.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
 
+_VOUCHING = 2
+"""How many records vouch for a segment in the end."""
 MakeSessionRecord = Callable[[RunReader, int, list[SegmentPin]], SessionRecord]
 """Makes a session's record, given its number and pins on all that is there."""
 
@@ -73,11 +76,12 @@ def _sync_run_name(fs: FileSystem, root: Path) -> None:
 def _open_under_lease(
     reader: RunReader, lease: Lease, number: int, make: MakeSessionRecord, writer: WriterOptions
 ) -> RunSession:
-    # The record pins every earlier segment: if one vanishes or shrinks later, that is noticed.
-    pins = [state.pin() for state in reader.index.states()]
+    pins = _missing_pins(reader)
     session = make(reader, number, pins)
     options = writer.configured(session.config)
-    journal = options.open(reader.fs, reader.layout.journal, reader.run, number, format_=reader.format)
+    # Absolute, because a task may change the working directory.
+    directory = reader.layout.journal.absolute()
+    journal = options.open(reader.fs, directory, reader.run, number, format_=reader.format)
     with contextlib.ExitStack() as undo:
         undo.callback(journal.abandon)
         # After a failed sync these bytes may be in memory only, and a second sync would not write them: a copy is sure.
@@ -90,6 +94,16 @@ def _open_under_lease(
         reader.refresh(again=False)
         undo.pop_all()
     return RunSession(reader, journal, lease, session)
+
+
+def _missing_pins(reader: RunReader) -> list[SegmentPin]:
+    """Pins on the segments for which fewer than two records vouch: if one vanishes or shrinks later, that is noticed.
+
+    Not on all of them: the records of a thousand sessions would then be as long as a million pins. A record that
+    vouches is itself vouched for by those after it.
+    """
+    known = Counter(reader.pins())
+    return [pin for state in reader.index.states() if known[pin := state.pin()] < _VOUCHING]
 
 
 def _next_number(reader: RunReader) -> int:

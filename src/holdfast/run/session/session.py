@@ -7,6 +7,7 @@ the session: the session issues their numbers, and its end vouches for what all 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from holdfast.run.session.session_counts import LeftByWriters, SessionCounts
 from holdfast.run.session.session_lease import SessionLease
 from holdfast.run.session.store_copy import SegmentUploader, StoreCopy
 from holdfast.storage import Lease
+from holdfast.storage.leases.holder import AcknowledgedFrames
 from holdfast.storage.leases.remote import HolderProgress
 from holdfast.storage.leases.writers import WRITERS_NAME, WriterAdmission, WriterTerms
 from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, merge_failures
@@ -39,8 +41,9 @@ class RunSession:
         self.reader, self.record, self.run, self.layout = reader, record, reader.run, reader.layout
         self.lease = SessionLease(lease, str(self.layout.root))
         self.sink = JournalSink(journal, reader.blobs, self.lease)
-        self._feed = IndexFeed(reader)
-        journal.on_written = self._feed.written
+        self._feed = IndexFeed(reader, self.lease.is_in_place)
+        journal.on_written, journal.check_lease = self._feed.written, lease.check
+        self._process = os.getpid()
         self.counts = SessionCounts(reader, self._feed, record.number)
         self._writers = WriterAdmission(reader.fs, self.layout.root, WriterTerms(record.number))
         self._store: StoreCopy | None = None
@@ -121,6 +124,7 @@ class RunSession:
 
         Raises:
             RunHeld: never again: another session may be executing the run.
+            RunGone: never again: the run is not at its place any more.
             SegmentConflict: what is done now could not count.
         """
         if self.lease.is_lost():
@@ -178,6 +182,13 @@ class RunSession:
             return self._writers.end()
         except OSError as error:
             raise StorageFailure(f"{self.layout.root / WRITERS_NAME} cannot be used: {error.strerror}.") from error
+
+    def acknowledged_frames(self) -> AcknowledgedFrames:
+        """How far this process has come: what it has acknowledged is durable."""
+        journal = self.sink.journal
+        # The number first: a segment may begin meanwhile.
+        seq = journal.acknowledged_seq
+        return AcknowledgedFrames(self.number, journal.writer, journal.segment_number, seq)
 
     # The end.
 
@@ -239,6 +250,9 @@ class RunSession:
 
     def abandon(self) -> None:
         """Gives the run up without writing anything more, as a crash would."""
+        if os.getpid() != self._process:
+            # A child that a task has forked, and that left the task: the run is its parent's.
+            return
         with contextlib.ExitStack() as undo:
             # Released last: until then no other session can start.
             undo.callback(self.lease.release)
@@ -247,6 +261,9 @@ class RunSession:
             self._feed.close()
             if self.uploader is not None:
                 self.uploader.stop()
+            if not self.lease.is_in_place():
+                self._writers.cut_off()
+                return
             with contextlib.suppress(StorageFailure, OSError):
                 if self._have_writers_stopped() and self.uploader is not None and self.lease.is_lost():
                     # A session that has lost the run writes no more; what it has is uploaded under its own number.

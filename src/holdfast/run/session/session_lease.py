@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
-from holdfast.errors import RunHeld
+from holdfast.errors import RunGone, RunHeld
 from holdfast.storage import Lease
+from holdfast.storage.leases.holder import AcknowledgedFrames
 from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
 
 INTACT_HINT = "All synced records are intact; see `holdfast status`, then resume."
@@ -38,9 +40,37 @@ class SessionLease:
         """Reports from now on whether the lease is held, whenever a record had to wait for that."""
         self._report = report
 
-    def lost_error(self) -> RunHeld:
+    @property
+    def loss(self) -> RunGone | None:
+        """What became of the run, where it is not at its place any more."""
+        return self._lease.loss
+
+    @property
+    def notes(self) -> list[str]:
+        """What was found and done when the lease was taken; for people."""
+        return self._lease.notes
+
+    def check(self) -> None:
+        """Looks now, rather than at the next acknowledgement, whether the run is at its place.
+
+        Raises:
+            RunGone: it was moved, deleted or replaced.
+        """
+        self._lease.check()
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        """Writes down how far the session has come."""
+        self._lease.publish(frames)
+
+    def is_in_place(self) -> bool:
+        """Whether files of the run may be written by their names: looks now."""
+        with contextlib.suppress(RunGone):
+            self._lease.check()
+        return self._lease.loss is None
+
+    def lost_error(self) -> RunHeld | RunGone:
         """The error for whoever writes to a run that this process has lost."""
-        return RunHeld(
+        return self._lease.loss or RunHeld(
             self._lost or f"This session has lost the run {self.place}; another session may be using it.",
             hint=INTACT_HINT,
         )
@@ -50,6 +80,7 @@ class SessionLease:
 
         Raises:
             RunHeld: it is lost.
+            RunGone: the run is not at its place any more.
         """
         self._report(False)
         while not self.is_held():

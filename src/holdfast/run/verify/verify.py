@@ -13,6 +13,7 @@ import contextlib
 import msgspec
 
 from holdfast.journal import Damage, DamageKind
+from holdfast.journal.damage import attach_to_causes
 from holdfast.run.fold.fold_comparison import covers_the_same, fold_differences
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
@@ -50,13 +51,12 @@ def verify_run(reader: RunReader, deep: RecordCrossCheck | None = None) -> Verif
     """Counts everything in the run; with `deep`, also what the records say of one another."""
     fold = VerifyingFold(deep)
     with contextlib.closing(RunReader(reader.layout.root, reader.fs, fold=fold)) as frames:
-        pins = [*frames.pins(), *reader.index.gone()]
-        damage = reader.index.name_missed(frames.index.damage(pins, frames.lost()))
+        damage = reader.index.name_missed(frames.damage())
         if not any(item.is_loss for item in damage):
             damage += _check_counts(frames) + _check_index(frames, reader)
         damage += _check_files(frames, fold)
         if deep is not None:
-            damage += deep.check(frames, fold.artifacts)
+            damage = attach_to_causes(damage, deep.check(frames, fold.artifacts))
         return _verification(reader, frames, fold, damage)
 
 

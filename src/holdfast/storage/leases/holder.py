@@ -30,6 +30,16 @@ class LeaseHolder(msgspec.Struct, frozen=True):
         return f"process {self.pid} on {self.host} since {self.since}"
 
 
+class AcknowledgedFrames(msgspec.Struct, frozen=True, array_like=True):
+    """How far the holder of a run has come: every frame of its writer up to `seq` is durable."""
+
+    session: int
+    writer: int
+    segment: int
+    """The segment that it was writing then."""
+    seq: int
+
+
 def _read_kernel_file(path: str) -> str:
     with contextlib.suppress(OSError):
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
@@ -42,10 +52,20 @@ def _pid_namespace() -> str:
     return ""
 
 
+def _process_fields(pid: int) -> list[str]:
+    """What the kernel says of a process, from its state on; its name, before that, may hold anything."""
+    return _read_kernel_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def parent_pid(pid: int) -> int:
+    """The process that has started this one; 0 where that is not known."""
+    fields = _process_fields(pid)
+    return int(fields[1]) if len(fields) > 1 else 0
+
+
 def start_ticks(pid: int) -> int:
     """When the process with this id started, in clock ticks since boot; 0 where there is none."""
-    stat = _read_kernel_file(f"/proc/{pid}/stat")
-    fields = stat.rpartition(")")[2].split()
+    fields = _process_fields(pid)
     # A zombie has ended, though its entry is still there.
     if len(fields) < 20 or fields[0] == "Z":
         return 0
@@ -71,6 +91,14 @@ def is_alive(holder: LeaseHolder) -> bool | None:
     if not here.boot or (holder.boot, holder.namespace) != (here.boot, here.namespace):
         return None
     return start_ticks(holder.pid) == holder.started != 0
+
+
+def decode_acknowledged(data: bytes) -> AcknowledgedFrames | None:
+    """How far the holder had come, by the second line of a lease file; None if nothing readable is there."""
+    try:
+        return msgspec.json.decode(data.partition(b"\n")[2], type=AcknowledgedFrames)
+    except msgspec.MsgspecError:
+        return None
 
 
 def decode_holder(data: bytes) -> LeaseHolder | None:

@@ -1,7 +1,8 @@
 """One writer: at most one session executes a run.
 
 The authority is the kernel's lock (`flock`) on the file `lease` in the run: it ends with its process in every case,
-and no process id is ever trusted. The text in the file only shows people who holds the run.
+and no process id is ever trusted. The text in the file only shows people who holds the run. Forked children of the
+holder do not share its lock (forked_children.py), and a holder whose file has lost its name notices (held_place.py).
 
 On a filesystem without locks a file `lease-<generation>`, created exclusively, is used instead. Its holder rewrites it
 every few seconds. A taker that can see the holder's process asks the kernel; one that cannot watches the file for a
@@ -24,9 +25,24 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.errors import RunHeld, StorageFailure
-from holdfast.storage.filesystem import FileSystem
-from holdfast.storage.leases.holder import LeaseHolder, decode_holder, is_alive, this_process
+from holdfast.errors import RunGone, RunHeld, StorageFailure
+from holdfast.storage.filesystem import FileSystem, is_file_at, open_identity
+from holdfast.storage.leases.forked_children import (
+    close_in_children,
+    end_orphans,
+    forget_children,
+    processes_with,
+    write_child_name,
+)
+from holdfast.storage.leases.held_place import HeldPlace
+from holdfast.storage.leases.holder import (
+    AcknowledgedFrames,
+    LeaseHolder,
+    decode_acknowledged,
+    decode_holder,
+    is_alive,
+    this_process,
+)
 from holdfast.storage.leases.writers import LEASE_NAME, end_writers
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
@@ -35,12 +51,29 @@ _ATTEMPTS, _ATTEMPTS_FAR = 100, 20
 _PAUSE_SECONDS = 0.05
 _BEATS_IN_LIFETIME = 6
 LIFETIME_SECONDS = 30.0
+_TEXT_BYTES = 1 << 16
 
 
 class Lease(Protocol):
     """The right to execute a run, until it is released or its process ends."""
 
     failures: ToleratedFailures
+    notes: list[str]
+    """What was found and done when it was taken; for people."""
+
+    @property
+    def loss(self) -> RunGone | None:
+        """What became of the run's directory, where the run is not at its place any more."""
+
+    def check(self) -> None:
+        """Compares the run's place with what is held.
+
+        Raises:
+            RunGone: the run was moved, deleted or replaced.
+        """
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        """Writes down how far the session has come, for whoever reads the run after a kill."""
 
     def is_held(self) -> bool: ...
     def is_lost(self) -> bool:
@@ -53,31 +86,68 @@ class Lease(Protocol):
 class _FileLockLease:
     """A lease that is the kernel's lock on the file `lease`."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, run: Path, fd: int) -> None:
         self._fd = fd
-        self.failures = ToleratedFailures()
+        self.failures, self.notes = ToleratedFailures(), list[str]()
+        text = os.pread(fd, _TEXT_BYTES, 0)
+        self.killed = decode_holder(text)
+        """Whose name is still in the file: of a session that did not end in order."""
+        self._acknowledged = decode_acknowledged(text)
+        self._line = msgspec.json.encode(this_process()) + b"\n"
+        self._place = HeldPlace(run, LEASE_NAME, fd)
+        close_in_children(self)
+        self._write_text(fd)
+
+    def _write_text(self, fd: int) -> None:
+        # What a killed session has left is kept until this one has acknowledged something: it is compared before that.
+        text = self._line + (msgspec.json.encode(self._acknowledged) if self._acknowledged else b"")
         try:
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, msgspec.json.encode(this_process()) + b"\n", 0)
+            os.ftruncate(fd, len(text))
+            os.pwrite(fd, text, 0)
         except OSError as error:
             # On a full disk the run is still ours; only its holder's name cannot be read.
             self.failures.note(LEASE_NAME, error)
 
+    @property
+    def loss(self) -> RunGone | None:
+        return self._place.loss
+
+    def check(self) -> None:
+        self._place.check()
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        if frames != self._acknowledged and self._fd >= 0:
+            self._acknowledged = frames
+            self._write_text(self._fd)
+
     def is_held(self) -> bool:
-        return self._fd >= 0
+        return self._fd >= 0 and self._place.loss is None
 
     def is_lost(self) -> bool:
-        return self._fd < 0
+        return self._fd < 0 or self._place.loss is not None
 
     def moved_to(self, run: Path) -> None:
         """The run's directory has been renamed; the lock goes with the file."""
+        self._place.moved_to(run)
 
     def release(self) -> None:
         if self._fd >= 0:
+            forget_children(self._place.directory)
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, 0)
-            os.close(self._fd)
-            self._fd = -1
+            self._close()
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        self._place.close()
+        if fd >= 0:
+            os.close(fd)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: the lock is the parent's alone; the run learns of the child."""
+        if self._fd >= 0:
+            write_child_name(self._place.directory)
+            self._close()
 
 
 def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_SECONDS) -> Lease:
@@ -89,7 +159,9 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
     """
     path = run / LEASE_NAME
     try:
-        return _take_from_writers(fs, run, _take_lock(fs, run))
+        lease = _take_lock(fs, run)
+        lease.notes += end_orphans(run, lease.killed)
+        return _take_from_writers(fs, run, lease)
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise StorageFailure(
@@ -112,12 +184,12 @@ def _take_from_writers(fs: FileSystem, run: Path, lease: Lease) -> Lease:
     return lease
 
 
-def _take_lock(fs: FileSystem, run: Path) -> Lease:
+def _take_lock(fs: FileSystem, run: Path) -> _FileLockLease:
     path = run / LEASE_NAME
     holder: LeaseHolder | None = None
     for attempt in range(_ATTEMPTS):
-        if (fd := fs.lock(path)) is not None:
-            return _FileLockLease(fd)
+        if (fd := fs.lock(path)) is not None and (lease := _lease_of_lock(run, fd)) is not None:
+            return lease
         # A reader that only looks who holds the run takes the lock for an instant, and writes no name; a name that
         # stands there then is a dead holder's.
         holder = decode_holder(path.read_bytes())
@@ -125,7 +197,31 @@ def _take_lock(fs: FileSystem, run: Path) -> Lease:
         if alive or (alive is None and attempt >= _ATTEMPTS_FAR):
             break
         time.sleep(_PAUSE_SECONDS)
+    else:
+        if holder is not None:
+            raise _held_by_child(run, holder)
     raise run_held(run, holder)
+
+
+def _lease_of_lock(run: Path, fd: int) -> _FileLockLease | None:
+    """The lease that a lock gives; None if the file lost its name before it was locked."""
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, fd)
+        if is_file_at(run / LEASE_NAME, open_identity(fd)):
+            lease = _FileLockLease(run, fd)
+            undo.pop_all()
+            return lease
+    return None
+
+
+def _held_by_child(run: Path, dead: LeaseHolder) -> RunHeld:
+    """The error where a holder has ended and its lock has not: code that is not Python's has forked a process."""
+    keepers = processes_with(run / LEASE_NAME)
+    who = ", ".join(keepers) or "a process that cannot be seen from here"
+    return RunHeld(
+        f"The run {run} was in use by process {dead.pid}, which has ended; its lock is kept by {who}.",
+        hint="Stop what keeps it, then resume.",
+    )
 
 
 def run_held(run: Path, holder: LeaseHolder | None) -> RunHeld:
@@ -159,6 +255,14 @@ def find_holder(fs: FileSystem, run: Path) -> LeaseHolder | None:
     return None
 
 
+def read_acknowledged(run: Path) -> AcknowledgedFrames | None:
+    """How far the session that holds the run, or that was killed last, had come; None where nothing says so."""
+    try:
+        return decode_acknowledged((run / LEASE_NAME).read_bytes()[:_TEXT_BYTES])
+    except OSError:
+        return None
+
+
 def _generations(run: Path) -> list[int]:
     names = (path.name.removeprefix("lease-") for path in run.iterdir() if path.name.startswith("lease-"))
     return sorted(int(name) for name in names if name.isdigit())
@@ -189,7 +293,10 @@ class _HeartbeatLease:
     def __init__(self, run: Path, generation: int, fd: int, lifetime_seconds: float) -> None:
         self._run, self._generation, self._fd = run, generation, fd
         self._lifetime_seconds = lifetime_seconds
-        self.failures = ToleratedFailures()
+        self.failures, self.notes = ToleratedFailures(), list[str]()
+        self._place = HeldPlace(run, _generation_path(run, generation).name, fd)
+        self._is_parents = False
+        close_in_children(self)
         self._line = msgspec.json.encode(this_process()) + b"\n"
         self._stop = threading.Event()
         self._beats = 0
@@ -203,8 +310,12 @@ class _HeartbeatLease:
         deadline = time.monotonic() + self._lifetime_seconds
         self._beats += 1
         try:
+            self._place.check()
             os.pwrite(self._fd, self._line + f"{self._beats} {word}\n".encode(), 0)
             newest = _newest_generation(self._run)
+        except RunGone:
+            self._deadline = -math.inf
+            return
         except OSError as error:
             self.failures.note(LEASE_NAME, error)
             return
@@ -220,8 +331,18 @@ class _HeartbeatLease:
     def _is_in_time(self) -> bool:
         return time.monotonic() < self._deadline
 
+    @property
+    def loss(self) -> RunGone | None:
+        return self._place.loss
+
+    def check(self) -> None:
+        self._place.check()
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        """Nothing: the file has the heartbeat in it."""
+
     def is_held(self) -> bool:
-        return not self._stop.is_set() and self._is_in_time()
+        return not self._stop.is_set() and self._is_in_time() and self._place.loss is None
 
     def is_lost(self) -> bool:
         return not self.is_held()
@@ -229,13 +350,20 @@ class _HeartbeatLease:
     def moved_to(self, run: Path) -> None:
         """The run's directory has been renamed, and the file with it."""
         self._run = run
+        self._place.moved_to(run)
 
     def release(self) -> None:
-        if not self._stop.is_set():
+        if not self._stop.is_set() and not self._is_parents:
             self._stop.set()
             self._thread.join()
             self._beat("released")
+            self._place.close()
             os.close(self._fd)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: the file is not locked, and the parent alone beats and releases."""
+        # Nothing that takes a lock of a thread: another thread of the parent may have had it at the fork.
+        self._is_parents = True
 
 
 def _take_without_locks(run: Path, lifetime_seconds: float) -> Lease:

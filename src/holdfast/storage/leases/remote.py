@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.errors import ConfigurationError, RunHeld, StorageFailure
-from holdfast.storage.leases.holder import LeaseHolder, is_alive, this_process
+from holdfast.errors import ConfigurationError, RunGone, RunHeld, StorageFailure
+from holdfast.storage.leases.holder import AcknowledgedFrames, LeaseHolder, is_alive, this_process
 from holdfast.storage.leases.local import LIFETIME_SECONDS, Lease
 from holdfast.storage.object_store import ObjectStore
 from holdfast.storage.tolerated_failures import ToleratedFailures
@@ -236,7 +236,17 @@ class LocalAndRemoteLease:
 
     def __init__(self, here: Lease, there: RemoteLease) -> None:
         self._here, self._there = here, there
-        self.failures = here.failures
+        self.failures, self.notes = here.failures, here.notes
+
+    @property
+    def loss(self) -> RunGone | None:
+        return self._here.loss
+
+    def check(self) -> None:
+        self._here.check()
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        self._here.publish(frames)
 
     def is_held(self) -> bool:
         return self._here.is_held() and self._there.is_held()

@@ -22,8 +22,11 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.errors import RunHeld, StorageFailure, UsageError
+from holdfast.errors import RunGone, RunHeld, StorageFailure, UsageError
 from holdfast.storage.filesystem import FileSystem
+from holdfast.storage.leases.forked_children import close_in_children
+from holdfast.storage.leases.held_place import HeldPlace
+from holdfast.storage.leases.holder import AcknowledgedFrames
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 LEASE_NAME, WRITERS_NAME = "lease", "lease.writers"
@@ -99,6 +102,15 @@ class WriterAdmission:
                 self._length = len(data)
                 os.pwrite(self._fd, data, 0)
 
+    def cut_off(self) -> None:
+        """Lets nobody write any more, without a look at the place, which another run may have taken."""
+        with self._lock:
+            fd, self._fd, self._is_over = self._fd, -1, True
+        if fd >= 0:
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, 0)
+            os.close(fd)
+
     def end(self, seconds: float = _LEAVE_SECONDS) -> bool:
         """Lets nobody write any more, now or later; whether all have stopped within this many seconds."""
         with self._lock:
@@ -151,7 +163,10 @@ class JoinedLease:
         self.failures = ToleratedFailures()
         self.terms = WriterTerms(session, admitted=writer)
         self._is_lost = False
+        self.notes: list[str] = []
         self._fd = self._take_share()
+        self._place = HeldPlace(run, WRITERS_NAME, self._fd)
+        close_in_children(self)
         with contextlib.ExitStack() as undo:
             undo.callback(self.release)
             self._check_admitted(writer)
@@ -179,6 +194,8 @@ class JoinedLease:
 
     def look(self) -> WriterTerms | None:
         """The terms as they are now; None, from then on, if the session has ended or its holder is gone."""
+        with contextlib.suppress(RunGone):
+            self.check()
         if not self._is_lost:
             data = os.pread(self._fd, 1 << 16, 0)
             with contextlib.suppress(msgspec.MsgspecError):
@@ -198,6 +215,20 @@ class JoinedLease:
             os.close(fd)
         return fd is not None
 
+    @property
+    def loss(self) -> RunGone | None:
+        return self._place.loss
+
+    def check(self) -> None:
+        try:
+            self._place.check()
+        except RunGone:
+            self._is_lost = True
+            raise
+
+    def publish(self, frames: AcknowledgedFrames) -> None:
+        """Nothing: the file is the holder's."""
+
     def is_held(self) -> bool:
         return not self._is_lost
 
@@ -207,10 +238,16 @@ class JoinedLease:
     def moved_to(self, run: Path) -> None:
         """The run's directory has been renamed; the lock goes with the file."""
         self._run = run
+        self._place.moved_to(run)
 
     def release(self) -> None:
         """Gives the share back; only after the last write."""
         self._is_lost = True
         if self._fd >= 0:
+            self._place.close()
             os.close(self._fd)
             self._fd = -1
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: the share is the parent's alone."""
+        self.release()

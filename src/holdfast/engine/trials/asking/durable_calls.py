@@ -32,7 +32,7 @@ from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import CallRecord, Failure, StepRecord
+from holdfast.run.core.records import RETRIED, CallRecord, Failure, StepRecord
 from holdfast.spec import Generation
 from holdfast.tasks.solver import check_generation
 
@@ -53,7 +53,7 @@ class AskedModel(NamedTuple):
 class DurableCalls:
     """The calls of one attempt at a trial, or of one attempt of a score slot, whichever model they ask."""
 
-    __slots__ = ("_account", "_environment", "_grant", "_recorder", "_steps")
+    __slots__ = ("_account", "_asked", "_bought_before", "_environment", "_grant", "_recorder", "_steps")
 
     def __init__(
         self,
@@ -62,9 +62,12 @@ class DurableCalls:
         account: TrialAccount,
         steps: Steps,
         grant: CapacityGrant,
+        bought_before: int = 0,
     ) -> None:
+        """`bought_before` is how many replies an earlier attempt got: as many calls of this one repeat them."""
         self._environment, self._recorder, self._account = environment, recorder, account
         self._steps, self._grant = steps, grant
+        self._bought_before, self._asked = bought_before, 0
 
     async def ask(
         self,
@@ -80,6 +83,7 @@ class DurableCalls:
             ModelError: no reply could be had.
             ConfigurationError: a generation parameter is unknown or out of range.
         """
+        self._asked += 1
         if self._environment.deterministic:
             # What the call gives comes last. It is counted either way: its number is its place in the solver.
             generation = {"seed": scope.call_seed(self._recorder.seed), **generation}
@@ -95,7 +99,7 @@ class DurableCalls:
             await self._recorder.keep(self._as_asked_here(reused, request, conversation))
             reply = self._replay(asked, reused)
         else:
-            reply = await self._ask_model(asked, request, key, conversation)
+            reply = await self._ask_model(asked, request, key, conversation, self._why_again(scope, key))
         return reply, Conversation((*messages, reply.message), key, hash_)
 
     def _generation(self, model: OpenModel, overrides: dict[str, Any]) -> Generation:
@@ -142,6 +146,7 @@ class DurableCalls:
 
     def _replay(self, asked: AskedModel, step: StepRecord) -> Reply:
         self._account.replayed += 1
+        self._account.replies += 1
         self._environment.counts.replayed += 1
         self._add(asked, step)
         return replay_reply(step)
@@ -153,14 +158,20 @@ class DurableCalls:
 
     # Replies of the model.
 
-    async def _ask_model(self, asked: AskedModel, request: Request, key: str, conversation: Conversation) -> Reply:
+    def _why_again(self, scope: Scope, key: str) -> str:
+        """Why the call that comes now repeats another; empty if it does not."""
+        return self._steps.why_again(scope, key) or (RETRIED if self._asked <= self._bought_before else "")
+
+    async def _ask_model(
+        self, asked: AskedModel, request: Request, key: str, conversation: Conversation, repeats: str
+    ) -> Reply:
         environment, model, planned = self._environment, asked.model, self._recorder.planned
         at, began = environment.clock.wall(), environment.clock.monotonic()
         tokens, group = model.estimate.tokens_of(request), (planned.task.name, planned.model)
         flight = environment.admission.flight(model.name, tokens, group)
         usage: Usage | None = None
         try:
-            reply, tries = await self._send_call(asked, request, key, flight)
+            reply, tries = await self._send_call(asked, request, key, flight, repeats)
             usage = reply.usage
             return await self._record_call(asked, request, key, conversation, reply, tries, at, began)
         finally:
@@ -185,6 +196,7 @@ class DurableCalls:
             reply = recordable_reply(reply)
         account, recorder = self._account, self._recorder
         account.calls += 1
+        account.replies += 1
         account.tries += tries
         parent, added = conversation.added_by(request.messages)
         step = StepRecord(
@@ -205,7 +217,9 @@ class DurableCalls:
         self._add(asked, step)
         return await self._keep_reply(step, reply)
 
-    async def _send_call(self, asked: AskedModel, request: Request, key: str, flight: Flight) -> tuple[Reply, int]:
+    async def _send_call(
+        self, asked: AskedModel, request: Request, key: str, flight: Flight, repeats: str
+    ) -> tuple[Reply, int]:
         """The model's reply and how many tries it took; a failed call is recorded too."""
         environment, recorder = self._environment, self._recorder
         deadline, was_sent = environment.settings.retry_deadline(recorder.planned.task.name), False
@@ -219,6 +233,7 @@ class DurableCalls:
                 step=key,
                 model=asked.model.name,
                 role=asked.role,
+                repeats=repeats,
                 about=recorder.about(),
             )
             environment.sink.put(call)
@@ -267,6 +282,7 @@ class DurableCalls:
             model=asked.model.name,
             role=asked.role,
             usage=usage,
+            tries=flight.requests,
             error=failure,
         )
         self._add(asked, step)

@@ -34,6 +34,7 @@ class TrialAccount:
         "calls",
         "limit",
         "replayed",
+        "replies",
         "tries",
         "usage",
     )
@@ -50,7 +51,7 @@ class TrialAccount:
         """The requests that the infrastructure has failed to answer so far, and why."""
         self._failed_flights: list[tuple[Flight, Usage | None]] = []
         """Calls that have failed, which is queued and not yet durable, and what they took."""
-        self.calls = self.replayed = self.tries = 0
+        self.calls = self.replayed = self.replies = self.tries = 0
         self.limit = ""
         """The limit that was reached, if one was."""
 

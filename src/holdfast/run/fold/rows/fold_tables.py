@@ -40,6 +40,8 @@ CREATE TABLE spent (group_ INTEGER, model TEXT, reused INTEGER, figures TEXT, PR
 CREATE TABLE sampled (group_ INTEGER, kind TEXT, name TEXT, figure INTEGER, PRIMARY KEY (group_, kind, name))
   WITHOUT ROWID;
 CREATE TABLE written (session INTEGER, kind TEXT, records INTEGER, PRIMARY KEY (session, kind)) WITHOUT ROWID;
+CREATE TABLE ledger (session INTEGER, group_ INTEGER, kind TEXT, calls INTEGER, PRIMARY KEY (session, group_, kind))
+  WITHOUT ROWID;
 CREATE TABLE landmarks (kind TEXT, session INTEGER, writer INTEGER, seq INTEGER, place INTEGER,
   segment INTEGER, offset INTEGER, PRIMARY KEY (kind, session, writer, seq, place)) WITHOUT ROWID;
 """
@@ -48,10 +50,12 @@ answer it has, `moment` orders trials as they were written, `places` are where t
 number of its segment and its offset. `cached` marks a score that only the end of a trial gives, `state` is one of a
 slot. `scorers` have filled their slots, `failed` have used up the attempts of theirs. `figures` are `SpentFigures`,
 whole numbers of any size. `sampled` adds up `SamplingFigures`. `written` counts records by session, and of steps and
-ends those that are replies and kept.
+ends those that are replies, calls without one, and kept; and the requests of calls. `ledger` counts the calls of trials
+that repeat others, recorded replies that were not used, and replies of other runs.
 """
-TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "sampled", "written", "landmarks")
-REPLY, KEPT = "reply", "kept"
+TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "sampled", "written", "ledger", "landmarks")
+REPLY, UNANSWERED, REQUEST, KEPT = "reply", "unanswered", "request", "kept"
+"""What `written` counts beside the types of records."""
 _ROWS_AT_A_TIME = 64
 _row_encoder = msgspec.msgpack.Encoder()
 _row_decoder = msgspec.msgpack.Decoder(TrialRow)

@@ -14,10 +14,10 @@ import msgspec
 from holdfast.journal.frame import Origin
 from holdfast.run.core.records import KEPT_STATUSES, CallRecord, Coordinates, ScoreRecord, TrialRecord
 from holdfast.run.fold.entries import AnswerEntry, CallEntry, ScoreEntry, StepEntry, TrialEntry
-from holdfast.run.fold.rows.fold_tables import KEPT, REPLY
+from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, REQUEST, UNANSWERED
 from holdfast.run.fold.rows.score_slot import FAILED, FILLED, RETRIED, UNSCORED, Slot
 from holdfast.run.fold.rows.spent import slot_spent
-from holdfast.run.fold.rows.trial_row import TrialRow
+from holdfast.run.fold.rows.trial_row import MOST_CALLS, SAVED, UNUSED, TrialRow
 
 
 class FrameAt(msgspec.Struct, frozen=True, gc=False):
@@ -66,8 +66,10 @@ class OpenTrial(msgspec.Struct, gc=False):
             self.about = about
             self.row.sample, self.row.epoch = about.sample, about.epoch
 
-    def add_call(self, entry: CallEntry | CallRecord, *_: object) -> None:
+    def add_call(self, entry: CallEntry | CallRecord, frame: Origin, *_: object) -> None:
         """A call that was sent."""
+        if entry.repeats:
+            self.row.note_calls(frame.session, entry.repeats)
         self._locate(entry.about)
 
     def add_step(self, entry: StepEntry, frame: Origin, _place: int, written: Counter[tuple[int, str]]) -> None:
@@ -81,11 +83,18 @@ class OpenTrial(msgspec.Struct, gc=False):
         row, is_judge = self.row, entry.is_of_slot
         if entry.error is None and entry.attempt == row.attempt and not is_judge and not entry.is_about_sampling:
             row.steps += 1
-        if entry.model and not entry.source:
-            written[frame.session, REPLY] += 1
+        if entry.model:
+            self._count_call(entry, frame.session, written)
         if entry.usage is not None:
             add_reply = row.add_judge_reply if is_judge else row.add_reply
             add_reply(entry.attempt, entry.model, entry.usage, reused=bool(entry.source) and entry.is_reused)
+
+    def _count_call(self, entry: StepEntry, session: int, written: Counter[tuple[int, str]]) -> None:
+        if not entry.source:
+            written[session, REPLY if entry.error is None else UNANSWERED] += 1
+            written[session, REQUEST] += min(max(entry.tries, 0), MOST_CALLS)
+        elif entry.is_reused and entry.error is None:
+            self.row.note_calls(session, SAVED)
 
     def add_answer(self, entry: AnswerEntry, *_: object) -> None:
         """An answer."""
@@ -94,6 +103,8 @@ class OpenTrial(msgspec.Struct, gc=False):
 
     def add_score(self, entry: ScoreEntry | ScoreRecord, frame: Origin, place: int, *_: object) -> None:
         """A score, or why there is none."""
+        if entry.unused > 0:
+            self.row.note_calls(frame.session, UNUSED, min(entry.unused, MOST_CALLS))
         if entry.usage is not None:
             self.row.add_slot(slot_spent(entry, entry.usage, frame, place))
         state = FILLED
@@ -111,6 +122,8 @@ class OpenTrial(msgspec.Struct, gc=False):
     ) -> None:
         """The end of an attempt."""
         self._locate(entry)
+        if entry.unused > 0:
+            self.row.note_calls(frame.session, UNUSED, min(entry.unused, MOST_CALLS))
         self.row.add_end(entry, frame, place)
         self.row.add_spent(entry, frame, place)
         if entry.status in KEPT_STATUSES:

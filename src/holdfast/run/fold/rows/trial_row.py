@@ -39,9 +39,13 @@ NOT_SCORED = "not scored"
 TASK_ERROR, POLICY = "task error", "content policy"
 SCORE = "score"
 """It has failed in slots; which of them count is a matter of the plan."""
+UNUSED, SAVED = "unused", "saved"
+"""What the ledger counts beside calls that repeat others: recorded replies that nobody asked for again, and replies of
+other runs.
+"""
 _CLOSED = "closed"
 """The kind of error of a trial whose model is disabled."""
-_MOST_CALLS = 1 << 40
+MOST_CALLS = 1 << 40
 _LAST_MOMENT = (1 << 63) - 1
 
 
@@ -103,6 +107,15 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     """The same of those that score slots have asked for, which no end speaks of."""
     slots: tuple[SlotSpent, ...] = ()
     """What the attempts of score slots took, by their own records; of those that took nothing, none."""
+    ledger: tuple[tuple[int, str, int], ...] = ()
+    """By session and kind, how many of its calls the ledger names: nearly always none."""
+
+    def note_calls(self, session: int, kind: str, calls: int = 1) -> None:
+        """The ledger names some of its calls."""
+        known = {(one, name): count for one, name, count in self.ledger}
+        known[session, kind] = known.get((session, kind), 0) + calls
+        # In an order that does not depend on which was met first.
+        self.ledger = tuple([(*names, known[names]) for names in sorted(known)])
 
     def touch(self, session: int, seq: int) -> None:
         """A frame has records of it."""
@@ -256,7 +269,7 @@ def _steps_of(entry: TrialEntry | TrialRecord) -> int:
     """As many as were asked for in the attempt; -1 for a result that came from a file and has no transcript."""
     if entry.source == ARTIFACT:
         return -1
-    return min(max(entry.calls, 0) + max(entry.replayed, 0), _MOST_CALLS)
+    return min(max(entry.calls, 0) + max(entry.replayed, 0), MOST_CALLS)
 
 
 def _sampling_figures(entry: TrialEntry | TrialRecord) -> tuple[SamplingFigures, ...]:

@@ -17,7 +17,7 @@ from holdfast.run.fold.rows.fold_tables import pack_row
 from holdfast.run.fold.rows.open_trial import FoundRecord
 from holdfast.run.fold.rows.score_slot import FILLED
 from holdfast.run.fold.rows.spent import MICRO, MOST
-from holdfast.run.fold.rows.trial_row import moment_of
+from holdfast.run.fold.rows.trial_row import MOST_CALLS, moment_of
 
 _LEAST_RECORDS = 4
 _CALLS, _SCORES, _ENDS = {CallEntry, CallRecord}, {ScoreEntry, ScoreRecord}, {TrialEntry, TrialRecord}
@@ -34,6 +34,7 @@ class UsualKind(msgspec.Struct, gc=False):
     scorers: tuple[int, ...]
     """The numbers of the scorers, in the order of the records."""
     trials: int = 0
+    requests: int = 0
     microseconds: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -87,13 +88,14 @@ class UsualTrials:
         # The fields of a `TrialRow`, and of what it holds, in their order: as structs they would take twice as long.
         decides = (*where, 1, 0, 1, "", end.entry.will_retry, ())
         spent, reply = (1, *where, *figures, False, ()), (1, about.model, False, *tokens)
-        row = (1, session, seq, decides, (1,), 1, about.sample, about.epoch, (spent,), (reply,), (), ())
+        row = (1, session, seq, decides, (1,), 1, about.sample, about.epoch, (spent,), (reply,), (), (), ())
         moment = moment_of(session, seq, end.place)
         self.rows.append((key, kind.standing, 1, 1, moment, pack_row(row), _places(call, step, end)))
         for score, scorer in zip(scores, kind.scorers, strict=True):
             value, tried = score.entry.value, score.entry.slot_attempt
             self.slot_rows.append((key, scorer, 1, value, False, session, writer, seq, score.place, FILLED, tried))
         kind.trials += 1
+        kind.requests += step.entry.tries
         kind.input_tokens += figures[0]
         kind.output_tokens += figures[1]
         kind.cached_input_tokens += figures[2]
@@ -129,6 +131,8 @@ def _is_usual(call: FoundRecord, step: FoundRecord, answer: FoundRecord, end: Fo
         and ended.status is Status.VALID
         and asked.attempt == reply.attempt == answer.entry.attempt == ended.attempt == ended.calls == 1
         and asked.about is not None
+        and not (asked.repeats or ended.unused)
+        and 0 <= reply.tries <= MOST_CALLS
         and asked.about.model == reply.model == ended.model != ""
         and reply.error is None
         and reply.role is ModelRole.UNDER_TEST
@@ -150,6 +154,7 @@ def _are_scores(scores: list[FoundRecord], end: FoundRecord) -> bool:
             or entry.attempt != 1
             or entry.value is None
             or entry.unscored
+            or entry.unused
             or entry.error is not None
             or entry.usage is not None
             or entry.scorer not in end.entry.scores

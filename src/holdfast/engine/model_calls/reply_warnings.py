@@ -1,0 +1,61 @@
+"""What is odd about replies that are kept all the same: said once for each model and kind, and counted.
+
+The first of each is a note in the journal too: if it is the usage that is unknown, no cost is computed from the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+
+from holdfast.engine.events import ODD_REPLY, Events, Note
+from holdfast.engine.model_calls.open_model import OpenModel
+from holdfast.errors import RunHeld, StorageFailure
+from holdfast.models.errors import excerpt
+from holdfast.models.finish_reasons import is_known_reason
+from holdfast.models.message import UNKNOWN_USAGE, Reply
+from holdfast.run.core.records import REPLY_NOTE, NoteRecord
+
+FINISH = "finish"
+_MOST_REASONS = 10
+"""How many unknown finish reasons of a model are told apart: a server may give a new one with every reply."""
+_REASON_CHARACTERS = 80
+
+
+class ReplyWarnings:
+    """The warnings of a session about its replies."""
+
+    def __init__(
+        self, events: Events, record: Callable[[NoteRecord], None] = lambda _: None, unmetered: Iterable[str] = ()
+    ) -> None:
+        """`record` writes a note to the journal; `unmetered` are models with replies of unknown usage from before."""
+        self._events, self._record = events, record
+        self.unmetered = set(unmetered)
+        """The models that have given a reply whose usage is unknown."""
+        self.counts: dict[str, dict[str, int]] = {}
+        """By model, how many replies each warning is about."""
+
+    def note(self, model: OpenModel, reply: Reply) -> None:
+        """Takes note of a reply that is not as usual."""
+        for kind, text in reply.warnings.items():
+            self._warn(model.name, kind, text)
+        if reply.usage is None and UNKNOWN_USAGE not in reply.warnings and model.spec.price is not None:
+            self._warn(model.name, UNKNOWN_USAGE, "A reply came without usage, so its tokens are unknown.")
+        if not is_known_reason(reply.finish):
+            self._note_reason(model.name, excerpt(reply.finish, _REASON_CHARACTERS))
+
+    def _note_reason(self, model: str, reason: str) -> None:
+        kind, known = f"{FINISH} {reason}", self.counts.get(model, {})
+        if kind not in known and sum(other.startswith(FINISH) for other in known) >= _MOST_REASONS:
+            kind, reason = f"{FINISH} …", "…"
+        self._warn(model, kind, f"A reply ended with the unknown finish_reason {reason!r}; it is kept as it is.")
+
+    def _warn(self, model: str, kind: str, text: str) -> None:
+        counts = self.counts.setdefault(model, {})
+        counts[kind] = counts.get(kind, 0) + 1
+        if kind == UNKNOWN_USAGE:
+            self.unmetered.add(model)
+        if counts[kind] == 1:
+            with contextlib.suppress(StorageFailure, RunHeld):  # whoever waits for the journal gets the error
+                self._record(NoteRecord(kind=REPLY_NOTE, text=f"{model}: {text}", data={"model": model, "about": kind}))
+            self._events.emit(Note(ODD_REPLY, model, text))

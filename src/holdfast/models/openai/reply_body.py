@@ -1,0 +1,122 @@
+"""The body of a successful answer, read as far as it can be.
+
+What JSON forbids but a reader can still make out (lone surrogates, raw control characters, NaN) is read anyway, and a
+field beside the message that has an unexpected type costs that field and not the reply: the reply has been paid for.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from holdfast.models.message import ENCODING, UNKNOWN_USAGE, USAGE_PARTS
+from holdfast.models.openai.chat_usage import ChatUsage, readable_usage
+from holdfast.models.openai.error_responses import unreadable
+from holdfast.models.openai.reply_encoding import body_text, encodable_json, undecoded_bytes, undecoded_text
+
+_INTEGER_DIGITS = 300
+"""Longer integers are not read as such: to make one of text takes time that grows with the square of its length."""
+
+
+class ChatChoice(msgspec.Struct):
+    """One of the answers; there is never more than one asked for."""
+
+    message: dict[str, Any] | None = None
+    finish_reason: str | None = None
+    logprobs: Any = None
+    error: Any = None
+
+
+class ChatCompletion(msgspec.Struct):
+    """The whole body of an answer."""
+
+    choices: list[ChatChoice] | None = None
+    usage: ChatUsage | None = None
+    model: str | None = None
+    id: str | int | None = None
+    error: Any = None
+
+
+class ReadBody(msgspec.Struct, frozen=True):
+    """A body, and what is wrong with it although it could be read."""
+
+    answer: ChatCompletion
+    undecoded: str = ""
+    """The bytes of the reply's text in base64, if they are not all text."""
+    warnings: dict[str, str] = {}
+
+
+_DECODER = msgspec.json.Decoder(ChatCompletion)
+
+
+def read_body(name: str, status: int, body: bytes, charset: str = "") -> ReadBody:
+    """The body of an answer; an Unavailable where it is not one."""
+    answer = _read_strictly(body)
+    return ReadBody(answer) if answer is not None else _read_leniently(name, status, body, charset)
+
+
+def _read_strictly(body: bytes) -> ChatCompletion | None:
+    """The body if it is as the format has it, as nearly every one is."""
+    try:
+        return _DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _read_leniently(name: str, status: int, body: bytes, charset: str) -> ReadBody:
+    text, warnings = body_text(body, charset), dict[str, str]()
+    try:
+        data = json.loads(text, strict=False, parse_int=_integer)
+        readable = encodable_json(data)
+        undecoded = _read_encoding(text, data, warnings) if readable != data else ""
+        return ReadBody(msgspec.convert(_mended(readable, warnings), ChatCompletion), undecoded, warnings)
+    except msgspec.ValidationError as error:
+        reason = f"JSON of an unexpected shape ({error})"
+    except RecursionError:
+        reason = "JSON that is nested too deeply"
+    except ValueError:
+        reason = _describe_text(text)
+    raise unreadable(name, status, body, reason)
+
+
+def _describe_text(text: str) -> str:
+    if text.lstrip().startswith(("data:", "event:")):
+        return "a stream of events instead of one JSON object"
+    return "something that is not JSON, or not all of it"
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _INTEGER_DIGITS else float("inf")
+
+
+def _read_encoding(text: str, data: Any, warnings: dict[str, str]) -> str:
+    """The bytes of the reply's text in base64 if they are not all text; what was replaced is a warning."""
+    count = undecoded_bytes(text)
+    if not count:
+        warnings[ENCODING] = "The answer has half of a character (a lone surrogate), replaced by U+FFFD."
+        return ""
+    choices = data.get("choices") if isinstance(data, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    undecoded = undecoded_text(choice.get("message")) if isinstance(choice, dict) else ""
+    where = "the reply is not scored" if undecoded else "none of them in its text"
+    warnings[ENCODING] = f"{count} bytes of the answer are not valid UTF-8; {where}."
+    return undecoded
+
+
+def _mended(data: Any, warnings: dict[str, str]) -> Any:
+    """The same with what stands beside the message brought to a type that can be read."""
+    if not isinstance(data, dict):
+        return data
+    usage, problem = readable_usage(data.get("usage"))
+    data["usage"] = None if usage is None else msgspec.to_builtins(usage)
+    if problem:
+        warnings[UNKNOWN_USAGE if data["usage"] is None else USAGE_PARTS] = problem
+    for field, types in (("model", str), ("id", str | int)):
+        if not isinstance(data.get(field), types) or isinstance(data.get(field), bool):
+            data[field] = None
+    for choice in data["choices"] if isinstance(data.get("choices"), list) else ():
+        if isinstance(choice, dict) and not isinstance(choice.get("finish_reason"), str | None):
+            choice["finish_reason"] = json.dumps(choice["finish_reason"])
+    return data
