@@ -110,7 +110,7 @@ def test_steps_14_resumed_it_says_the_same_and_calls_nobody(holdfast, server, tm
     assert server.state()["received"] == bought
     answered = len(server.worked_on())
     mended = holdfast(*shlex.split(command)[1:], "--run-dir", "fixed", code=0)
-    assert "Complete: 60 of 60" in mended.out and f"{answered} replies were taken from other runs." in mended.err
+    assert "Complete: 60 of 60" in mended.out and f"{answered} replies of other runs were used" in mended.err
     # Every question that was answered before is answered from the record.
     assert server.state()["received"] == bought + 60 - answered and len(server.worked_on()) == 60
 

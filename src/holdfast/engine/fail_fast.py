@@ -23,10 +23,10 @@ from holdfast.engine.scheduling.task_watch import TaskWatch, WatchPhase
 from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.engine.trials.record_sink import RecordSink
 from holdfast.run.core.records import Failure, Status, TrialRecord
+from holdfast.run.core.task_stops import TaskDecision, WatchStep
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.run.fold.states import is_failed_slot
-from holdfast.run.fold.task_stops import TaskDecision, WatchStep
 from holdfast.tasks.source.failure_text import error_identity, failure_line
 
 

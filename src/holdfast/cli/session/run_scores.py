@@ -19,8 +19,8 @@ from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import HoldfastError
 from holdfast.journal.index.database import INDEX_ERRORS
 from holdfast.run.core.records import PlanEntry, SessionRecord
+from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.task_stops import TaskStop
 from holdfast.run.locate import find_run
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
+from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.drift.rerun_command import rerun_command
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED, StateCounts
-from holdfast.run.fold.task_stops import TaskStop
 from holdfast.terminal.text import printable, quantity
 
 if TYPE_CHECKING:

@@ -34,12 +34,12 @@ from holdfast.run.core.records import (
     SessionRecord,
 )
 from holdfast.run.core.run_id import identify_run, refuse_newer
+from holdfast.run.core.task_stops import TaskDecision, newest_decisions
 from holdfast.run.fold.acknowledged_frames import missing_acknowledged
 from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader_index import ReaderIndex
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
-from holdfast.run.fold.task_stops import TaskDecision, newest_decisions
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 from holdfast.storage.leases.holder import LeaseHolder
 from holdfast.storage.leases.local import find_holder

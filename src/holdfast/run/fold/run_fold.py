@@ -18,6 +18,7 @@ from holdfast.journal import RecordId
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.core.sampling_figures import SamplingSums
+from holdfast.run.core.task_stops import TaskDecision, TaskStop, WatchStep
 from holdfast.run.fold.rows.fold_tables import (
     KEPT,
     REPLY,
@@ -42,7 +43,6 @@ from holdfast.run.fold.states import (
     failed_slot,
     is_failed_slot,
 )
-from holdfast.run.fold.task_stops import TaskDecision, TaskStop, WatchStep
 
 Query = Callable[..., Iterator[tuple[Any, ...]]]
 """Gives the rows of a statement, as `Index.query` does."""
