@@ -327,3 +327,21 @@ def test_an_expression_that_is_not_valid_is_refused(tmp_path, where):
         run.trials(where)
     with pytest.raises(UsageError):
         run.to_dicts(where)
+
+
+def test_steps_14_evaluate_runs_no_failed_trial_again(tmp_path):
+    """Nothing is asked once more; the outcome says why nothing was run."""
+
+    async def broken(trial):
+        await trial.generate(trial.sample.input)
+        raise ValueError("my bug")
+
+    def again() -> Run:
+        made = Task(name="t", samples=samples(*"abcdefghijklmnopqrstuvwxyz"), solver=broken, scorers=exact())
+        return evaluate(made, PRICED, run=tmp_path / "r", concurrency_limit=1)
+
+    with again() as first, again() as second:
+        assert (first.ended.exit_code, second.ended.exit_code) == (1, 1)
+        assert first.counts == second.counts and first.counts.remaining_by_reason == {"task error": 20, "same error": 6}
+        assert second.ended.how == "finished with failures" and "Nothing was run: 26 remaining" in second.ended.warning
+        assert len(list(second.sessions)) == 1 and not second.is_complete
