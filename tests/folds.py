@@ -15,6 +15,7 @@ from holdfast.run.core.records import (
     AnswerRecord,
     CallRecord,
     MarkRecord,
+    NoteRecord,
     PlanEntry,
     ScoreRecord,
     Status,
@@ -85,13 +86,44 @@ def by_definition(reader: RunReader) -> Told:
         if isinstance(record, OF_TRIALS) and record.trial:
             by_key.setdefault(record.trial, []).append((ident, record))
     trials = {key: _trial(found, plan) for key, found in by_key.items()}
+    stopped = _stopped(records, by_key, trials)
+    of_stopped = {key for key, found in by_key.items() if _pair(found)[0] in stopped}
+    trials = {key: _stopped_trial(told) if key in of_stopped else told for key, told in trials.items()}
     if session and reader.holder and all(end.number != session.number for end in reader.ends):
         trials = {key: _while_held(told, by_key[key], session.number) for key, told in trials.items()}
     coordinates = {key: _pair(found) for key, found in by_key.items()}
     written = Counter(str(record.__struct_config__.tag) for _, record in records if record is not None)
     counts = _counts(trials, coordinates, plan, planned)
+    _move_stopped(counts["reasons"], trials, coordinates, plan, stopped)
     spent, samplings = _spent(records, coordinates, plan), _samplings(by_key, trials, coordinates, plan)
     return Told(trials, counts, _groups(trials, coordinates, plan), spent, samplings, dict(written))
+
+
+def _stopped(records: list, by_key: dict, trials: dict) -> set[str]:
+    """The tasks whose newest note of `fail_fast` says so, and that have no valid trial."""
+    notes = [record.data for _, record in records if isinstance(record, NoteRecord) and record.kind == "fail fast"]
+    newest = {note["task"]: note["step"] for note in notes}
+    ends = [record for found in by_key.values() for _, record in found if isinstance(record, TrialRecord)]
+    return {task for task, step in newest.items() if step == "stopped"} - {
+        end.task for end in ends if end.status is Status.VALID
+    }
+
+
+def _stopped_trial(told: tuple) -> tuple:
+    """Of a stopped task, whatever is unfinished remains for that reason."""
+    return (told[0], "same error", *told[2:]) if told[0] == "unfinished" else told
+
+
+def _move_stopped(reasons: dict, trials: dict, coordinates: dict, plan: list[PlanEntry], stopped: set[str]) -> None:
+    """Trials of stopped tasks that have no record remain for that reason too."""
+    for entry in plan:
+        if entry.task in stopped:
+            recorded = sum(_place_of(key, coordinates, plan) == (entry.task, entry.model) for key in trials)
+            waiting = entry.planned - recorded
+            reasons["same error"] = reasons.get("same error", 0) + waiting
+            reasons["not started"] = reasons.get("not started", 0) - waiting
+    for name in [name for name, count in reasons.items() if not count]:
+        del reasons[name]
 
 
 def _samplings(by_key: dict, trials: dict, coordinates: dict, plan: list[PlanEntry]) -> dict:

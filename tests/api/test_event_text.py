@@ -1,10 +1,13 @@
-"""The sentences about failed trials: each error is listed a few times, and every one where that is wanted."""
+"""The sentences about failed trials: each error is listed once and counted, and every one where that is wanted."""
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from holdfast.api.event_text import EventText
-from holdfast.engine.events import AttemptEnded, CallRetried
+from holdfast.engine.events import AttemptEnded, CallRetried, SessionEnded
 from holdfast.run.core.records import Failure, Status, TrialRecord
+from holdfast.run.fold.states import StateCounts
 
 
 def failed(sample, message="ValueError: no", *, will_retry=False, task="t"):
@@ -17,13 +20,28 @@ def texts(sentences, events):
     return [text for event in events if (text := sentences.text(event))]
 
 
-def test_three_trials_with_one_error_are_listed():
-    """The next says that there are more; other errors and other tasks are listed for themselves."""
-    events = [*(failed(number) for number in range(9)), failed(9, "other"), failed(10, task="u")]
-    found = texts(EventText(), events)
-    assert found[:3] == [f"t/s{number}: failed: ValueError: no" for number in range(3)]
-    assert found[3].startswith("t: more trials failed with this error") and found[3].endswith(": ValueError: no")
-    assert found[4:] == ["t/s9: failed: other", "u/s10: failed: ValueError: no"]
+def test_steps_19_equal_errors_are_listed_once_and_counted():
+    """Other errors and other tasks are listed for themselves; the count comes at the end."""
+    end = SessionEnded(1, "finished with failures", 1, StateCounts())
+    events = [*(failed(number) for number in range(500)), failed(9, "other"), failed(10, task="u"), end]
+    assert texts(EventText(), events) == [
+        "t/s0: failed: ValueError: no",
+        "t/s9: failed: other",
+        "u/s10: failed: ValueError: no",
+        "t: same error \N{MULTIPLICATION SIGN}499: ValueError: no",
+    ]
+
+
+def test_errors_are_equal_by_their_type_and_line():
+    """Whatever their messages say: those often name the sample. One line further on it is another error."""
+
+    def raised(number, line):
+        trace = f'Traceback (most recent call last):\n  File "/here/task.py", line {line}, in solve\n'
+        event = failed(number)
+        return AttemptEnded(replace(event.record, error=Failure("KeyError", f"row {number}", trace)))
+
+    found = texts(EventText(), [raised(0, 5), raised(1, 5), raised(2, 6), raised(3, 5)])
+    assert found == ["t/s0: failed: KeyError: row 0 (task.py:5)", "t/s2: failed: KeyError: row 2 (task.py:6)"]
 
 
 def test_errors_that_all_differ_are_listed_up_to_a_hundred():
@@ -40,4 +58,4 @@ def test_verbose_lists_everything():
     found = texts(sentences, events)
     assert len(found) == 12 and found[9] == "t/s9: attempt 1 failed, retrying: ValueError: no"
     assert found[10:] == [f"m: try {tries} failed, retrying in 0.5s: busy" for tries in (1, 2)]
-    assert len(texts(EventText(lambda: 0.0), events)) == 5
+    assert len(texts(EventText(lambda: 0.0), events)) == 2

@@ -66,7 +66,7 @@ def python_run(directory, *, code: int = 0, retries: int = 0, verb: str = "run")
     model = {"provider": "scripted", "model": "echo"}
     tasks = {"t": {"use": "task.py:t", "max_retries": retries}}
     write_eval(directory, {"models": {"m": model}, "tasks": tasks, "concurrency_limit": 1})
-    words = ["run", "eval.yaml", "--run-dir", "r"] if verb == "run" else ["resume", "r"]
+    words = ["run", "eval.yaml", "--run-dir", "r"] if verb == "run" else verb.split()
     command = [sys.executable, "-m", "holdfast", *words]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == code, done.stderr
@@ -183,7 +183,7 @@ def test_a_row_after_its_trial_was_mended(tmp_path):
     with python_run(tmp_path, code=1) as run:
         assert only(run, "c").state == "failed"
     (tmp_path / "well").touch()
-    with python_run(tmp_path, verb="resume") as run:
+    with python_run(tmp_path, verb="resume r --redo status=failed") as run:
         as_one(run)
         row = only(run, "c")
         assert (row.state, row.reason, row.error, row.scores) == ("valid", "", None, {"exact": 1.0})
@@ -258,7 +258,7 @@ def test_rows_of_a_run_that_was_killed_and_those_after_it(tmp_path):
         rows = as_one(run)
         assert rows["a", 1].state == "valid" and len(rows) < 3
     (tmp_path / "kill").unlink()
-    with python_run(tmp_path, verb="resume") as run:
+    with python_run(tmp_path, verb="resume r") as run:
         rows = as_one(run)
         assert [rows[name, 1].state for name in "abc"] == ["valid"] * 3
 
@@ -327,3 +327,21 @@ def test_an_expression_that_is_not_valid_is_refused(tmp_path, where):
         run.trials(where)
     with pytest.raises(UsageError):
         run.to_dicts(where)
+
+
+def test_steps_14_evaluate_runs_no_failed_trial_again(tmp_path):
+    """Nothing is asked once more; the outcome says why nothing was run."""
+
+    async def broken(trial):
+        await trial.generate(trial.sample.input)
+        raise ValueError("my bug")
+
+    def again() -> Run:
+        made = Task(name="t", samples=samples(*"abcdefghijklmnopqrstuvwxyz"), solver=broken, scorers=exact())
+        return evaluate(made, PRICED, run=tmp_path / "r", concurrency_limit=1)
+
+    with again() as first, again() as second:
+        assert (first.ended.exit_code, second.ended.exit_code) == (1, 1)
+        assert first.counts == second.counts and first.counts.remaining_by_reason == {"task error": 20, "same error": 6}
+        assert second.ended.how == "finished with failures" and "Nothing was run: 26 remaining" in second.ended.warning
+        assert len(list(second.sessions)) == 1 and not second.is_complete

@@ -26,7 +26,9 @@ def t():
 
 
 def write_task(tmp_path, code, solve="broken", score="exact()", **keys):
-    return python_eval(tmp_path, NOBODY, TASK.format(code=code, solve=solve, score=score), max_retries=1, **keys)
+    return python_eval(
+        tmp_path, NOBODY, TASK.format(code=code, solve=solve, score=score), max_retries=1, fail_fast=False, **keys
+    )
 
 
 def solver(body):
@@ -87,7 +89,12 @@ def test_broken_solver_is_a_failed_trial(holdfast, tmp_path, name):
     assert [(end["status"], end["attempt"]) for end in ends] == [("failed", attempt) for attempt in attempts]
     assert holdfast.records("r", "score") == []
     (tmp_path / "well").touch()
-    assert "1 remaining: 1 failed (task error)." in holdfast("resume", "r", code=0).err
+    assert (
+        "nothing to run: 0 of 1 trials finished, 1 remaining: 1 failed (task error)."
+        in holdfast("resume", "r", code=1).out
+    )
+    assert len(holdfast.records("r", "trial")) == len(ends)
+    holdfast("resume", "r", "--redo", "status=failed", code=0)
     if name == "raises":
         assert "task.py" in shown and "raise ValueError" in shown
 

@@ -159,7 +159,7 @@ def test_a_failed_slot_is_told_and_only_a_redo_asks_it_again(holdfast, server, t
     transcript = holdfast("show", "r", row["trial"], code=0).out
     assert "── score broken failed (attempt 2)" in transcript and "task.py" in transcript
     resumed = holdfast("resume", "r", code=1)
-    assert "holdfast resume r --redo 'status=failed'" in resumed.err
+    assert "holdfast resume r --redo 'status=failed'" in resumed.out
     assert (times(tmp_path, "good"), times(tmp_path, "broken")) == (1, 2)
     (tmp_path / "well").touch()
     holdfast("resume", "r", "--redo", "status=failed", code=0)

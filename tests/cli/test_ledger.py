@@ -113,7 +113,7 @@ def test_steps_10_a_branch_that_lost_is_not_used_and_nothing_diverged(holdfast, 
 
 def test_steps_12_what_a_failing_solver_costs_is_counted(holdfast, server, tmp_path):
     """Steps 12: five trials of a solver that raises after its reply, each tried three times."""
-    eval_file = python_eval(tmp_path, server.base_url, RAISES, max_retries=2)
+    eval_file = python_eval(tmp_path, server.base_url, RAISES, max_retries=2, fail_fast=False)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert "10 calls were made again, by attempts that started anew (task t)." in ended.err
     status = holdfast.json("status", "r", code=0)
@@ -123,7 +123,13 @@ def test_steps_12_what_a_failing_solver_costs_is_counted(holdfast, server, tmp_p
 
 def test_an_attempt_that_failed_before_it_asked_repeats_nothing(holdfast, server, tmp_path):
     """Its next attempt makes the first call."""
-    holdfast("run", python_eval(tmp_path, server.base_url, RAISES_FIRST, max_retries=1), "--run-dir", "r", code=0)
+    holdfast(
+        "run",
+        python_eval(tmp_path, server.base_url, RAISES_FIRST, max_retries=1, fail_fast=False),
+        "--run-dir",
+        "r",
+        code=0,
+    )
     status = holdfast.json("status", "r", code=0)
     assert (status["calls"]["made"], repeated(status)) == (1, {})
 
@@ -246,7 +252,7 @@ def t():
 
 def test_a_retry_that_is_killed_and_comes_further_repeats_only_what_was_bought(holdfast, server, tmp_path):
     """The first attempt had two replies: the third call of the second attempt is a first one, also after a kill."""
-    killed_after(holdfast, server, python_eval(tmp_path, server.base_url, LONGER, max_retries=1), 3)
+    killed_after(holdfast, server, python_eval(tmp_path, server.base_url, LONGER, max_retries=1, fail_fast=False), 3)
     holdfast("resume", "r", code=0)
     status = holdfast.json("status", "r", code=0)
     assert repeated(status) == {"retried": 2, "interrupted": 1}

@@ -40,13 +40,13 @@ def test_status_says_why_trials_remain(holdfast, server, tmp_path):
 
 
 def test_the_command_that_goes_on_can_be_pasted(holdfast, server, tmp_path):
-    """A run in a directory with spaces and quotes: what status prints after `unchanged code:` is a shell command."""
+    """A run in a directory with spaces and quotes: what status prints after `failed trial:` is a shell command."""
     python_eval(tmp_path, server.base_url, BROKEN)
     name = "my 'own' run; $HOME ü"
     holdfast("run", "eval.yaml", "--run-dir", name, code=1)
     lines = holdfast("status", name, code=0).out.splitlines()
-    (command,) = [line.partition("unchanged code: ")[2] for line in lines if "unchanged code: " in line]
-    assert shlex.split(command) == ["holdfast", "resume", name]
+    (command,) = [line.partition("failed trial: ")[2] for line in lines if "failed trial: " in line]
+    assert shlex.split(command) == ["holdfast", "resume", name, "--redo", "status=failed"]
     command = command.replace("holdfast", f"{shlex.quote(sys.executable)} -m holdfast", 1)
     done = subprocess.run(
         ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
@@ -72,7 +72,8 @@ def test_one_is_not_several(holdfast, server, tmp_path, count, told):
 
 def test_a_failure_names_what_was_raised_and_where(holdfast, server, tmp_path):
     """The line that ends an attempt, in progress and in show, leads to the line of the task's own code."""
-    ended = holdfast("run", python_eval(tmp_path, server.base_url, BROKEN, max_retries=1), "--run-dir", "r", code=1)
+    eval_file = python_eval(tmp_path, server.base_url, BROKEN, max_retries=1, fail_fast=False)
+    ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert "t/s1: failed: ValueError: not today (task.py:5)\n" in ended.err
     _, row, error, _, counts, _ = holdfast("show", "r").out.splitlines()
     assert row.startswith("s1#1   failed (task error)")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.cli.ui.next_command import rerun_command
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
+from holdfast.run.drift.rerun_command import rerun_command
 
 MADE_BY = {
     "run": (["holdfast", "run", "my eval.yaml", "--run-dir", "r", "--model", "a/b"], "", "'my eval.yaml' --model a/b"),

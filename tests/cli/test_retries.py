@@ -50,7 +50,7 @@ def t():
 
 def test_resume_48_killed_during_a_retry_keeps_every_earlier_step(holdfast, server, tmp_path):
     """The first attempt failed, the second was killed half-way: a resume repeats no step of the second."""
-    eval_file = python_eval(tmp_path, server.base_url, RETRIED, max_retries=1)
+    eval_file = python_eval(tmp_path, server.base_url, RETRIED, max_retries=1, fail_fast=False)
     server.behave(hold=True, **{"pass": 3})
     started = holdfast.start("run", eval_file, "--run-dir", "r")
     server.wait_for(answered=3, in_flight=1)

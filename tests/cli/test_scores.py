@@ -108,7 +108,9 @@ def test_one_bug_in_every_trial_is_said_once_with_the_way_out(holdfast, server, 
     ended = holdfast("run", eval_file, "--run-dir", "r", "--fail-under", "exact=1", code=1)
     start = "Stopped: all 5 trials failed with the same error: ValueError: my bug (task.py:7)."
     stopped, fix, retry = ended.out.splitlines()
-    assert stopped == start and retry == f"Retry them with unchanged code: holdfast resume {tmp_path / 'r'}"
+    again = f"holdfast resume {tmp_path / 'r'} --redo 'status=failed'"
+    assert stopped == start
+    assert retry == f"Retry the 5 failed trials: {again}"
     command = shlex.split(fix.removeprefix("After fixing the code: "))
     assert command == ["holdfast", "run", str(eval_file), "--fail-under", "exact=1", "--reuse", str(tmp_path / "r")]
     (tmp_path / "task.py").write_text(BROKEN.format(broken={"none"}))

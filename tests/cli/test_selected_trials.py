@@ -153,7 +153,10 @@ def test_the_selected_trials_decide_the_exit_code(redone, tmp_path):
     (tmp_path / "broken-c").unlink()
     told = redone("resume", "d", "--where", "sample=a or sample=b", "--redo", "sample=c", code=1)
     assert "finished with failures" in told.out
-    redone("resume", "d", "--where", "sample=a", code=0)
+    # A failed trial is selected, and is not run unless it is to be run again.
+    told = redone("resume", "d", "--where", "sample=a", code=1)
+    assert "nothing to run; 1 of 1 selected trials failed: 1 of 3 trials finished" in told.out
+    redone("resume", "d", "--where", "sample=a", "--redo", "status=failed and sample=a", code=0)
 
 
 def test_a_selected_trial_that_only_lacked_a_score_and_is_run_again_is_finished(holdfast, tmp_path):
@@ -187,6 +190,7 @@ def test_every_redo_has_all_the_retries_of_the_task(holdfast, tmp_path, earlier)
         "models": {"m": {"provider": "scripted", "model": "echo"}},
         "tasks": {"t": {"use": "own.py:t"}},
         "max_retries": 2,
+        "fail_fast": False,
     }
     if not earlier:
         (tmp_path / "broken").unlink()

@@ -12,10 +12,13 @@ import pytest
 
 from engine.rig import Actor, Rig, State, ask, interrupt, said, samples, simple_task
 from holdfast import Answer, Score, Task, exact, scorer
-from holdfast.api.failure_text import failure_line
 from holdfast.models.errors import Unavailable
 from holdfast.models.redaction import known_secrets
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, Status, StepRecord
+from holdfast.tasks.source.failure_text import failure_line
+
+RETRIED_AT_ONCE = {"fail_fast": False}
+"""All trials of a task so small failing alike would be taken for a bug, and not be retried."""
 
 
 def failing_until(attempts: int, state: State):
@@ -35,7 +38,7 @@ def failing_until(attempts: int, state: State):
 def test_a_failed_attempt_is_followed_by_another_that_replays_nothing_of_it(tmp_path):
     """Its replies may be what it stumbled over; both attempts stay on record side by side."""
     actor, state = Actor(), State(0)
-    rig = Rig(tmp_path / "r", simple_task(1, failing_until(1, state)), {"m": actor})
+    rig = Rig(tmp_path / "r", simple_task(1, failing_until(1, state)), {"m": actor}, settings=RETRIED_AT_ONCE)
     assert rig.session().ended.exit_code == 0
     assert actor.calls == 4
     first, second = rig.ends()
@@ -48,7 +51,8 @@ def test_a_failed_attempt_is_followed_by_another_that_replays_nothing_of_it(tmp_
 def test_no_more_attempts_are_made_than_allowed(tmp_path, retries):
     """After max_retries further attempts the trial has failed: not scored, exit 1, and in the report."""
     state = State(0)
-    rig = Rig(tmp_path / "r", simple_task(1, failing_until(99, state)), settings={"max_retries": retries})
+    settings = {"max_retries": retries, **RETRIED_AT_ONCE}
+    rig = Rig(tmp_path / "r", simple_task(1, failing_until(99, state)), settings=settings)
     session = rig.session()
     assert (session.ended.exit_code, session.ended.counts.failed) == (1, 1)
     assert [end.attempt for end in rig.ends()] == list(range(1, retries + 2))
@@ -57,11 +61,15 @@ def test_no_more_attempts_are_made_than_allowed(tmp_path, retries):
     assert report.usage.input_tokens == 2 * (retries + 1)
 
 
-def test_a_failed_trial_is_tried_again_on_resume_with_attempts_of_its_own(tmp_path):
-    """A new session gives it another round."""
+def test_steps_15_a_failed_trial_is_tried_again_by_a_redo_alone_with_attempts_of_its_own(tmp_path):
+    """A resume leaves it as it is; a redo gives it another round."""
     state = State(0)
-    rig = Rig(tmp_path / "r", simple_task(1, failing_until(4, state)), settings={"max_retries": 1})
+    settings = {"max_retries": 1, **RETRIED_AT_ONCE}
+    rig = Rig(tmp_path / "r", simple_task(1, failing_until(4, state)), settings=settings)
     assert rig.session().ended.exit_code == 1
+    assert rig.session().ended.exit_code == 1
+    assert [end.attempt for end in rig.ends()] == [1, 2]
+    rig.redo = "status=failed"
     assert rig.session().ended.exit_code == 1
     assert rig.session().ended.exit_code == 0
     assert [end.attempt for end in rig.ends()] == [1, 2, 3, 4, 5]
@@ -75,7 +83,7 @@ def test_an_interrupt_between_two_attempts_grants_no_further_ones(tmp_path):
         await asyncio.sleep(10.0)
         raise ValueError("always")
 
-    rig = Rig(tmp_path / "r", simple_task(1, solve), settings={"max_retries": 2})
+    rig = Rig(tmp_path / "r", simple_task(1, solve), settings={"max_retries": 2, **RETRIED_AT_ONCE})
     rig.killed_session(15.0)
     rig.killed_session(15.0)
     rig.session()
@@ -93,7 +101,7 @@ def test_an_attempt_killed_half_way_goes_on_as_the_same_attempt(tmp_path):
         await asyncio.sleep(0.0 if state.value else 100.0)
         return "Q0"
 
-    rig = Rig(tmp_path / "r", simple_task(1, solve), {"m": actor})
+    rig = Rig(tmp_path / "r", simple_task(1, solve), {"m": actor}, settings=RETRIED_AT_ONCE)
     rig.killed_session(50.0)
     state.value = True
     rig.session()
@@ -396,7 +404,7 @@ def test_usage_of_failed_attempts_is_counted_once_and_that_of_replays_not_twice(
         return "Q0"
 
     price = {"m": {"price": {"input": 1e4, "output": 1e5}}}
-    rig = Rig(tmp_path / "r", simple_task(1, solve), {"m": Actor(behave)}, price)
+    rig = Rig(tmp_path / "r", simple_task(1, solve), {"m": Actor(behave)}, price, settings=RETRIED_AT_ONCE)
     rig.killed_session(5.0)
     rig.killed_session(15.0)
     rig.session()

@@ -385,7 +385,7 @@ def test_a_new_attempt_begins_with_no_conversation(tmp_path):
         return "done"
 
     actor = Actor()
-    Rig(tmp_path / "r", simple_task(1, solve), {"m": actor}).session()
+    Rig(tmp_path / "r", simple_task(1, solve), {"m": actor}, settings={"fail_fast": False}).session()
     assert seen == [(), ()]
     assert [len(request.messages) for request in actor.requests] == [1, 1]
 

@@ -71,7 +71,8 @@ def by_trial(events: list[Event]) -> dict[str, list[Event]]:
 def test_everything_that_happens_is_an_event_in_its_order(tmp_path):
     """Retries, failed attempts, failed trials and a model that is gone: each record has its event, once."""
     actors = {"good": Actor(eventful, seconds=1.0), "bad": Actor(gone, seconds=1.0)}
-    rig = Rig(tmp_path / "r", simple_task(6, solve), actors, settings={"max_retries": 1, "concurrency_limit": 4})
+    settings = {"max_retries": 1, "concurrency_limit": 4, "fail_fast": False}
+    rig = Rig(tmp_path / "r", simple_task(6, solve), actors, settings=settings)
     session = rig.session()
     assert isinstance(session.events[0], SessionStarted) and isinstance(session.events[-1], SessionEnded)
     assert len(session.of(SessionStarted)) == len(session.of(SessionEnded)) == 1

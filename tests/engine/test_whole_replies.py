@@ -175,7 +175,7 @@ def test_an_error_of_the_task_is_still_retried(tmp_path):
         await trial.generate(trial.sample.input)
         raise ValueError("no")
 
-    rig = Rig(tmp_path / "r", simple_task(1, solve), settings={"max_retries": 2})
+    rig = Rig(tmp_path / "r", simple_task(1, solve), settings={"max_retries": 2, "fail_fast": False})
     rig.session()
     assert [end.attempt for end in rig.ends()] == [1, 2, 3]
 

@@ -118,6 +118,8 @@ def test_resume_6_a_block_that_was_not_there(world):
 NAMES = {"small": "m", "rows": "rows", "ask": "t"}
 FAST = {"requests_per_minute": 10**6, "tokens_per_minute": 10**8, "grace_period": 3.5, "progress_interval": 2.5}
 
+SWITCHES = {"show_progress", "fail_fast"}
+
 
 def put(data, place, value):
     """Puts a value at a place of the schema, in the names of this world."""
@@ -137,7 +139,7 @@ def test_resume_7_every_throughput_field_in_every_block(world):
     original = world.data
     for place in THROUGHPUT:
         world.data = copy.deepcopy(original)
-        value = False if place.field.name == "show_progress" else FAST.get(place.field.name, 3)
+        value = False if place.field.name in SWITCHES else FAST.get(place.field.name, 3)
         put(world.data, place, value)
         count = len(world.entries)
         world.resume(code=0)

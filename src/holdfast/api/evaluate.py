@@ -21,7 +21,7 @@ from holdfast.api.evaluation.showing import choose_showing
 from holdfast.api.execute import ending_commands, execute_session
 from holdfast.api.run import Run
 from holdfast.api.start import RunRequest, start_session
-from holdfast.engine.execution import SessionOutcome
+from holdfast.engine.execution import FINISHED_WITH_FAILURES, SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
@@ -176,7 +176,10 @@ class _Evaluation:
 
 
 def _no_session(complete: CompleteRun) -> SessionOutcome:
-    return SessionOutcome("completed", complete.exit_code, complete.counts)
+    if not complete.left:
+        return SessionOutcome("completed", complete.exit_code, complete.counts)
+    warning = f"Nothing was run: {complete.counts.remaining_text()}. Failed trials are run again with --redo only."
+    return SessionOutcome(FINISHED_WITH_FAILURES, complete.exit_code, complete.counts, warning)
 
 
 class _EvaluationThread:

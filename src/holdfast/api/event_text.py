@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.api.failure_text import failure_line
 from holdfast.engine.events import (
     FAILED_OBSERVER,
     ODD_REPLY,
@@ -17,6 +16,8 @@ from holdfast.engine.events import (
     LimitChanged,
     ModelDisabled,
     Note,
+    SessionEnded,
+    TaskStopped,
 )
 from holdfast.engine.model_calls.caller import ModelClosed
 from holdfast.engine.scheduling.admission import LEASE
@@ -25,15 +26,16 @@ from holdfast.run.core.display_text import short_sample
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.states import is_failed_slot
 from holdfast.sampling.candidate import CandidateStatus
-from holdfast.terminal.text import duration_text
+from holdfast.tasks.source.failure_text import error_identity, failure_line
+from holdfast.terminal.text import duration_text, quantity
 
 _REPEAT_SECONDS = 60.0
 _LONG_PAUSE = 60.0
 """From this many seconds on it is said how long a call waits: the run may seem to hang."""
-_LISTED = 3
-"""How many trials of a task with the same error are listed."""
+_TIMES = "\N{MULTIPLICATION SIGN}"
 _MOST_ERRORS = 100
 """How many different errors are listed."""
+_OTHERS = ("", "")
 _ERROR = CandidateStatus.ERROR.value
 _SIGNALS = {"SIGINT": "Ctrl-C"}
 """What people press."""
@@ -45,8 +47,10 @@ class EventText:
     def __init__(self, now: Callable[[], float] = time.monotonic, *, verbose: bool = False) -> None:
         """`verbose` has a sentence for every retry and every failed attempt; else equal errors are said once."""
         self._now, self._verbose = now, verbose
-        self._errors: dict[tuple[str, str], int] = {}
-        """How many trials of a task have ended with an error, as far as errors are kept apart."""
+        self._repeated: dict[tuple[str, str], int] = {}
+        """By task and error, how many trials have ended with it after the first, as far as errors are kept apart."""
+        self._lines: dict[tuple[str, str], str] = {}
+        """The first of each, in one line."""
         self._retried: dict[str, float] = {}
         """When it was last said of a model that its calls are retried."""
         self._with_failed_lanes: set[str] = set()
@@ -55,6 +59,8 @@ class EventText:
             AttemptEnded: self._attempt_text,
             CallRetried: self._retry_text,
             ModelDisabled: _disabled_text,
+            TaskStopped: _stopped_text,
+            SessionEnded: self._repeated_text,
             LimitChanged: _limit_text,
             Interrupted: _interrupt_text,
             Note: note_text,
@@ -83,19 +89,26 @@ class EventText:
             return f"{end.task}/{short_sample(end.sample)}: attempt {end.attempt} failed, retrying: {line}"
         where = f" ({end.stage})" if is_failed_slot(end.stage) else ""
         text = f"{end.task}/{short_sample(end.sample)}: {end.status.value}{where}: {line}"
-        return text if self._verbose else self._text_unless_repeated(end.task, line, text)
+        return text if self._verbose else self._text_unless_repeated((end.task, error_identity(end.error)), line, text)
 
-    def _text_unless_repeated(self, task: str, error: str, text: str) -> str:
-        """The text for the first trials with an error; that there are more is said once."""
-        if len(self._errors) >= _MOST_ERRORS and (task, error) not in self._errors:
+    def _text_unless_repeated(self, error: tuple[str, str], line: str, text: str) -> str:
+        """The text for the first trial with an error; the others are counted."""
+        if error in self._repeated:
+            self._repeated[error] += 1
+            return ""
+        if len(self._repeated) == _MOST_ERRORS:
             # Each has an error of its own, and nobody reads them all.
-            task, error, text = "", "", ""
-        count = self._errors[task, error] = self._errors.get((task, error), 0) + 1
-        if not error:
-            return "More trials failed, with other errors; they are counted, and not listed here." if count == 1 else ""
-        if count == _LISTED + 1:
-            return f"{task}: more trials failed with this error; they are counted, and not listed here: {error}"
-        return text if count <= _LISTED else ""
+            self._repeated[_OTHERS] = 0
+            return "More trials failed, with other errors; they are counted, and not listed here."
+        if len(self._repeated) > _MOST_ERRORS:
+            return ""
+        self._repeated[error], self._lines[error] = 0, line
+        return text
+
+    def _repeated_text(self, _event: SessionEnded) -> str:
+        """At the end, how often each error came that was listed once."""
+        counts = [(error, count) for error, count in self._repeated.items() if count]
+        return "\n".join(f"{error[0]}: same error {_TIMES}{count}: {self._lines[error]}" for error, count in counts)
 
     def _lane_text(self, end: TrialRecord) -> str:
         """Once for each task, that samplings succeed although lanes of theirs fail: the errors are on record only."""
@@ -120,6 +133,12 @@ class EventText:
         self._retried[event.model] = now
         when = f" in {duration_text(event.pause)}" if event.pause >= _LONG_PAUSE else ""
         return f"{event.model}: retrying{when}: {event.reason}"
+
+
+def _stopped_text(event: TaskStopped) -> str:
+    """The error itself is in the list of errors, and in what is said at the end."""
+    others = f"; its other {quantity(event.not_started, 'trial')} are not run" if event.not_started else ""
+    return f"{event.task}: stopped, because its first {event.failed} trials failed alike{others}"
 
 
 def _disabled_text(event: ModelDisabled) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from holdfast.api.failure_text import failure_line
 from holdfast.api.trial_results import TrialResults
+from holdfast.run.core.records import Failure
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import INTERRUPTED, NOT_SCORED, TASK_ERROR
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold, Standing
 from holdfast.run.fold.states import RUNNING, State, reason_text
+from holdfast.tasks.source.failure_text import error_identity, failure_line
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _READ = 500
@@ -24,13 +24,13 @@ _WITHOUT_ERROR = {INTERRUPTED, NOT_SCORED, RUNNING}
 
 
 class FailureGroup(NamedTuple):
-    """Trials that remain for the same reason and with the same error."""
+    """Trials that remain for the same reason and with equal errors."""
 
     trials: int
     reason: str
     """As in `remaining_by_reason`."""
     error: str
-    """In one line; empty where none is on record."""
+    """That of the first, in one line; empty where none is on record."""
 
     def __str__(self) -> str:
         # That a model is disabled is said by the reason.
@@ -59,8 +59,13 @@ def read_failures(reader: RunReader) -> Failures:
     """Why trials of a run have failed or got no reply."""
     results, standings = TrialResults(reader), list(_with_errors(reader.fold))
     trials = islice(_trials_in(reader.fold, {standing.number for standing in standings}), _READ)
-    found = Counter((trial.standing.reason, _error_line(results, trial)) for trial in trials)
-    groups = [FailureGroup(count, reason, error) for (reason, error), count in found.items()]
+    found: dict[tuple[str, str], FailureGroup] = {}
+    for trial in trials:
+        error = results.row(trial, with_sample=False).error
+        equal = trial.standing.reason, error_identity(error) if error is not None else ""
+        group = found.get(equal) or FailureGroup(0, trial.standing.reason, _text_of_error(error))
+        found[equal] = group._replace(trials=group.trials + 1)
+    groups = list(found.values())
     groups.sort(key=lambda group: (-group.trials, group.reason, group.error))
     return Failures(groups, sum(standing.trials for standing in standings))
 
@@ -94,6 +99,5 @@ def _trials_in(fold: RunFold, standings: set[int]) -> Iterator[FoldedTrial]:
             yield trial
 
 
-def _error_line(results: TrialResults, trial: FoldedTrial) -> str:
-    error = results.row(trial, with_sample=False).error
+def _text_of_error(error: Failure | None) -> str:
     return " ".join(failure_line(error).split()) if error is not None else ""

@@ -221,7 +221,7 @@ def _resume(
         return replace(started, warnings=[*warnings, *started.warnings])
     except SelectionFinished as found:
         selected = found.selection
-        return CompleteRun(found.counts, [], "", place, selected.matched, selected.blocked)
+        return CompleteRun(found.counts, [], "", place, selected.matched, selected.blocked, selected.failed)
 
 
 def _planned_scores(plan: ResumePlan) -> list[PlanEntry]:

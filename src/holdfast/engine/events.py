@@ -83,9 +83,11 @@ class AttemptEnded(Event, frozen=True):
 
     record: TrialRecord
     will_retry: bool = False
-    """Another attempt follows at once."""
+    """Another attempt follows: at once, or once `fail_fast` has seen that not all trials of the task fail alike."""
     was_finished: bool = False
     """As of `TrialStarted`."""
+    without_retry: bool = False
+    """It was reported before, when another attempt was to follow, which does not: the task was stopped."""
 
 
 class TrialLeft(Event, frozen=True):
@@ -114,6 +116,18 @@ class ModelDisabled(Event, frozen=True):
     reason: str
     is_other_model: bool = False
     """Whether the server is another model than the one whose replies are recorded: then the session ends."""
+
+
+class TaskStopped(Event, frozen=True):
+    """All of the first trials of a task have failed with the same error: no more of them are started."""
+
+    task: str
+    error: str
+    """In one line, with the line of the task's own code that it comes from."""
+    failed: int
+    """How many trials have failed with it."""
+    not_started: int
+    """How many others the task has."""
 
 
 class LimitChanged(Event, frozen=True):
@@ -175,6 +189,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     TrialLeft,
     CallRetried,
     ModelDisabled,
+    TaskStopped,
     LimitChanged,
     UploadReported,
     Interrupted,

@@ -27,6 +27,7 @@ from holdfast.engine.events import (
     SessionStarted,
     UploadReported,
 )
+from holdfast.engine.fail_fast import FailFast
 from holdfast.engine.group_progress import EarlierWork, GroupProgress, earlier_work
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
 from holdfast.engine.model_calls.caller import CallCounts, Caller
@@ -34,7 +35,7 @@ from holdfast.engine.model_calls.open_model import OpenModel, open_models, open_
 from holdfast.engine.model_calls.reply_warnings import ReplyWarnings
 from holdfast.engine.model_calls.served_model import expected_names
 from holdfast.engine.observers import GuardedObserver
-from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
+from holdfast.engine.planning.plan import FailedTrials, PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.planning.trial_keys import KeySet
@@ -59,7 +60,7 @@ from holdfast.errors import HoldfastError, ResumeAborted, RunGone, RunHeld, Stor
 from holdfast.event_type import Event
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import ODD_REPLIES, MarkRecord
-from holdfast.run.fold.states import StateCounts
+from holdfast.run.fold.states import SAME_ERROR, State, StateCounts
 from holdfast.run.session.place_watch import watching_place
 from holdfast.run.session.session import RunSession
 from holdfast.spec import EvalSpec, plain_data
@@ -130,7 +131,7 @@ class Execution:
         self._missing_scores = KeySet(fold.missing_scores())
         # Trials that only need scores are not run again either.
         self._finished = KeySet(fold.keys_with_end())
-        self._failed_in_slots = KeySet(fold.failed_in_slots())
+        self._failed = FailedTrials(KeySet(fold.keys(State.FAILED)), KeySet(fold.failed_in_slots()))
         self._counts = CallCounts()
         self._step_threads = StepThreads()
         self.events = Events()
@@ -150,7 +151,18 @@ class Execution:
             self.observe(observer)
         session.publish_finished(lambda: self.progress.done)
         self._interrupt = Interrupt(self._drain, self._stop_at_once, self._note_signal)
-        self._runner = self._make_runner(rng or random.Random(), reuse)  # noqa: S311 - jitter
+        history = TrialHistory(session.reader)
+        self._fail_fast = FailFast(
+            session.reader,
+            history,
+            session.sink,
+            self.events,
+            self._scheduler,
+            selection,
+            session=session.number,
+            seed=prepared.spec.seed,
+        )
+        self._runner = self._make_runner(rng or random.Random(), reuse, history)  # noqa: S311 - jitter
         self._sequences = [self._queue(sequence) for sequence in self._remaining_trials()]
         self._refusal = ""
         """Why the run may not continue as it was resumed, if that came out only now."""
@@ -185,9 +197,16 @@ class Execution:
 
     def _expected_trials(self) -> int:
         """How many trials this session runs, unless it is stopped."""
-        counts, selection = self._session.reader.fold.counts, self._selection
-        remaining = counts.remaining - counts.failed_in_slots
-        return (remaining if selection.remaining is None else len(selection.remaining)) + selection.again
+        fold, selection = self._session.reader.fold, self._selection
+        if selection.remaining is not None:
+            return len(selection.remaining) + selection.again
+        groups = fold.counts_by_group().items() if selection.redone_tasks & fold.stopped.keys() else ()
+        freed = sum(
+            counts.remaining_by_reason.get(SAME_ERROR, 0)
+            for (task, _), counts in groups
+            if task in selection.redone_tasks
+        )
+        return fold.counts.to_run + freed + selection.again + selection.failed_again
 
     def _group_progress(self) -> dict[TrialGroup, GroupProgress]:
         before, now = earlier_work(self._session.reader.fold), self._clock.monotonic()
@@ -219,7 +238,7 @@ class Execution:
         """Has an observer called with the events of these kinds, or of all kinds, until it raises."""
         self.events.subscribe(GuardedObserver(self.events, observer), *kinds)
 
-    def _make_runner(self, rng: random.Random, reuse: ReusableReplies | None) -> TrialRunner:
+    def _make_runner(self, rng: random.Random, reuse: ReusableReplies | None, history: TrialHistory) -> TrialRunner:
         environment = TrialEnvironment(
             sink=self._session.sink,
             caller=Caller(
@@ -246,7 +265,7 @@ class Execution:
             deterministic=self._prepared.spec.deterministic is True,
             reuse=reuse,
         )
-        return TrialRunner(environment, self._models, TrialHistory(self._session.reader))
+        return TrialRunner(environment, self._models, history, self._fail_fast)
 
     def _find_model(self, name: str) -> OpenModel:
         """A model that a scorer asks; one that no trial asks is opened now, and is disabled if that fails.
@@ -266,6 +285,7 @@ class Execution:
         return self._models[name]
 
     def _remaining_trials(self) -> list[TrialSequence]:
+        stopped = self._session.reader.fold.stopped.keys() - self._selection.redone_tasks
         return [
             TrialSequence(
                 task,
@@ -274,9 +294,10 @@ class Execution:
                 self._missing_scores,
                 task.dataset.rows.cache,
                 self._selection.redo,
-                self._failed_in_slots,
+                self._failed,
             )
             for task in self._prepared.tasks
+            if task.name not in stopped
             for model in task.models
         ]
 
@@ -284,7 +305,9 @@ class Execution:
         model, limits = sequence.model, self._limits
         needed = limits.solve(sequence.task.name, self._models[model].limit)
         trials = filter(self._selection.takes, sequence.trials())
-        self._scheduler.add(TrialQueue(trials, needed, limits.active(), model))
+        queue = TrialQueue(trials, needed, limits.active(), model)
+        self._scheduler.add(queue)
+        self._fail_fast.add(sequence, queue)
         return sequence
 
     async def run(
@@ -357,7 +380,8 @@ class Execution:
             undo.push_async_callback(self._scheduler.end)
             self._report_start()
             try:
-                await self._scheduler.run(self._runner.run)
+                self._fail_fast.begin()
+                await self._scheduler.run(self._runner.run, self._fail_fast.resolve)
                 await self._wait_for_store()
             except (StorageFailure, RunHeld) as error:
                 failure = error
@@ -489,7 +513,7 @@ class Execution:
     def _how_and_exit_code(self, counts: StateCounts) -> tuple[str, int]:
         """Where only some trials were selected, they decide."""
         selected = self._selection.remaining
-        remaining = counts.remaining if selected is None else self._remaining_of(selected)
+        remaining = counts.remaining if selected is None else self._remaining_of(selected) + self._selection.failed
         blocked = counts.blocked if selected is None else self._selection.blocked
         if self._refusal:
             return "refused", ResumeAborted.exit_code

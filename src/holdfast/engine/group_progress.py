@@ -40,8 +40,8 @@ class EarlierWork:
     """What earlier sessions have done of one task and model."""
 
     finished: int = 0
-    failed_in_scorers: int = 0
-    """Trials that only a redo runs again."""
+    left_alone: int = 0
+    """Trials that only a redo runs again: they have failed, or their task was stopped."""
     shares: Mapping[ShareKey, Usage] = field(default_factory=dict)
     """The tokens on record, by model."""
     scores: Mapping[str, tuple[int, float]] = field(default_factory=dict)
@@ -54,7 +54,7 @@ def earlier_work(fold: RunFold) -> dict[TrialGroup, EarlierWork]:
     return {
         group: EarlierWork(
             counts.finished,
-            counts.failed_in_slots,
+            counts.remaining - counts.to_run,
             spent[group].shares if group in spent else {},
             scores.get(group, {}),
         )
@@ -79,7 +79,7 @@ class GroupProgress:
     @property
     def left(self) -> int:
         """Trials that this session has not ended yet, if it runs all that remain."""
-        return max(self.planned - self.before.finished - self.before.failed_in_scorers - self.ended, 0)
+        return max(self.planned - self.before.finished - self.before.left_alone - self.ended, 0)
 
     @property
     def retries(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.engine.events import AttemptEnded, Events
+from holdfast.engine.events import AttemptEnded, Events, TaskStopped
 from holdfast.engine.group_progress import GroupProgress, RateMeter
 from holdfast.engine.model_calls.caller import CallCounts
 from holdfast.engine.scheduling.call_tally import CallTally, TrialGroup
@@ -19,6 +19,10 @@ from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import ShareKey, Status, TrialRecord
 from holdfast.run.fold.rows.trial_row import INTERRUPTED, NO_REPLY, POLICY, TASK_ERROR
 from holdfast.run.fold.states import State, StateCounts
+from holdfast.tasks.source.failure_text import error_identity
+
+_MOST_ERRORS = 100
+"""How many different errors are kept apart."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,15 @@ class Progress:
     groups: Mapping[TrialGroup, GroupProgress] = field(default_factory=dict)
     """Each task and model, in the order of the plan."""
     label: SessionLabel = SessionLabel()
+    stopped_trials: int = 0
+    """Trials that are not run, because their tasks were stopped."""
+    same_errors: int = 0
+    """How many of the failed trials have an error that another one had before."""
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
         self._meter = RateMeter(self._began)
+        self._errors: set[tuple[str, str]] = set()
 
     @property
     def finished_before(self) -> int:
@@ -129,6 +138,7 @@ class Progress:
     def observe(self, events: Events) -> None:
         """From now on counts what happens."""
         events.subscribe(self.attempt_ended, AttemptEnded)
+        events.subscribe(self._task_stopped, TaskStopped)
 
     @property
     def active(self) -> int:
@@ -144,6 +154,10 @@ class Progress:
             if group is not None:
                 group.retried += 1
             return
+        if event.without_retry:
+            self.retried -= 1
+            if group is not None:
+                group.retried -= 1
         self.ended += 1
         if event.was_finished:
             self._count_redo(end)
@@ -151,6 +165,10 @@ class Progress:
         self._count_end(end)
         if group is not None:
             group.count_end(end)
+
+    def _task_stopped(self, event: TaskStopped) -> None:
+        """The other trials of a task are not run."""
+        self.stopped_trials += event.not_started
 
     def _count_redo(self, end: TrialRecord) -> None:
         if end.status.is_kept:
@@ -166,8 +184,15 @@ class Progress:
             self.blocked += end.status is Status.BLOCKED
         elif end.status is Status.FAILED:
             self.failed += 1
+            self._compare_error(end)
         else:
             self.unfinished += 1
+
+    def _compare_error(self, end: TrialRecord) -> None:
+        error = end.task, error_identity(end.error) if end.error is not None else ""
+        self.same_errors += error in self._errors
+        if len(self._errors) < _MOST_ERRORS:
+            self._errors.add(error)
 
     def state_counts(self, not_ended: str = INTERRUPTED) -> StateCounts:
         """The counts as far as this session knows them by itself; `not_ended` is why trials remain that it has started.
@@ -181,7 +206,7 @@ class Progress:
             (State.BLOCKED, POLICY): blocked,
             (State.FAILED, TASK_ERROR): self.failed,
             (State.UNFINISHED, NO_REPLY): self.unfinished,
-            (State.UNFINISHED, not_ended): self.counts.trials - self.ended,
+            (State.UNFINISHED, not_ended): max(self.counts.trials - self.ended, 0),
         }
         return StateCounts.of(self.planned, ended)
 
@@ -193,4 +218,4 @@ class Progress:
         """How long it will take at this rate; None while that is not known."""
         rate = self.rate()
         expected = self.planned - self.before.finished if self.expected is None else self.expected
-        return max(expected - self.ended, 0) / rate if rate > 0 else None
+        return max(expected - self.stopped_trials - self.ended, 0) / rate if rate > 0 else None

@@ -66,6 +66,7 @@ def _task_runner(own: TaskRunner, run: RunnerSpec) -> TaskRunner:
     return msgspec.structs.replace(
         own,
         max_retries=run.max_retries if own.max_retries is None else own.max_retries,
+        fail_fast=run.fail_fast if own.fail_fast is None else own.fail_fast,
         retry_deadline=run.retry_deadline if own.retry_deadline is None else own.retry_deadline,
     )
 

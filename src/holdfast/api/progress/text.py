@@ -12,6 +12,7 @@ from holdfast.engine.scheduling.admission import DRAIN
 from holdfast.terminal.text import duration_text, quantity
 from holdfast.terminal.width import one_line
 
+_TIMES = "\N{MULTIPLICATION SIGN}"
 _MOST_GROUPS = 3
 _MOST_CHARACTERS = 200
 
@@ -50,7 +51,8 @@ def _spent_parts(progress: Progress) -> Iterator[str]:
     if cost := progress.cost:
         yield f"cost {money_text(cost, progress.prices.currency)}"
     if progress.failed:
-        yield f"{progress.failed} failed"
+        same = f" (same error {_TIMES}{progress.same_errors})" if progress.same_errors else ""
+        yield f"{progress.failed} failed{same}"
     if progress.unfinished:
         yield f"{progress.unfinished} unfinished"
     if progress.retries:

@@ -14,7 +14,7 @@ from holdfast.analysis.money import money_text
 from holdfast.analysis.sampling_report import SamplingCounts
 from holdfast.analysis.status import RunStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
-from holdfast.cli.ui.next_command import NextSteps
+from holdfast.cli.ui.next_command import NextSteps, stop_lines
 from holdfast.cli.ui.output_text import output_columns, time_text
 from holdfast.cli.ui.session_table import session_lines
 from holdfast.cli.ui.table import Column, table_lines
@@ -206,4 +206,5 @@ def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
         from holdfast.api.failure_groups import read_failures  # noqa: PLC0415
 
         failures = read_failures(reader)
-    return list(NextSteps(status.counts, status.run, reader.sessions[0], failures).lines())
+    steps = NextSteps(status.counts, status.run, reader.sessions[0], failures)
+    return [*stop_lines(reader.fold.stopped.values()), *steps.lines()]

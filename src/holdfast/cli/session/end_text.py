@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from holdfast.api.failure_groups import FailureGroup, Failures, failure_lines
 from holdfast.cli.session.run_scores import RunScores
-from holdfast.cli.ui.next_command import NextSteps
+from holdfast.cli.ui.next_command import NextSteps, stop_lines
 from holdfast.engine.execution import FINISHED_WITH_FAILURES, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.run.core.display_text import shell_word
@@ -21,6 +21,7 @@ class EndText:
         self._ended, self._scores, self._counts = ended, scores, ended.counts
         self._place = started.place
         self._failures = scores.failures if scores is not None else Failures([], 0)
+        self._stops = scores.stops if scores is not None else []
 
     def lines(self) -> Iterator[str]:
         if (loss := self._ended.loss) is not None:
@@ -40,6 +41,7 @@ class EndText:
             yield _same_error_text(group)
         else:
             yield self._stopped_text()
+            yield from stop_lines(self._stops)
             yield from self._failure_lines()
         first = self._scores.first_session if self._scores is not None else None
         yield from NextSteps(self._counts, self._place, first, self._failures).lines()
@@ -62,7 +64,10 @@ class EndText:
         return f"{counts.finished} of {counts.planned} {what}{blocked}"
 
     def _failure_lines(self) -> Iterator[str]:
-        if not (self._got_no_reply and self._failures.only):
+        only = self._failures.only
+        # The error of a task that was stopped has just been named.
+        is_said = self._got_no_reply or [stop.trials for stop in self._stops] == [self._failures.trials]
+        if only is None or not is_said:
             yield from map(printable, failure_lines(self._failures))
 
     @property

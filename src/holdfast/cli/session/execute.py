@@ -18,7 +18,7 @@ from holdfast.cli.session.output_options import SessionOutput
 from holdfast.cli.session.process_exit import exit_now, exit_soon
 from holdfast.cli.ui.standard_streams import silencing_messages
 from holdfast.cli.ui.startup_signals import startup_signals
-from holdfast.engine.events import UNAWAITED_ERROR, Events, Interrupted, ModelDisabled, Note
+from holdfast.engine.events import UNAWAITED_ERROR, Events, Interrupted, ModelDisabled, Note, TaskStopped
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.interrupt import INTERRUPTED, TERMINATED
 from holdfast.engine.opening.complete_run import CompleteRun
@@ -29,8 +29,8 @@ from holdfast.run.core.display_text import shell_word
 from holdfast.run.fold.states import StateCounts
 
 DEFAULT_OUTPUT = SessionOutput()
-_SAID_ALWAYS = (Interrupted, ModelDisabled)
-"""Also with -q: a signal needs an answer, and a disabled model is an error."""
+_SAID_ALWAYS = (Interrupted, ModelDisabled, TaskStopped)
+"""Also with -q: a signal needs an answer, and a disabled model or a stopped task is an error."""
 
 
 def run_in_foreground(
@@ -45,7 +45,7 @@ def run_in_foreground(
     Gives the exit code: 1 instead of 0 where a score is below its bound.
     """
     if isinstance(started, CompleteRun):
-        output.note(f"{started.place}: no trial remains.")
+        output.note(f"{started.place}: {'nothing to run' if started.left else 'no trial remains'}.")
         return print_complete(started, bounds, as_json=as_json)
     try:
         with startup_signals:

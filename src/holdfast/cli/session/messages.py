@@ -14,7 +14,13 @@ from holdfast.cli.session.run_scores import RunScores, failures_under, read_scor
 from holdfast.cli.session.warning_lines import print_warnings
 from holdfast.cli.ui.fail_under_option import print_bound_failures
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.next_command import retry_scorers_lines
+from holdfast.cli.ui.next_command import (
+    NextSteps,
+    redo_command,
+    retry_failed_lines,
+    retry_scorers_lines,
+    stop_lines,
+)
 from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
@@ -46,12 +52,20 @@ def print_start(started: StartedSession) -> None:
     say(f"Resuming {started.place} (id {short_id(session.run)}, session {session.number}), with {changed}.")
     _print_changes(started)
     say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
-    if counts.failed_in_slots and not len(started.selection.redo):
-        for line in retry_scorers_lines(counts, started.place):
-            say(line)
+    if not len(started.selection.redo):
+        _print_left_alone(started, counts)
     _print_selection(started.selection, counts)
     for note in describe_inconsistencies(started.session.reader):
         say(f"note: {note}")
+
+
+def _print_left_alone(started: StartedSession, counts: StateCounts) -> None:
+    """Says which trials this session does not run, and what would."""
+    for line in (*stop_lines(started.session.reader.fold.stopped.values()), *retry_failed_lines(counts, started.place)):
+        say(line)
+    if counts.failed_in_slots:
+        for line in retry_scorers_lines(counts, started.place):
+            say(line)
 
 
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
@@ -60,12 +74,12 @@ def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
     if len(selection.redo):
         kept = "; a finished trial keeps its result until the new attempt has finished" if selection.again else ""
         say(f"Running {quantity(len(selection.redo), 'trial')} again{kept}.")
-        if selection.remaining is None and counts.remaining:
-            say("All remaining trials are run as well; --where chooses among them.")
+        if selection.remaining is None and counts.remaining > selection.failed_again:
+            say("All other remaining trials are run as well, except failed ones; --where chooses among them.")
 
 
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
-    """Prints the scores, and that no trial remains; the exit code."""
+    """Prints the scores, and that there is nothing to run; the exit code."""
     _print_kept(complete.kept, complete.note)
     scores = read_scores(complete.place)
     below = failures_under(bounds, scores, complete.exit_code)
@@ -83,6 +97,7 @@ def _print_complete(
         state = "complete" if counts.is_complete else "incomplete"
         found = {"run": complete.place, "state": state, "ended_as": None, "exit_code": code}
         rest: dict[str, Any] = {
+            "resume": redo_command(complete.place) if complete.left else None,
             "selected": complete.selected,
             "warning": None,
             "warnings": [],
@@ -93,12 +108,26 @@ def _print_complete(
         return
     if scores is not None:
         scores.print_table()
-    if complete.selected is not None:
-        done = f"{counts.finished} of {counts.planned} trials finished, {counts.remaining_text()}"
+    done = f"{counts.finished} of {counts.planned} trials finished, {counts.remaining_text()}"
+    if complete.left:
+        _print_left(complete, scores, done)
+    elif complete.selected is not None:
         click.echo(f"{complete.place}: all {complete.selected} selected trials are finished; {done}.")
     else:
         blocked = f", {counts.blocked} of them blocked by a content policy" if counts.blocked else ""
         click.echo(f"{complete.place}: complete, {counts.finished} of {counts.planned}{blocked}.")
+
+
+def _print_left(complete: CompleteRun, scores: RunScores | None, done: str) -> None:
+    """Says that a resume runs nothing although trials remain, and what would run them."""
+    selected = "" if complete.selected is None else f"; {complete.left} of {complete.selected} selected trials failed"
+    click.echo(f"{complete.place}: nothing to run{selected}: {done}.")
+    first = scores.first_session if scores is not None else None
+    for line in (
+        *stop_lines(scores.stops if scores is not None else ()),
+        *NextSteps(complete.counts, complete.place, first).lines(),
+    ):
+        click.echo(line)
 
 
 def _print_changes(started: StartedSession) -> None:
@@ -174,5 +203,12 @@ class EndMessage:
             "warnings": list(self._started.warnings),
             "failures": ended.failures,
             "not_uploaded": (self._started.not_uploaded_text() or None) if ended.loss is None else None,
-            "resume": f"holdfast resume {shell_word(place)}" if ended.counts.remaining and place else None,
+            "resume": _resume_command(ended.counts, place) if place else None,
         }
+
+
+def _resume_command(counts: StateCounts, place: str) -> str | None:
+    """What continues the run; where only failed trials remain, what runs those again."""
+    if counts.remaining and not counts.to_run:
+        return redo_command(place)
+    return f"holdfast resume {shell_word(place)}" if counts.remaining else None

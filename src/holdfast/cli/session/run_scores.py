@@ -19,6 +19,7 @@ from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import HoldfastError
 from holdfast.journal.index.database import INDEX_ERRORS
 from holdfast.run.core.records import PlanEntry, SessionRecord
+from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 
@@ -30,6 +31,7 @@ class RunScores(NamedTuple):
     plan: list[PlanEntry]
     failures: Failures
     first_session: SessionRecord | None
+    stops: list[TaskStop]
     ledger: Ledger
     """Of the session that has just ended."""
 
@@ -55,8 +57,9 @@ def read_scores(place: str) -> RunScores | None:
     try:
         with contextlib.closing(RunReader(find_run(place))) as reader:
             first = reader.sessions[0] if reader.sessions else None
+            stops = list(reader.fold.stopped.values())
             ledger = session_ledger(reader, reader.sessions[-1].number if reader.sessions else 0)
-            return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first, ledger)
+            return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first, stops, ledger)
     except KeyboardInterrupt:
         # The session is over, and all that it did is durable: only the table is left out.
         return None

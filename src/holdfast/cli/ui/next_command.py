@@ -6,13 +6,13 @@ retry does.
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
+from holdfast.run.core.task_stops import TaskStop
+from holdfast.run.drift.rerun_command import rerun_command
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED, StateCounts
 from holdfast.terminal.text import printable, quantity
@@ -20,9 +20,6 @@ from holdfast.terminal.text import printable, quantity
 if TYPE_CHECKING:
     from holdfast.api.failure_groups import Failures
 
-_DROPPED = {"--or-resume", "--json"}
-_DROPPED_WITH_VALUE = {"--run-dir"}
-_EVAL_FILE = re.compile(r".+\.(ya?ml|py(:\w+)?)", re.DOTALL)
 _NOT_FOUND = " answered 404 "
 _START_ANEW = "The model name cannot be changed in this run, and nothing is finished: correct it and start a new run."
 
@@ -41,8 +38,11 @@ class NextSteps:
         if name := self._wrong_model_name():
             yield from self._wrong_name_lines(name)
         elif TASK_ERROR in self._counts.remaining_by_reason:
-            yield from self._fix_lines()
-        elif self._counts.remaining > self._counts.failed_in_slots:
+            yield printable(f"After fixing the code: {rerun_command(self._first, self._place)}")
+            yield from retry_failed_lines(self._counts, self._place)
+            if self._counts.to_run:
+                yield f"Run what remains: {self._resume}"
+        elif self._counts.to_run:
             yield f"Resume with: {self._resume}"
         if self._counts.failed_in_slots:
             yield from retry_scorers_lines(self._counts, self._place)
@@ -50,15 +50,6 @@ class NextSteps:
     @property
     def _resume(self) -> str:
         return f"holdfast resume {shell_word(self._place)}"
-
-    def _fix_lines(self) -> Iterator[str]:
-        """Some trials failed in the task's own code, whose change a resume would refuse."""
-        counts = self._counts
-        failed = counts.remaining_by_reason[TASK_ERROR]
-        others = counts.remaining - counts.failed_in_slots - failed
-        yield printable(f"After fixing the code: {rerun_command(self._first, self._place)}")
-        what = "Run what remains" if others else "Retry it" if failed == 1 else "Retry them"
-        yield f"{what} with unchanged code: {self._resume}"
 
     def _wrong_model_name(self) -> str:
         """The model that its server does not know by its name, if nothing but that keeps trials from being run."""
@@ -81,34 +72,31 @@ class NextSteps:
         yield f"  {forked}  (the new run keeps what is finished)"
 
 
+def redo_command(place: str) -> str:
+    """The command that runs failed trials again, which nothing else does."""
+    return f"holdfast resume {shell_word(place)} --redo 'status=failed'"
+
+
+def retry_failed_lines(counts: StateCounts, place: str) -> Iterator[str]:
+    """A resume leaves trials that failed in the task's own code as they are: they have used up their attempts."""
+    failed = counts.remaining_by_reason.get(TASK_ERROR, 0)
+    if failed:
+        which = "the failed trial" if failed == 1 else f"the {failed} failed trials"
+        yield f"Retry {which}: {redo_command(place)}"
+
+
+def stop_lines(stops: Iterable[TaskStop]) -> Iterator[str]:
+    """Which tasks were stopped, and why."""
+    for stop in stops:
+        first = (
+            "the trial failed:" if stop.trials == 1 else f"the first {stop.trials} trials failed with the same error:"
+        )
+        yield printable(f"{stop.task}: stopped; {first} {stop.error}")
+
+
 def retry_scorers_lines(counts: StateCounts, place: str) -> Iterator[str]:
     """A resume leaves trials that failed in scorers as they are: their scorers have used up their attempts."""
     trials, run = quantity(counts.failed_in_slots, "trial"), shell_word(place)
     has = "has its answer" if counts.failed_in_slots == 1 else "have their answers"
-    again = f"holdfast resume {run} --redo 'status=failed'"
-    yield f"{trials} {has} and failed in a scorer. Retry with unchanged code: {again}"
+    yield f"{trials} {has} and failed in a scorer. Retry with unchanged code: {redo_command(place)}"
     yield f"After fixing the scorer: holdfast fork {run} --run-dir NEW, then: holdfast resume NEW  (keeps the answers)"
-
-
-def rerun_command(first: SessionRecord | None, place: str) -> str:
-    """The command that starts the eval of a run once more, given the run's first session, and reuses its replies."""
-    words = _words_after_run(first.invocation) if first is not None else []
-    source = first.source if first is not None else ""
-    # A run made in Python or by a fork has no eval file on record.
-    again = words or [source if _EVAL_FILE.fullmatch(source) else "EVAL"]
-    return shlex.join(["holdfast", "run", *again, "--reuse", place])
-
-
-def _words_after_run(invocation: list[str]) -> list[str]:
-    """The arguments of `holdfast run`, without those that are about the run's place or its output."""
-    if invocation[1:2] != ["run"]:
-        return []
-    kept, rest = [], iter(invocation[2:])
-    for word in rest:
-        option, equals, _ = word.partition("=")
-        if option in _DROPPED_WITH_VALUE:
-            if not equals:
-                next(rest, None)
-        elif option not in _DROPPED:
-            kept.append(word)
-    return kept

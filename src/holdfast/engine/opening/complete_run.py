@@ -1,7 +1,8 @@
-"""The plan of a run's next session, or the fact that no trial remains.
+"""The plan of a run's next session, or the fact that there is nothing to run.
 
-The gate checks a complete run like any other, and no session is opened. Nothing in it changes; only a `config.yaml`
-that is missing or out of date is rewritten.
+Nothing remains, or nothing but trials that have failed and are run again on request only. The gate checks such a run
+like any other, and no session is opened. Nothing in it changes; only a `config.yaml` that is missing or out of date is
+rewritten.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from holdfast.tasks.task import Task
 
 
 class CompleteRun(NamedTuple):
-    """What is reported about a run in which no trial remains."""
+    """What is reported about a run in which there is nothing to run."""
 
     counts: StateCounts
     kept: list[Difference]
@@ -32,19 +33,26 @@ class CompleteRun(NamedTuple):
     place: str = ""
     """How a person names the run: its directory or its URL."""
     selected: int | None = None
-    """How many trials were selected, if only some were, and all of those are finished."""
+    """How many trials were selected, if only some were, and none of those is run."""
     blocked: int = 0
     """How many of those are blocked."""
+    failed: int = 0
+    """How many of those have failed, or belong to a task that was stopped."""
+
+    @property
+    def left(self) -> int:
+        """How many trials remain that a resume does not run, of those selected."""
+        return self.counts.remaining if self.selected is None else self.failed
 
     @property
     def exit_code(self) -> int:
-        return int((self.counts.blocked if self.selected is None else self.blocked) > 0)
+        return int(self.left + (self.counts.blocked if self.selected is None else self.blocked) > 0)
 
 
 def plan_unless_complete(
     reader: RunReader, offered: EvalSpec | None, tasks: Mapping[str, Task] | None, *, is_selected: bool = False
 ) -> ResumePlan | CompleteRun:
-    """What the next session would do; a run that is finished, and that what is offered does not change, is complete.
+    """What the next session would do; or, where it would run nothing and change nothing, what there is to report.
 
     The files of the plan are gone: the session plans again, under its lease.
 
@@ -53,13 +61,13 @@ def plan_unless_complete(
         ResumeAborted: the run cannot be resumed with what is offered.
     """
     # Of a complete run too, trials may be selected to be run once more.
-    is_finished = _is_finished(reader) and not is_selected
+    is_finished = _has_nothing_to_run(reader) and not is_selected
     try:
         plan = plan_resume(reader, offered, tasks)
     except UsageError:
         if not is_finished or offered is not None:
             raise
-        # A task's code or a library no longer exists here; the run is complete without it.
+        # A task's code or a library no longer exists here; nothing would be run with it.
         return _complete_run(reader, [], "")
     plan.inputs.close()
     if not is_finished or plan.decision.changes:
@@ -69,10 +77,11 @@ def plan_unless_complete(
     return _complete_run(reader, plan.decision.kept, plan.note)
 
 
-def _is_finished(reader: RunReader) -> bool:
-    """Whether nothing remains of what the last session planned."""
+def _has_nothing_to_run(reader: RunReader) -> bool:
+    """Whether a resume runs nothing of what the last session planned."""
     last_session(reader)
-    return reader.fold.counts.is_complete
+    counts = reader.fold.counts
+    return counts.planned > 0 and counts.to_run == 0
 
 
 def _complete_run(reader: RunReader, kept: list[Difference], note: str) -> CompleteRun:

@@ -27,6 +27,7 @@ from holdfast.errors import ConfigurationError, ResumeAborted
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refused_difference, resume_refused
+from holdfast.run.drift.rerun_command import rerun_command
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
@@ -87,7 +88,8 @@ class ResumeComparison:
             self._check_serving()
             decision = self.compare()
             if decision.refused:
-                raise resume_refused(decision, str(self._reader.layout.root))
+                rerun = rerun_command(self._reader.sessions[0], self._reader.place)
+                raise resume_refused(decision, str(self._reader.layout.root), rerun)
             undo.pop_all()
         return ResumePlan(decision, self._tasks, self._inputs, note)
 

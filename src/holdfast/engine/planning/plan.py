@@ -7,8 +7,9 @@ plan of a million trials takes no more memory than its datasets do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -37,6 +38,8 @@ class PlannedTask(NamedTuple):
     max_retries: int
     source: str = ""
     """The name of the input that its rows come from."""
+    fail_fast: bool = True
+    """Whether the task is stopped if its first trials all fail with the same error."""
 
     @property
     def planned(self) -> int:
@@ -76,8 +79,29 @@ def axis_values(axes: Mapping[str, list[str]]) -> tuple[Mapping[str, str], ...]:
     return tuple(dict(zip(names, values, strict=True)) for values in product(*(axes[name] for name in names)))
 
 
+class WorkLeft(TypedDict, total=False):
+    """What is special about a trial that is to be run, as in `PlannedTrial`."""
+
+    scores_only: bool
+    again: bool
+    was_finished: bool
+    slots_again: bool
+
+
+class FailedTrials(NamedTuple):
+    """The trials that have failed: a session runs them again on request only."""
+
+    keys: KeySet
+    in_slots: KeySet
+    """Those that have their answers, and failed in scorers."""
+
+
+_NOTHING_SPECIAL = WorkLeft()
+_NONE_FAILED = FailedTrials(KeySet([]), KeySet([]))
+
+
 class TrialSequence:
-    """The trials of one task and model, in order, without those that are finished."""
+    """The trials of one task and model, in order, without those that are finished or have failed."""
 
     def __init__(
         self,
@@ -87,18 +111,18 @@ class TrialSequence:
         missing_scores: KeySet,
         cache: DerivedCache | None = None,
         redo: KeySet | None = None,
-        failed_in_slots: KeySet | None = None,
+        failed: FailedTrials = _NONE_FAILED,
     ) -> None:
         """The cache keeps the digests of all trials for another session, where there are many.
 
-        Those to `redo` are given although they are finished, or have failed in scorers.
+        Those to `redo` are given although they are finished, or have failed.
         """
         self.task, self.model = task, model
         is_worthwhile = task.planned_by_model // task.epochs >= _CACHED_FROM
         self._cache = cache if is_worthwhile else None
         self._finished, self._missing_scores = finished, missing_scores
         self._redo = redo if redo is not None else KeySet([])
-        self._failed = failed_in_slots if failed_in_slots is not None else KeySet([])
+        self._failed = failed
         self.skipped = 0
         """Trials that were skipped so far, because they are finished or have failed for good."""
 
@@ -110,9 +134,9 @@ class TrialSequence:
     def _cached(self, epoch: int, cache: DerivedCache) -> Iterator[PlannedTrial]:
         group = msgspec.json.encode([_REVISION, self.task.name, self.model, self.task.axes, epoch], order="sorted")
         name = derived_name("trials", group, self.task.dataset.digest())
-        # Finished trials that have something left to be done are looked for one by one.
-        others = len(self._missing_scores) + len(self._redo) + len(self._failed)
-        is_plain = len(self._finished) and not others
+        # Ended trials that have something left to be done are looked for one by one.
+        ended = len(self._finished) + len(self._failed.keys)
+        is_plain = ended and not len(self._missing_scores) + len(self._redo)
         kept = cache.find(name) if is_plain else None
         if kept is not None:
             yield from self._from_digests(epoch, kept)
@@ -123,40 +147,59 @@ class TrialSequence:
 
     def _computed(self, epoch: int, digests: bytearray | None = None) -> Iterator[PlannedTrial]:
         """The trials of an epoch; the digests of all of them are added to `digests`."""
-        task, finished, missing_scores, redo = self.task, self._finished, self._missing_scores, self._redo
-        failed, has_failed = self._failed, len(self._failed) > 0
-        groups = [(axes, group_hash(task.name, self.model, axes)) for axes in task.axes]
+        task, groups = self.task, self._groups()
         for position in range(len(task.dataset)):
             sample, row = task.dataset.keyed_row(position)
             for axes, group in groups:
                 digest = trial_digest(group, sample, epoch)
                 if digests is not None:
                     digests += digest
-                if has_failed and digest in failed:
-                    if digest in redo:
-                        trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
-                        yield trial._replace(scores_only=digest in finished, slots_again=True)
-                    else:
-                        self.skipped += 1
-                elif digest not in finished:
-                    yield PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
-                elif len(redo) and digest in redo:
-                    trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
-                    yield trial._replace(again=True, was_finished=digest not in missing_scores)
-                elif len(missing_scores) and digest in missing_scores:
-                    trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
-                    yield trial._replace(scores_only=True)
-                else:
+                work = self._work_left(digest)
+                if work is None:
                     self.skipped += 1
+                    continue
+                trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
+                yield trial._replace(**work) if work else trial
+
+    def _groups(self) -> list[tuple[Mapping[str, str], blake2b]]:
+        return [(axes, group_hash(self.task.name, self.model, axes)) for axes in self.task.axes]
+
+    def _work_left(self, digest: bytes) -> WorkLeft | None:
+        """What is special about a trial that is to be run; None for one that is left as it is."""
+        finished, redo, failed = self._finished, self._redo, self._failed
+        if len(failed.keys) and digest in failed.keys:
+            if digest not in redo:
+                return None
+            return {"scores_only": digest in finished, "slots_again": digest in failed.in_slots}
+        if digest not in finished:
+            return _NOTHING_SPECIAL
+        if len(redo) and digest in redo:
+            return {"again": True, "was_finished": digest not in self._missing_scores}
+        is_unscored = len(self._missing_scores) and digest in self._missing_scores
+        return {"scores_only": True} if is_unscored else None
+
+    def at(self, place: int) -> PlannedTrial | None:
+        """The trial at this place of the plan, counted from 0 in the order of `trials`; None if it is not run."""
+        rest, axis = divmod(place, len(self.task.axes))
+        epoch, position = divmod(rest, len(self.task.dataset))
+        axes, group = self._groups()[axis]
+        sample, row = self.task.dataset.keyed_row(position)
+        digest = trial_digest(group, sample, epoch + 1)
+        if (work := self._work_left(digest)) is None:
+            return None
+        trial = PlannedTrial(digest.hex(), self.task, self.model, position, epoch + 1, axes, sample, row)
+        return trial._replace(**work)
 
     def _from_digests(self, epoch: int, digests: bytes) -> Iterator[PlannedTrial]:
         """The trials of an epoch whose digests are known from an earlier session."""
-        task, following = self.task, 0
+        task, failed, following = self.task, self._failed.keys, 0
         for place in self._finished.places_of_others(digests):
+            digest = digests[place * KEY_BYTES : (place + 1) * KEY_BYTES]
+            if len(failed) and digest in failed:
+                continue
             self.skipped += place - following
             following = place + 1
             position, axis = divmod(place, len(task.axes))
-            key = digests[place * KEY_BYTES : following * KEY_BYTES].hex()
             sample, row = task.dataset.keyed_row(position)
-            yield PlannedTrial(key, task, self.model, position, epoch, task.axes[axis], sample, row)
+            yield PlannedTrial(digest.hex(), task, self.model, position, epoch, task.axes[axis], sample, row)
         self.skipped += len(digests) // KEY_BYTES - following

@@ -128,6 +128,7 @@ def _plan_task(
         limits=task.limits or TrialLimits(),
         max_retries=_or_default(entry.runner.max_retries, spec.runner.max_retries),
         source=input_name(name, entry),
+        fail_fast=_or_default(entry.runner.fail_fast, spec.runner.fail_fast),
     )
     return planned, watch
 

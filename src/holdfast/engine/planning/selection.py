@@ -46,6 +46,12 @@ class TrialSelection(NamedTuple):
     """How many trials of the plan `where` matches, finished or not."""
     blocked: int
     """How many of those are blocked."""
+    failed: int = 0
+    """How many of those have failed or belong to a stopped task, and are not run."""
+    failed_again: int = 0
+    """How many of the trials that are attempted once more have failed."""
+    redone_tasks: frozenset[str] = frozenset()
+    """The tasks of which a trial is attempted once more: none of them is stopped any longer."""
 
     def takes(self, planned: PlannedTrial) -> bool:
         """Whether a trial that is not finished is run in this session."""
@@ -102,23 +108,36 @@ class _Selecting:
         self._started = KeySet(fold.keys())
         self._remaining: list[str] = []
         self._matching_redo: list[str] = []
-        self._matched = self._blocked = self._again = 0
+        self._stuck: list[str] = []
+        """Failed trials that `where` matches and `redo` does not: they are not run."""
+        self._of_stopped: list[tuple[str, str]] = []
+        """The task and the key of others that `where` matches, whose tasks were stopped."""
+        self._matched = self._blocked = self._again = self._failed_again = 0
+        self._redone_tasks: set[str] = set()
 
     def look_at(self, planned: PlannedTrial) -> None:
         trial = self._fold.find(planned.key) if bytes.fromhex(planned.key) in self._started else None
         candidate = _candidate(self._reader, self._fold, planned, trial)
+        is_redone = self._redo is not None and self._redo.matches(candidate)
         if self._where is not None and self._where.matches(candidate):
-            self._take(planned.key, trial)
-        if self._redo is not None and self._redo.matches(candidate):
+            self._take(planned, trial, is_redone=is_redone)
+        if is_redone:
             self._matching_redo.append(planned.key)
+            self._redone_tasks.add(planned.task.name)
             self._again += trial is not None and trial.state.is_finished
+            self._failed_again += trial is not None and trial.state is State.FAILED
 
-    def _take(self, key: str, trial: FoldedTrial | None) -> None:
+    def _take(self, planned: PlannedTrial, trial: FoldedTrial | None, *, is_redone: bool) -> None:
         self._matched += 1
-        if trial is None or not trial.state.is_finished:
-            self._remaining.append(key)
-        elif trial.state is State.BLOCKED:
-            self._blocked += 1
+        if trial is not None and trial.state.is_finished:
+            self._blocked += trial.state is State.BLOCKED
+            return
+        if trial is not None and trial.state is State.FAILED and not is_redone:
+            self._stuck.append(planned.key)
+        elif planned.task.name in self._fold.stopped:
+            self._of_stopped.append((planned.task.name, planned.key))
+        else:
+            self._remaining.append(planned.key)
 
     def selection(self, request: SelectionRequest) -> TrialSelection:
         for text, option, matched in (
@@ -130,8 +149,18 @@ class _Selecting:
                     f"{option} {text!r} matches no trial of {self._reader.place}.",
                     hint="Nothing was run. `holdfast show RUN --where …` lists matching trials that have been started.",
                 )
-        remaining = KeySet(self._remaining) if request.where is not None else None
-        return TrialSelection(remaining, KeySet(self._matching_redo), self._again, self._matched, self._blocked)
+        freed = [key for task, key in self._of_stopped if task in self._redone_tasks]
+        remaining = KeySet([*self._remaining, *freed]) if request.where is not None else None
+        return TrialSelection(
+            remaining,
+            KeySet(self._matching_redo),
+            self._again,
+            self._matched,
+            self._blocked,
+            failed=len(self._stuck) + len(self._of_stopped) - len(freed),
+            failed_again=self._failed_again,
+            redone_tasks=frozenset(self._redone_tasks),
+        )
 
 
 def _candidate(reader: RunReader, fold: RunFold, planned: PlannedTrial, trial: FoldedTrial | None) -> TrialCandidate:

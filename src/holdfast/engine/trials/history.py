@@ -125,6 +125,11 @@ class TrialHistory:
         ends = [end for end in _only(TrialRecord, records) if end.attempt == attempt]
         return replace(_begun(records, attempt), end=ends[-1] if ends else None)
 
+    def last_end(self, key: str) -> TrialRecord | None:
+        """The end that decides about a trial so far, if there is one."""
+        trial = self._reader.fold.find(key)
+        return self._counting_end(trial) if trial is not None else None
+
     def _counting_end(self, trial: FoldedTrial) -> TrialRecord | None:
         for placed in self._reader.lines_of(trial, "trial"):
             if placed.ident == trial.end_id and isinstance(record := self._reader.read(placed.line), TrialRecord):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -26,11 +27,32 @@ from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import NoteRecord, Status, TrialRecord
 
 
+class RetryWatch(Protocol):
+    """Says whether another attempt at a trial may follow, or has to wait until more is known of its task."""
+
+    def holds_back(self, planned: PlannedTrial, state: AttemptState) -> bool:
+        """Whether a trial that was started has to wait."""
+
+    def attempt_ended(self, planned: PlannedTrial, end: TrialRecord, *, is_first: bool) -> bool:
+        """Takes note of the end of an attempt, which is durable; whether the next one has to wait."""
+
+    def left(self, planned: PlannedTrial) -> None:
+        """The trial no longer runs; one that waits is started once more later."""
+
+
 class TrialRunner:
     """Runs the trials of a session."""
 
-    def __init__(self, environment: TrialEnvironment, models: Mapping[str, OpenModel], history: TrialHistory) -> None:
-        self._environment, self._models, self._history = environment, models, history
+    def __init__(
+        self,
+        environment: TrialEnvironment,
+        models: Mapping[str, OpenModel],
+        history: TrialHistory,
+        watch: RetryWatch,
+    ) -> None:
+        self._environment, self._models, self._history, self._watch = environment, models, history, watch
+        self._waiting: dict[str, AttemptState] = {}
+        """By key, where the trials go on that wait for their next attempt; as many as ran at once, at the most."""
         self._events = environment.events
         self.running: set[RunningTrial] = set()
         self._scorers: dict[str, TaskScorers] = {}
@@ -47,7 +69,7 @@ class TrialRunner:
     async def run(self, planned: PlannedTrial, grant: CapacityGrant) -> None:
         """Attempts the trial until it has ended for this session."""
         counts, events = self._environment.counts, self._events
-        counts.trials += 1
+        counts.trials += planned.key not in self._waiting
         counts.active += 1
         # The session counts for itself: where nobody else wants to know, no event is made of it.
         if events.is_observed(TrialStarted):
@@ -56,17 +78,26 @@ class TrialRunner:
             if planned.scores_only:
                 await self._score_only(planned, grant)
                 return
-            state: AttemptState | None
-            if planned.again:
-                state = self._history.attempt_again(planned.key)
-            else:
-                state = self._history.next_attempt(planned.key, slots_again=planned.slots_again)
+            first = self._next_state(planned)
+            if self._watch.holds_back(planned, first):
+                self._waiting[planned.key] = first
+                return
+            state: AttemptState | None = first
             while state is not None:
                 state = await self._attempt(planned, state, grant)
         finally:
             counts.active -= 1
+            self._watch.left(planned)
             if events.is_observed(TrialLeft):
                 events.emit(TrialLeft(planned.key))
+
+    def _next_state(self, planned: PlannedTrial) -> AttemptState:
+        """Where its next attempt begins."""
+        if (state := self._waiting.pop(planned.key, None)) is not None:
+            return state
+        if planned.again:
+            return self._history.attempt_again(planned.key)
+        return self._history.next_attempt(planned.key, slots_again=planned.slots_again)
 
     async def _score_only(self, planned: PlannedTrial, grant: CapacityGrant) -> None:
         """Has a trial that ended before scored by the scorers that were added since; the solver is not asked."""
@@ -93,10 +124,13 @@ class TrialRunner:
             if will_retry:
                 end = msgspec.structs.replace(end, will_retry=True)
             await self._record_end(planned, trial, end, will_retry=will_retry)
-            if not will_retry:
-                return None
             bought = max(state.bought_before, trial.account.replies)
-            return AttemptState(state.attempt + 1, state.first, bought_before=bought)
+            following = AttemptState(state.attempt + 1, state.first, bought_before=bought) if will_retry else None
+            has_to_wait = self._watch.attempt_ended(planned, end, is_first=state.attempt == state.first)
+            if following is not None and has_to_wait:
+                self._waiting[planned.key] = following
+                return None
+            return following
         finally:
             trial.account.end_failed_calls(self._environment.admission)
             self.running.discard(trial)

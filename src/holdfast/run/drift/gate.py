@@ -161,16 +161,26 @@ def _changed_code(path: str, drift: Drift, why: str) -> Difference:
     return refused_difference(path, drift, "", why)
 
 
+def _is_solver_code(item: Difference) -> bool:
+    """Whether it is code that asks the model; what only scores has cheaper ways out."""
+    return item.drift is Drift.IDENTITY and item.old == "" and not item.path.endswith(".dataset")
+
+
 def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Difference:
     """A difference with which the run cannot be resumed."""
     return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out_of(drift))
 
 
-def resume_refused(decision: Decision, run: str) -> ResumeAborted:
-    """The error that names every refused field with its class, both values and the way out."""
+def resume_refused(decision: Decision, run: str, rerun: str) -> ResumeAborted:
+    """The error that names every refused field with its class, both values and the way out.
+
+    `rerun` is the command that starts the eval once more, with the replies of the run.
+    """
     lines = [f"Resume aborted: {run} cannot resume with these changes; nothing was written."]
     for item in decision.refused:
         lines.append(f"  {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
         if item.way_out:
             lines.append(f"    {item.way_out}")
+    if any(_is_solver_code(item) for item in decision.refused):
+        lines.append(f"  After a fix, without paying again for what was answered: {rerun}")
     return ResumeAborted("\n".join(lines))

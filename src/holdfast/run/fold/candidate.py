@@ -10,7 +10,7 @@ from holdfast.run.core.records import Coordinates
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.spent import Spent
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
-from holdfast.run.fold.states import NOT_STARTED, State
+from holdfast.run.fold.states import State
 from holdfast.run.where.expression import Names
 
 LOST, WHOLE = "lost", "whole"
@@ -51,7 +51,8 @@ class TrialCandidate:
     def _standing(self) -> dict[str, str | int]:
         trial = self._trial
         if trial is None:
-            return {"status": State.NOT_STARTED.value, "reason": NOT_STARTED, "attempt": 0}
+            reason = self._fold.reason_not_started(self._about.task)
+            return {"status": State.NOT_STARTED.value, "reason": reason, "attempt": 0}
         lost = trial.standing.is_hollow and self._reader.has_losses()
         standing: dict[str, str | int] = {"status": trial.state.value, "transcript": LOST if lost else WHOLE}
         if trial.standing.reason:

@@ -34,6 +34,7 @@ from holdfast.run.core.records import (
     SessionRecord,
 )
 from holdfast.run.core.run_id import identify_run, refuse_newer
+from holdfast.run.core.task_stops import TaskDecision, newest_decisions
 from holdfast.run.fold.acknowledged_frames import missing_acknowledged
 from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.fold_writer import FoldWriter
@@ -274,7 +275,11 @@ class RunReader:
     def fold(self) -> RunFold:
         """The states of the trials."""
         return RunFold(
-            self.index.query, self.sessions, working=self._working_session(), unmetered=self.unmetered_models
+            self.index.query,
+            self.sessions,
+            working=self._working_session(),
+            unmetered=self.unmetered_models,
+            decisions=self.fail_fast_decisions,
         )
 
     def folded_again(self, cut: Cut | None = None) -> RunReader:
@@ -321,6 +326,10 @@ class RunReader:
         for ident, record in self._landmarks("note"):
             if isinstance(record, NoteRecord):
                 yield ident.session, record
+
+    def fail_fast_decisions(self) -> dict[str, TaskDecision]:
+        """The newest decision of `fail_fast` about every task of which there is one."""
+        return newest_decisions(note for _, note in self.notes())
 
     def unmetered_models(self) -> set[str]:
         """The models that have given a reply whose usage is unknown."""

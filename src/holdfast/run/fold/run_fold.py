@@ -18,6 +18,7 @@ from holdfast.journal import RecordId
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.core.sampling_figures import SamplingSums
+from holdfast.run.core.task_stops import TaskDecision, TaskStop, WatchStep
 from holdfast.run.fold.rows.fold_tables import (
     KEPT,
     REPLY,
@@ -33,8 +34,10 @@ from holdfast.run.fold.rows.spent import Spent, SpentFigures
 from holdfast.run.fold.rows.trial_row import INTERRUPTED, NOT_SCORED, SCORE, TrialRow
 from holdfast.run.fold.states import (
     FINISHED,
+    NOT_STARTED,
     NOT_UPLOADED,
     RUNNING,
+    SAME_ERROR,
     State,
     StateCounts,
     failed_slot,
@@ -166,19 +169,21 @@ class RunFold:
         offered: list[PlanEntry] | None = None,
         working: int | None = None,
         unmetered: Callable[[], Collection[str]] = tuple,
+        decisions: Callable[[], Mapping[str, TaskDecision]] = dict,
     ) -> None:
         """With an `offered` plan, that one decides instead of the newest session's.
 
         `working` is the session that is running now: trials that it has started and not ended are running.
-        `unmetered` gives the models with replies of unknown usage.
+        `unmetered` gives the models with replies of unknown usage, `decisions` those of `fail_fast`, by task.
         """
         self._query, self._offered, self._working, self._unmetered = query, offered, working, unmetered
+        self._decisions = decisions
         self.session = sessions[-1] if sessions else None
 
     def with_plan(self, offered: list[PlanEntry]) -> RunFold:
         """The same trials by another plan."""
         sessions = [self.session] if self.session else []
-        return RunFold(self._query, sessions, offered, self._working, self._unmetered)
+        return RunFold(self._query, sessions, offered, self._working, self._unmetered, self._decisions)
 
     @property
     def plan(self) -> list[PlanEntry]:
@@ -191,6 +196,33 @@ class RunFold:
         """What the models cost, by the newest recorded configuration."""
         config = self.session.config if self.session else {}
         return Prices(config, self._unmetered(), {entry.model for entry in self.plan})
+
+    # Tasks that were stopped.
+
+    @cached_property
+    def stopped(self) -> dict[str, TaskStop]:
+        """The tasks of which nothing more is started; one valid trial is enough for a task not to be one of them."""
+        stops = [one for one in self._decisions().values() if one.step is WatchStep.STOPPED]
+        valid = self.valid_tasks if stops else frozenset()
+        return {one.task: TaskStop(one.task, one.error, one.trials) for one in stops if one.task not in valid}
+
+    @cached_property
+    def valid_tasks(self) -> frozenset[str]:
+        """The tasks that have a valid trial, whether all of its scores are there or not."""
+        query = (
+            "SELECT DISTINCT task FROM standings JOIN groups ON groups.id = group_ WHERE status = 'valid' AND trials"
+        )
+        return frozenset(task for (task,) in self._query(query))
+
+    def reason_not_started(self, task: str) -> str:
+        """Why a trial of this task that has no record remains."""
+        return SAME_ERROR if task in self.stopped else NOT_STARTED
+
+    def _stopped_waiting(self, entry: PlanEntry, recorded: Iterable[Standing]) -> int:
+        """How many trials of a task that was stopped are not started, of one model."""
+        if entry.task not in self.stopped:
+            return 0
+        return max(entry.planned - sum(standing.trials for standing in recorded), 0)
 
     # Counts.
 
@@ -222,6 +254,8 @@ class RunFold:
             missing = frozenset(unfilled) if state is State.VALID else missing
             if unfilled or has_failed:
                 state, reason = _state_by_slots(unfilled, _names_decoder.decode(failed))
+        elif state is State.UNFINISHED and where.task in self.stopped:
+            reason = SAME_ERROR
         return Standing(number, where, state, reason, filled, missing, bool(hollow), trials)
 
     @cached_property
@@ -238,7 +272,13 @@ class RunFold:
     @cached_property
     def counts(self) -> StateCounts:
         """How many trials of the plan are in which state."""
-        return StateCounts.of(self.planned, self._by_state(self._of_plan()))
+        return StateCounts.of(self.planned, self._by_state(self._of_plan()), self._all_stopped_waiting())
+
+    def _all_stopped_waiting(self) -> int:
+        if not self.stopped:
+            return 0
+        found = self._standings_by_pair()
+        return sum(self._stopped_waiting(entry, found.get((entry.task, entry.model), [])) for entry in self.plan)
 
     def _of_plan(self) -> Iterator[Standing]:
         """The standings of trials that belong to the plan; one that was interrupted may not say where."""
@@ -250,15 +290,18 @@ class RunFold:
 
     def counts_by_group(self) -> dict[tuple[str, str], StateCounts]:
         """The same for every task and model of the plan."""
+        found = self._standings_by_pair()
+        return {(entry.task, entry.model): self._counts_of(entry, found) for entry in self.plan}
+
+    def _counts_of(self, entry: PlanEntry, found: Mapping[tuple[str, str], list[Standing]]) -> StateCounts:
+        standings = found.get((entry.task, entry.model), [])
+        return StateCounts.of(entry.planned, self._by_state(standings), self._stopped_waiting(entry, standings))
+
+    def _standings_by_pair(self) -> dict[tuple[str, str], list[Standing]]:
         found: dict[tuple[str, str], list[Standing]] = {}
         for standing in self.standings.values():
             found.setdefault(self._pair(standing.group), []).append(standing)
-        return {
-            (entry.task, entry.model): StateCounts.of(
-                entry.planned, self._by_state(found.get((entry.task, entry.model), []))
-            )
-            for entry in self.plan
-        }
+        return found
 
     def _by_state(self, standings: Iterable[Standing]) -> Counter[tuple[State, str]]:
         found: Counter[tuple[State, str]] = Counter()
@@ -299,7 +342,7 @@ class RunFold:
             standing = self.standings[number]
             by_state[standing.state, standing.reason] -= count
             by_state[State.UNFINISHED, NOT_UPLOADED] += count
-        return StateCounts.of(self.planned, by_state)
+        return StateCounts.of(self.planned, by_state, self._all_stopped_waiting())
 
     @property
     def unassigned(self) -> int:
@@ -384,6 +427,12 @@ class RunFold:
     def trials(self, *states: State) -> Iterator[FoldedTrial]:
         """The same in the order of their keys."""
         for row in self._rows(self._where(states)):
+            yield self._trial(*row)
+
+    def trials_of(self, task: str) -> Iterator[FoldedTrial]:
+        """The same of one task."""
+        numbers = [str(one.number) for one in self.standings.values() if one.group.task == task]
+        for row in self._rows(f" WHERE standing IN ({','.join(numbers)})"):
             yield self._trial(*row)
 
     def trials_with_text(self, texts: Iterable[str]) -> Iterator[FoldedTrial]:

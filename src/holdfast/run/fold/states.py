@@ -1,7 +1,8 @@
 """The six states of a planned trial, the remaining trials and why, and counts that add up to the plan.
 
 valid, limited and blocked trials are finished; failed, unfinished and not started ones remain, each for one reason. A
-valid trial with a missing score of the plan is unfinished.
+valid trial with a missing score of the plan is unfinished. Of a task that was stopped, whatever has not failed remains
+for the reason `same error`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 import msgspec
 
 NOT_STARTED, NOT_UPLOADED, RUNNING = "not started", "not uploaded", "running"
+SAME_ERROR = "same error"
+"""The first trials of the task failed with the same error: the others are not run."""
 _FAILED_SLOT = "score: "
 
 
@@ -52,8 +55,11 @@ class StateCounts(msgspec.Struct, frozen=True):
     remaining_by_reason: dict[str, int] = {}
 
     @classmethod
-    def of(cls, planned: int, trials: Mapping[tuple[State, str], int]) -> StateCounts:
-        """The counts, given how many trials have records; those of the plan that have none are not started."""
+    def of(cls, planned: int, trials: Mapping[tuple[State, str], int], stopped: int = 0) -> StateCounts:
+        """The counts, given how many trials have records; those of the plan that have none are not started.
+
+        `stopped` of these belong to tasks that were stopped.
+        """
         states: Counter[State] = Counter()
         for (state, _), count in trials.items():
             states[state] += count
@@ -62,7 +68,7 @@ class StateCounts(msgspec.Struct, frozen=True):
             planned=planned,
             finished=sum(states[state] for state in FINISHED),
             remaining=sum(states[state] for state in REMAINING),
-            remaining_by_reason=_reasons(trials, states[State.NOT_STARTED]),
+            remaining_by_reason=_reasons(trials, states[State.NOT_STARTED], stopped),
             **{state.value: states[state] for state in State},
         )
 
@@ -75,6 +81,11 @@ class StateCounts(msgspec.Struct, frozen=True):
     def failed_in_slots(self) -> int:
         """How many have their answers and failed in scorers, which only a redo asks again."""
         return sum(count for reason, count in self.remaining_by_reason.items() if is_failed_slot(reason))
+
+    @property
+    def to_run(self) -> int:
+        """How many a resume runs: all that remain, but for the failed ones and those of tasks that were stopped."""
+        return self.remaining - self.failed - self.remaining_by_reason.get(SAME_ERROR, 0)
 
     def states(self) -> dict[str, int]:
         """The six states, which add up to planned."""
@@ -93,18 +104,22 @@ class StateCounts(msgspec.Struct, frozen=True):
         return f"{total}: {', '.join(parts)}" if parts else total
 
 
-def _reasons(trials: Mapping[tuple[State, str], int], not_started: int) -> dict[str, int]:
+def _reasons(trials: Mapping[tuple[State, str], int], not_started: int, stopped: int) -> dict[str, int]:
     found: Counter[str] = Counter()
     for wanted in (State.FAILED, State.UNFINISHED):
         for (state, reason), count in sorted(trials.items()):
             if state is wanted:
                 found[reason] += count
-    found[NOT_STARTED] = not_started
+    stopped = min(stopped, not_started)
+    found[SAME_ERROR] += stopped
+    found[NOT_STARTED] = not_started - stopped
     return {reason: count for reason, count in found.items() if count}
 
 
 def reason_text(reason: str) -> str:
     """A reason behind a number."""
+    if reason == SAME_ERROR:
+        return f"not run ({reason})"
     return f"failed ({reason})" if reason.endswith("error") or is_failed_slot(reason) else reason
 
 

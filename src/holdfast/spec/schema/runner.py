@@ -37,6 +37,12 @@ class RunnerSpec(Block, frozen=True):
     Example: `0`
     """
 
+    fail_fast: Annotated[bool, Drift.THROUGHPUT] = True
+    """Whether a task is stopped, before its trials are retried, if the first ten of them and ten others all fail with
+    the same error in the task's own code. `--redo 'status=failed'` starts it again.
+    Example: `false`
+    """
+
     retry_deadline: Annotated[Seconds, Drift.RECORDED] = 3600.0
     """How many seconds to keep retrying a call that fails because of infrastructure. After that the trial stays
     unfinished, and a resume runs it.
@@ -76,8 +82,8 @@ class RunnerSpec(Block, frozen=True):
 class TaskRunner(Block, frozen=True):
     """What one task may set for itself.
 
-    Resolving fills in `max_retries` and `retry_deadline` from the run. The limits stay as they are: a task's limit is a
-    level of its own, beneath the run's.
+    Resolving fills in `max_retries`, `fail_fast` and `retry_deadline` from the run. The limits stay as they are: a
+    task's limit is a level of its own, beneath the run's.
     """
 
     concurrency_limit: Annotated[Count | None, Drift.THROUGHPUT] = None
@@ -90,6 +96,11 @@ class TaskRunner(Block, frozen=True):
     """How many further attempts a trial of this task gets after an error in the task's own code. Default: that of the
     run.
     Example: `0`
+    """
+
+    fail_fast: Annotated[bool | None, Drift.THROUGHPUT] = None
+    """Whether this task is stopped if its first trials all fail with the same error. Default: that of the run.
+    Example: `false`
     """
 
     retry_deadline: Annotated[Seconds | None, Drift.RECORDED] = None

@@ -48,7 +48,12 @@ def print_transcript(records: Iterable[Any]) -> None:
     """The transcript; each sampling at its choice, which comes after its candidates, and the others at the end."""
     found: dict[tuple[int, str], RecordedSamplings] = {}
     ended: set[tuple[int, str]] = set()
+    last: Any = None
     for record in records:
+        if _is_end_without_retry(last, record):
+            click.echo(f"── not retried (attempt {record.attempt}): the task was stopped")
+            continue
+        last = record
         place = sampling_place(record) if isinstance(record, StepRecord) else None
         if place is not None:
             found.setdefault(place[:2], RecordedSamplings()).add(record)
@@ -62,6 +67,12 @@ def print_transcript(records: Iterable[Any]) -> None:
     for of, recorded in found.items():
         if of not in ended:
             _print_samplings(recorded)
+
+
+def _is_end_without_retry(last: Any, record: Any) -> bool:
+    """Whether it only says that the end before it, after which another attempt was to follow, was the last."""
+    ends = isinstance(last, TrialRecord) and isinstance(record, TrialRecord)
+    return ends and last.will_retry and not record.will_retry and last.attempt == record.attempt
 
 
 def _print_summaries(summaries: Iterable[SamplingSummary]) -> None:

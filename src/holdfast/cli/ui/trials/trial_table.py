@@ -90,7 +90,7 @@ def value_beginning(value: Any) -> str:
 def _error_line(result: TrialResult, width: int) -> list[str]:
     if result.error is None:
         return []
-    from holdfast.api.failure_text import failure_line  # noqa: PLC0415 - needed for failed trials only
+    from holdfast.tasks.source.failure_text import failure_line  # noqa: PLC0415 - needed for failed trials only
 
     attempt = f"attempt {result.attempt}: " if result.attempt > 1 else ""
     return [cut(f"  {attempt}{one_line(failure_line(result.error), _SHOWN_CHARACTERS)}", width)]
