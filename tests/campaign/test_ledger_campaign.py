@@ -54,7 +54,11 @@ class Round:
 
     def run(self) -> list[str]:
         args = {"seed": self.seed, "trials": self.planned, "shifts": self.shifts, "failing": self.failing}
-        runner = {"concurrency_limit": self.noise.choice([1, 4, 16]), "max_retries": 2}
+        runner = {
+            "concurrency_limit": self.noise.choice([1, 4, 16]),
+            "max_retries": 2,
+            "fail_fast": self.noise.random() < 0.3,
+        }
         eval_file = python_eval(self.observed.directory, self.server.base_url, TASK, **runner)
         data = eval_file.read_text().replace('"use": "task.py:t"', f'"use": "task.py:t", "args": {json.dumps(args)}')
         eval_file.write_text(data)
