@@ -79,8 +79,9 @@ class Ledger(NamedTuple):
         unused, diverged = self.unused, self.repeated.diverged
         left = f"{_replies(unused, 'recorded ')} {_was(unused)} not used"
         said = " and ".join(([left] if unused else []) + ([_made_again(diverged)] if diverged else []))
-        why = f"{said}{self._of(DIVERGED, UNUSED)}: the requests were not the recorded ones."
-        return f"{why} See {_GUIDE}; holdfast verify {place} --replay TRIAL names the first difference."
+        why = "the requests were not the recorded ones" if diverged else _unasked(unused)
+        said = f"{said}{self._of(DIVERGED, UNUSED)}: {why}."
+        return f"{said} See {_GUIDE}; holdfast verify {place} --replay TRIAL names the first difference."
 
     def _of(self, *kinds: str) -> str:
         tasks = sorted({task for kind in kinds for task in self.tasks.get(kind, ()) if task})
@@ -92,6 +93,10 @@ _EMPTY = Ledger(RepeatedCalls(), 0, 0, {})
 
 def _made_again(calls: int) -> str:
     return f"{quantity(calls, 'call')} {_was(calls)} made again"
+
+
+def _unasked(replies: int) -> str:
+    return f"nobody asked for {'it' if replies == 1 else 'them'} again"
 
 
 def _was(count: int) -> str:

@@ -16,7 +16,7 @@ from holdfast.api.observers import find_observers
 from holdfast.engine.events import Observer
 from holdfast.engine.opening.complete_run import CompleteRun, plan_unless_complete
 from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_plan, default_root, start_run
-from holdfast.engine.opening.noted_runs import noted_runs, reuse_note
+from holdfast.engine.opening.noted_runs import noted_runs, reuse_note, unusable_text
 from holdfast.engine.opening.remote_run import (
     open_readable_copy,
     remote_exists,
@@ -29,7 +29,7 @@ from holdfast.engine.opening.resume_plan import ResumePlan
 from holdfast.engine.planning.saved_eval import eval_directory, last_session, saved_eval
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import PlanEntry
@@ -240,6 +240,15 @@ def _finish_upload(complete: CompleteRun) -> CompleteRun:
     return complete
 
 
+def _add_noted(replies: ReusableReplies, root: Path) -> str:
+    """Adds the replies of a run that is noted; why it could not be done, if it could not: that stops no session."""
+    try:
+        replies.add_run(root)
+    except (HoldfastError, OSError) as error:
+        return unusable_text(root, str(error).rstrip("."))
+    return ""
+
+
 def _attach_replies(
     started: StartedSession, given: Sequence[Path] = (), replies: ReusableReplies | None = None
 ) -> StartedSession:
@@ -251,7 +260,8 @@ def _attach_replies(
         if new := [root for root in given if root.absolute() not in noted]:
             session.sink.put(reuse_note(new))
         if others := [root for root in noted if root not in {one.absolute() for one in given}]:
-            replies = ReusableReplies([*given, *others])
+            replies = replies or ReusableReplies([])
+            gone += [text for root in others if (text := _add_noted(replies, root))]
         if started.is_resumed and replies is not None:
             # A recorded reply is used once: what earlier sessions of the run have taken is left out.
             replies.leave_out(session.reader)

@@ -137,14 +137,18 @@ class _KeptTrials:
         # The first record of a trial says which it is.
         about: Coordinates | None = _coordinates(planned)
         for step in state.steps:
-            yield msgspec.structs.replace(step, source=self._source, attempt=state.attempt, about=about)
+            yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt, about=about)
             about = None
         if state.answer is None:
             return
         yield msgspec.structs.replace(state.answer, attempt=state.attempt, about=about)
         for scorer in sorted(kept):
             for step in _slot_steps(state, scorer):
-                yield msgspec.structs.replace(step, source=self._source, attempt=state.attempt)
+                yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt)
+
+    def _drawn_in(self, step: StepRecord) -> str:
+        """The run in which a reply was drawn: by that it is known as one draw, however often it is passed on."""
+        return step.source or self._source
 
     def _is_whole(self, planned: PlannedTrial, state: AttemptState, kept: set[str]) -> bool:
         """Whether a trial that has ended has exactly the scores that it is to have."""

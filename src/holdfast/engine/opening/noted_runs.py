@@ -36,8 +36,12 @@ def noted_runs(reader: RunReader) -> tuple[list[Path], list[str]]:
     """The runs that are noted and still there, and a sentence about each of the others."""
     found = {one["place"]: one["run"] for _, note in reader.notes() for one in _runs_in(note)}
     there = [Path(place) for place, run in found.items() if _run_at(Path(place)) == run]
-    gone = [place for place in found if Path(place) not in there]
-    return there, [f"{place} is no longer the run whose replies were to be used; they are not used." for place in gone]
+    return there, [unusable_text(place) for place in found if Path(place) not in there]
+
+
+def unusable_text(place: object, why: object = "it is no longer that run") -> str:
+    """What a person is told about a noted run whose replies cannot be used."""
+    return f"The replies of the run {place} were to be used, and are not: {why}."
 
 
 def _runs_in(note: NoteRecord) -> list[dict[str, str]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from holdfast.engine.planning.trial_keys import KeySet
-from holdfast.engine.trials.scopes import is_in_slot, scope_in_key, slot_in_path
+from holdfast.engine.trials.scopes import first_slot_path, is_in_slot, scope_in_key, slot_in_path, slot_path
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
     AnswerRecord,
@@ -64,8 +64,14 @@ class AttemptState:
     """By the path of their scope, the steps of score slots."""
     bought_before: int = 0
     """The most replies that an earlier attempt got."""
-    was_judged: bool = False
-    """Whether a scorer has asked a model in an earlier attempt."""
+    judged_before: dict[str, int] = field(default_factory=dict)
+    """By the path of a slot's first attempt, the most replies that the slot got in an earlier attempt of the trial."""
+
+    def slot_bought_before(self, scorer: str, slot_attempt: int) -> int:
+        """The most replies that an attempt of a slot before this one got, as far as they are recorded."""
+        earlier = (self.slot_steps.get(slot_path(scorer, number), []) for number in range(1, slot_attempt))
+        counts = (sum(map(_is_reply, steps)) for steps in earlier)
+        return max(self.judged_before.get(slot_path(scorer, 1), 0), *counts, 0)
 
 
 class TrialHistory:
@@ -150,9 +156,21 @@ def _anew(records: list[AnyRecord], attempt: int) -> AttemptState:
     """An attempt without any records."""
     before = [step for step in _only(StepRecord, records) if step.attempt < attempt and _is_reply(step)]
     bought = Counter(step.attempt for step in before if not is_in_slot(scope_in_key(step.step)))
-    was_judged = len(before) > bought.total()
     first, most = _first_of_series(records, attempt), max(bought.values(), default=0)
-    return AttemptState(attempt, first, bought_before=most, was_judged=was_judged)
+    return AttemptState(attempt, first, bought_before=most, judged_before=_judged(before))
+
+
+def _judged(replies: list[StepRecord]) -> dict[str, int]:
+    """By the path of a slot's first attempt, the most replies that one of its attempts got."""
+    by_slot: Counter[tuple[int, str]] = Counter()
+    for step in replies:
+        if is_in_slot(path := scope_in_key(step.step)):
+            by_slot[step.attempt, slot_in_path(path)] += 1
+    found: dict[str, int] = {}
+    for (_, path), count in by_slot.items():
+        first = first_slot_path(path)
+        found[first] = max(found.get(first, 0), count)
+    return found
 
 
 def _is_reply(step: StepRecord) -> bool:

@@ -53,9 +53,14 @@ class ReusableReplies:
             " UNIQUE (model, fingerprint, run, at, seconds))"
         )
         for run in runs:
-            self._add_run(run)
+            self.add_run(run)
 
-    def _add_run(self, run: Path) -> None:
+    def add_run(self, run: Path) -> None:
+        """Reads the replies of another run.
+
+        Raises:
+            HoldfastError: it cannot be read.
+        """
         with contextlib.closing(RunReader(run)) as reader:
             # A copy without steps has another id than the run in which its replies were drawn.
             drawn_in = [reader.run.hex(), *recovered_from(reader)][-1]

@@ -296,6 +296,11 @@ def slot_path(scorer: str, slot_attempt: int) -> str:
     return f"{part}/{_spell_part(scorer)}"
 
 
+def first_slot_path(path: str) -> str:
+    """The path of the first attempt of the slot at `path`."""
+    return f"{_SLOTS}/{path.partition('/')[2]}"
+
+
 def slot_in_path(path: str) -> str:
     """The path of the score slot that a scope of one belongs to."""
     return "/".join(path.split("/", 2)[:2])

@@ -27,8 +27,6 @@ from holdfast.tasks.trial_interface import Prompt
 if TYPE_CHECKING:
     from uuid import UUID
 
-_ALL = 1 << 30
-
 
 class SlotScope:
     """The scope of one attempt of a score slot."""
@@ -42,15 +40,14 @@ class SlotScope:
         grant: CapacityGrant,
         activity: TrialActivity,
         path: str,
-        *,
-        is_again: bool,
+        bought_before: int = 0,
     ) -> None:
-        """To be made in the asyncio task that runs the slot; `path` is that of the slot's attempt, and `is_again` says
-        whether the scorer was asked before, by an earlier attempt.
+        """To be made in the asyncio task that runs the slot; `path` is that of the slot's attempt, and an earlier one
+        got `bought_before` replies.
         """
         self._environment, self._own_model = environment, planned.model
         steps = Steps(state.slot_steps.get(path, []), state.in_flight, path)
-        place = SlotPlace(steps, activity, _ALL if is_again else 0)
+        place = SlotPlace(steps, activity, bought_before)
         model = environment.find_model(planned.model)
         self._own = RunningTrial(environment, planned, state, sample, model, grant, place)
 
@@ -116,6 +113,11 @@ class SlotScope:
         unused = self._own.finish()
         self._own.account.add_unused(unused)
         return unused_replies(unused)
+
+    @property
+    def replies(self) -> int:
+        """How many it has got, replayed ones too."""
+        return self._own.account.replies
 
     def end_failed_calls(self) -> None:
         """The end of the slot's attempt is durable: none of its calls is in flight."""

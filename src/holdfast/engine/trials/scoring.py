@@ -63,7 +63,7 @@ def _task_scorer(scorer: Scorer) -> TaskScorer:
 class _OpenSlot:
     """A slot that is being worked on."""
 
-    __slots__ = ("activity", "attempt", "grant", "of", "retries_left", "scope")
+    __slots__ = ("activity", "attempt", "bought", "grant", "of", "retries_left", "scope")
 
     def __init__(
         self, of: TaskScorer, attempt: int, retries_left: int, grant: CapacityGrant, activity: TrialActivity
@@ -72,6 +72,8 @@ class _OpenSlot:
         self.of, self.attempt, self.retries_left = of, attempt, retries_left
         self.grant, self.activity = grant, activity
         self.scope: SlotScope | None = None
+        self.bought = 0
+        """The most replies that an attempt of it got in this session."""
 
 
 class Scoring:
@@ -214,9 +216,10 @@ class Scoring:
 
     async def _judge_in_scope(self, slot: _OpenSlot) -> object:
         """As a solver, it may be between two calls of a model; what a signal then interrupts does not count."""
-        path, is_again = slot_path(slot.of.name, slot.attempt), slot.attempt > 1 or self._state.was_judged
+        path = slot_path(slot.of.name, slot.attempt)
+        bought = max(slot.bought, self._state.slot_bought_before(slot.of.name, slot.attempt))
         place = self._environment, self._planned, self._state, self._trial.sample
-        scope = slot.scope = SlotScope(*place, slot.grant, slot.activity, path, is_again=is_again)
+        scope = slot.scope = SlotScope(*place, slot.grant, slot.activity, path, bought)
         token = CURRENT_SCOPE.set(scope.root_scope)
         try:
             result: object = slot.of.scorer(self._answer, self._trial.sample, scope)  # type: ignore[call-arg]
@@ -263,7 +266,7 @@ class Scoring:
         """Ends the scope of a slot's attempt; what the attempt took, as fields of its record. None without a scope."""
         if slot.scope is None:
             return _NOTHING
-        unused = slot.scope.finish()
+        unused, slot.bought = slot.scope.finish(), max(slot.bought, slot.scope.replies)
         return {"usage": slot.scope.usage, "shares": slot.scope.shares, "unused": unused}
 
     async def _hand_in(self, slot: _OpenSlot, record: ScoreRecord) -> None:

@@ -11,15 +11,16 @@ from collections.abc import Collection, Sequence
 
 from holdfast.journal import Damage, DamageKind, SegmentId
 from holdfast.journal.segment_state import SegmentState
-from holdfast.run.core.layout import Layout
-from holdfast.storage.leases.local import read_acknowledged
+from holdfast.storage.leases.holder import AcknowledgedFrames
 
 
 def missing_acknowledged(
-    layout: Layout, states: Sequence[SegmentState], lost: Collection[SegmentId]
+    published: AcknowledgedFrames | None, states: Sequence[SegmentState], lost: Collection[SegmentId]
 ) -> tuple[SegmentId, Damage] | None:
-    """The segment in which acknowledged frames are missing, and what is missing of it."""
-    published = read_acknowledged(layout.root)
+    """The segment in which acknowledged frames are missing, and what is missing of it.
+
+    `published` was read before the segments were: a session at work comes further all the time.
+    """
     if published is None:
         return None
     own = [state for state in states if state.ident[:2] == (published.session, published.writer)]

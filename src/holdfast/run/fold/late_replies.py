@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from holdfast.journal.segment import SegmentId
-from holdfast.run.core.records import StepRecord
+from holdfast.run.core.records import CallRecord, StepRecord
 from holdfast.run.fold.reader import RunReader
 
 _Request = tuple[int, str]
@@ -52,13 +52,16 @@ def _replies_after(reader: RunReader, ident: SegmentId, frames: int) -> Iterator
 
 
 def _last_replies(reader: RunReader, trial: str) -> dict[_Request, int]:
-    """By request, the newest session that has bought a reply to it."""
-    placed = reader.lines_of(reader.fold.find(trial), "step")
-    steps = [(one.ident.session, reader.read(one.line)) for one in placed]
+    """By request, the newest session that has bought a reply to it and had no other reason to."""
+    placed = reader.lines_of(reader.fold.find(trial), "call", "step")
+    records = [(one.ident.session, reader.read(one.line)) for one in placed]
+    named = {
+        (session, one.attempt, one.step) for session, one in records if isinstance(one, CallRecord) and one.repeats
+    }
     return {
-        (step.attempt, step.step): session
-        for session, step in steps
-        if isinstance(step, StepRecord) and _is_bought(step)
+        (one.attempt, one.step): session
+        for session, one in records
+        if isinstance(one, StepRecord) and _is_bought(one) and (session, one.attempt, one.step) not in named
     }
 
 

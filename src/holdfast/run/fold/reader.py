@@ -42,7 +42,7 @@ from holdfast.run.fold.reader_index import ReaderIndex
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 from holdfast.storage.leases.holder import LeaseHolder
-from holdfast.storage.leases.local import find_holder
+from holdfast.storage.leases.local import find_holder, read_acknowledged
 from holdfast.storage.leases.remote import PublishedLease, find_published_lease
 from holdfast.storage.object_store import ObjectStore
 
@@ -110,6 +110,8 @@ class RunReader:
         """Whether the run's own index exists and is unusable."""
         self._frames: dict[tuple[int, int], ReadFrame] = {}
         self._frame_bytes = 0
+        # Before the journal: whoever writes to it comes further meanwhile.
+        self._published = read_acknowledged(self.layout.root)
         with contextlib.ExitStack() as undo:
             undo.callback(self._close_reader_index)
             self.index, self._is_published = self._open_index(index, fold)
@@ -143,6 +145,7 @@ class RunReader:
         Raises:
             NewerFormat: a newer version wrote some of it.
         """
+        self._published = read_acknowledged(self.layout.root)
         if self._is_published and not self.index.is_current():
             self.index.close()
             self._reader_index = ReaderIndex(self.layout, self.run)
@@ -361,13 +364,13 @@ class RunReader:
 
     def damage_by(self, found: list[Damage]) -> list[Damage]:
         """The same findings, and what the lease of a killed session names that none of them does."""
-        missing = missing_acknowledged(self.layout, self.index.states(), self.lost())
+        missing = missing_acknowledged(self._published, self.index.states(), self.lost())
         is_known = missing is None or any(item.where == _sealed_name(missing[1].where) for item in found)
         return found if missing is None or is_known else [*found, missing[1]]
 
     def lost_by_kill(self) -> list[SegmentId]:
         """The newest segment of a session that was killed, where it is missing; only its lease names it."""
-        missing = missing_acknowledged(self.layout, self.index.states(), self.lost())
+        missing = missing_acknowledged(self._published, self.index.states(), self.lost())
         return [missing[0]] if missing is not None and missing[1].kind is DamageKind.MISSING else []
 
     def transcripts_lost(self) -> int:

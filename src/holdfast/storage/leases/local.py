@@ -88,6 +88,8 @@ class _FileLockLease:
 
     def __init__(self, run: Path, fd: int) -> None:
         self._fd = fd
+        self._writing = threading.Lock()
+        """Held while the file is written or closed: a number that was closed may belong to another file."""
         self.failures, self.notes = ToleratedFailures(), list[str]()
         text = os.pread(fd, _TEXT_BYTES, 0)
         self.killed = decode_holder(text)
@@ -116,9 +118,10 @@ class _FileLockLease:
         self._place.check()
 
     def publish(self, frames: AcknowledgedFrames) -> None:
-        if frames != self._acknowledged and self._fd >= 0:
-            self._acknowledged = frames
-            self._write_text(self._fd)
+        with self._writing:
+            if frames != self._acknowledged and self._fd >= 0:
+                self._acknowledged = frames
+                self._write_text(self._fd)
 
     def is_held(self) -> bool:
         return self._fd >= 0 and self._place.loss is None
@@ -131,11 +134,12 @@ class _FileLockLease:
         self._place.moved_to(run)
 
     def release(self) -> None:
-        if self._fd >= 0:
-            forget_children(self._place.directory)
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, 0)
-            self._close()
+        with self._writing:
+            if self._fd >= 0:
+                forget_children(self._place.directory)
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._fd, 0)
+                self._close()
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
