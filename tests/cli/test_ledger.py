@@ -144,16 +144,18 @@ def test_calls_in_flight_at_a_kill_are_counted_when_they_are_made_again(holdfast
     session.send(signal.SIGKILL)
     session.wait()
     server.behave()
-    ended = holdfast("resume", "r", code=0)
+    ended = holdfast("resume", "r", "--json", code=0)
     assert "4 calls were made again, after a session ended with them in flight." in ended.err
+    assert ended.json["calls"] == {
+        "repeated": {"retried": 0, "diverged": 0, "interrupted": 4, "takeover": 0},
+        "unused": 0,
+        "saved": {"calls": 0},
+    }
     status = holdfast.json("status", "r", code=0)
     assert repeated(status) == {"interrupted": 4} and status["calls"]["in_flight_at_kill"] >= 4
     assert server.state()["received"] == status["calls"]["made"] == 12 == status["requests"]["sent"]
-    assert holdfast.json("resume", "r", code=0)["ledger"] == {
-        "repeated": {"retried": 0, "diverged": 0, "interrupted": 4, "takeover": 0},
-        "unused": 0,
-        "saved": 0,
-    }
+    # A command that starts no session has made no call.
+    assert holdfast.json("resume", "r", code=0)["calls"]["repeated"]["interrupted"] == 0
 
 
 def test_requests_that_fail_are_counted_beside_the_calls(holdfast, server, tmp_path):

@@ -124,6 +124,7 @@ def run_status(reader: RunReader) -> RunStatus:
     holder, counts, last = reader.holder, reader.fold.counts, reader.fold.session
     found = ledgers(reader)
     sessions, ledger = _session_statuses(reader, holder, found), whole_ledger(found)
+    saved = saved_calls(reader.fold, ledger.saved)
     spending = run_spending(reader.fold)
     return RunStatus(
         run=reader.place,
@@ -134,9 +135,9 @@ def run_status(reader: RunReader) -> RunStatus:
         started_at=reader.sessions[0].at if last else None,
         last_updated_at=reader.last_written_at() or None,
         sessions=sessions,
-        calls=_call_totals(reader, sessions, ledger),
+        calls=_call_totals(reader, sessions, ledger, saved),
         requests=_request_totals(reader, sessions),
-        ledger=_ledger_lines(reader, ledger),
+        ledger=_ledger_lines(reader, ledger, saved),
         samplings=sampling_counts(reader.fold),
         usage=spending.usage,
         cost=spending.cost,
@@ -225,7 +226,7 @@ def _decoded_failures(data: Any) -> list[ToleratedFailure]:
         return []
 
 
-def _call_totals(reader: RunReader, sessions: list[SessionStatus], ledger: Ledger) -> CallTotals:
+def _call_totals(reader: RunReader, sessions: list[SessionStatus], ledger: Ledger, saved: SavedCalls) -> CallTotals:
     return CallTotals(
         made=sum(session.calls for session in sessions),
         answered=sum(session.replies for session in sessions),
@@ -234,12 +235,11 @@ def _call_totals(reader: RunReader, sessions: list[SessionStatus], ledger: Ledge
         in_flight_at_kill=sum(session.in_flight_at_kill for session in sessions),
         repeated=ledger.repeated,
         unused=ledger.unused,
-        saved=saved_calls(reader.fold, ledger.saved),
+        saved=saved,
     )
 
 
-def _ledger_lines(reader: RunReader, ledger: Ledger) -> list[str]:
-    saved = saved_calls(reader.fold, ledger.saved)
+def _ledger_lines(reader: RunReader, ledger: Ledger, saved: SavedCalls) -> list[str]:
     cost = "" if saved.cost is None else f", {money_text(saved.cost, reader.fold.prices.currency)}"
     return list(ledger.lines(shell_word(reader.place), f" ({saved.tokens:,} tokens{cost})"))
 

@@ -178,7 +178,8 @@ class _Evaluation:
 def _no_session(complete: CompleteRun) -> SessionOutcome:
     if not complete.left:
         return SessionOutcome("completed", complete.exit_code, complete.counts)
-    warning = f"Nothing was run: {complete.counts.remaining_text()}. Failed trials are run again with --redo only."
+    how = "Failed trials are run again only by `holdfast resume --redo`."
+    warning = f"Nothing was run: {complete.counts.remaining_text()}. {how}"
     return SessionOutcome(FINISHED_WITH_FAILURES, complete.exit_code, complete.counts, warning)
 
 

@@ -334,15 +334,17 @@ class FailFast:
             is_of_now = watched.held.get(end.trial, (None, None))[1] is not None
             self._events.emit(AttemptEnded(end, without_retry=is_of_now))
         planned = sum(sequence.task.planned_by_model for sequence in watched.sequences)
-        self._events.emit(TaskStopped(watched.name, watched.text, watched.watch.ended, planned - watched.watch.ended))
+        watch = watched.watch
+        self._events.emit(TaskStopped(watched.name, watched.text, watch.alike, planned - watch.ended))
 
     def _note(self, watched: WatchedTask, step: WatchStep) -> None:
         self._sink.put(self._decision(watched, step).as_note())
 
     def _decision(self, watched: WatchedTask, step: WatchStep) -> TaskDecision:
-        is_alike = step in {WatchStep.CHECKING, WatchStep.STOPPED}
-        ended = watched.watch.ended if is_alike else 0
-        return TaskDecision(watched.name, step, watched.text if is_alike else "", ended, watched.since)
+        watch = watched.watch
+        # Checking starts at a place of the plan; a stop says how many trials have failed alike.
+        count = {WatchStep.CHECKING: watch.ended, WatchStep.STOPPED: watch.alike}.get(step)
+        return TaskDecision(watched.name, step, "" if count is None else watched.text, count or 0, watched.since)
 
 
 def _task_failure(end: TrialRecord) -> Failure | None:

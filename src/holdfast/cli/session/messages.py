@@ -159,7 +159,8 @@ class EndMessage:
             return ended.exit_code
         self._is_printed = True
         # A disk that has failed, or a run that another process holds, is not read again.
-        scores = read_scores(str(self._started.root)) if with_scores and ended.exit_code not in _LOST_RUN else None
+        is_readable = with_scores and ended.exit_code not in _LOST_RUN
+        scores = read_scores(str(self._started.root), self._started.session.number) if is_readable else None
         below = failures_under(self._bounds, scores, ended.exit_code)
         code = ended.exit_code or int(bool(below))
         try:

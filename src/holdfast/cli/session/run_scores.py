@@ -52,13 +52,16 @@ def _scored_trials(group: GroupReport) -> int:
     return max((metric.n_trials for named in group.metrics.values() for metric in named.values()), default=0)
 
 
-def read_scores(place: str) -> RunScores | None:
-    """The scores of a run whose session is over; None, with a note, if they cannot be read."""
+def read_scores(place: str, session: int = 0) -> RunScores | None:
+    """The scores of a run whose session is over; None, with a note, if they cannot be read.
+
+    `session` is the number of the one that has just ended, if there was one.
+    """
     try:
         with contextlib.closing(RunReader(find_run(place))) as reader:
             first = reader.sessions[0] if reader.sessions else None
             stops = list(reader.fold.stopped.values())
-            ledger = session_ledger(reader, reader.sessions[-1].number if reader.sessions else 0)
+            ledger = session_ledger(reader, session)
             return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first, stops, ledger)
     except KeyboardInterrupt:
         # The session is over, and all that it did is durable: only the table is left out.
@@ -71,10 +74,10 @@ def read_scores(place: str) -> RunScores | None:
 def scores_object(scores: RunScores | None, bounds: Sequence[ScoreBound]) -> dict[str, Any]:
     """The keys of the scores in the JSON of a session, as in the report; null if they could not be read."""
     if scores is None:
-        return {"tasks": None, "cost": None, "currency": None, "ledger": None, "fail_under": None}
+        return {"tasks": None, "cost": None, "currency": None, "calls": None, "fail_under": None}
     report, ledger = scores.report, scores.ledger
-    named = {"repeated": ledger.repeated, "unused": ledger.unused, "saved": ledger.saved}
-    found = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency, "ledger": named}
+    calls = {"repeated": ledger.repeated, "unused": ledger.unused, "saved": {"calls": ledger.saved}}
+    found = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency, "calls": calls}
     return {**found, "fail_under": compare_bounds(bounds, scores.plan, report.tasks)}
 
 

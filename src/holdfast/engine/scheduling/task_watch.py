@@ -38,6 +38,8 @@ class TaskWatch:
         """What the errors so far have in common."""
         self.ended = 0
         """First attempts that have ended, now or on record."""
+        self.alike = 0
+        """Of those, the ones that failed with the same error."""
         self.active = 0
         """Trials that run now."""
         self.checked = 0
@@ -63,6 +65,7 @@ class TaskWatch:
         self.ended += 1
         if self.phase is WatchPhase.OPENING:
             return self._count_first(error)
+        self.alike += error == self.error
         if self.phase is WatchPhase.CHECKING and is_drawn:
             self.checked += error == self.error
             return error != self.error
@@ -73,6 +76,7 @@ class TaskWatch:
             self.error = error
         elif error != self.error:
             self.error = ""
+        self.alike += bool(self.error)
         if self.ended < min(FIRST_TRIALS, self._planned):
             return False
         if self.error:
