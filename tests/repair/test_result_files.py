@@ -62,6 +62,7 @@ FIELDS = {
     "shares": SHARES,
     "calls": COUNTS,
     "replayed": COUNTS,
+    "unused": COUNTS,
     "tries": COUNTS,
     "at": FLOATS,
     "seconds": FLOATS,

@@ -27,7 +27,7 @@ GONE = {1: {"cost"}, 2: set[str]()}
 """Fields that a record of the format may have and that are not read any more."""
 
 
-SINCE = ("log_interval", "segment_bytes")
+SINCE = ("fail_fast", "log_interval", "segment_bytes")
 """Settings with a default that have come since the run of format 2 was stored; how rows are read has come too."""
 
 

@@ -64,14 +64,14 @@ class RepairSession:
         return session_record(reader.run.hex(), number, pins, self.contents.with_inputs(copied))
 
     def unless_changed(self, pins: list[SegmentPin]) -> MakeSessionRecord:
-        """As `make`, for a run that had these pins when it was read."""
+        """As `make`, for a run whose segments would have had these pins when it was read."""
 
-        def make(reader: RunReader, number: int, now: list[SegmentPin]) -> SessionRecord:
-            if now != pins:
+        def make(reader: RunReader, number: int, needed: list[SegmentPin]) -> SessionRecord:
+            if [state.pin() for state in reader.index.states()] != pins:
                 raise RunHeld(
                     f"Another session wrote to {reader.layout.root} while it was being checked.",
                     hint="No result was recorded; run `holdfast repair` again.",
                 )
-            return self.make(reader, number, now)
+            return self.make(reader, number, needed)
 
         return make

@@ -71,9 +71,7 @@ def create_run(
     root = root.absolute()
     refuse_existing(root)
     try:
-        return _create(
-            _claimed_building_place(fs, root), fs, root, _FirstContent(contents, inputs or {}, preload), writer
-        )
+        return _create(fs, root, _FirstContent(contents, inputs or {}, preload), writer)
     except OSError as error:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
             # Somebody else has made it meanwhile.
@@ -106,13 +104,14 @@ def _claimed_building_place(fs: FileSystem, root: Path) -> _BuildingPlace:
     """A place of this process's own. Until its lease is taken, another creation may take it for one that was killed and
     remove it: then another place is made.
     """
+    make_directories(fs, root.parent)
     for places_left in reversed(range(_MOST_PLACES)):
         run = os.urandom(16)
         building = _building_place(root, run)
         try:
             _make_building_place(fs, root, building)
             return _BuildingPlace(run, building, take_lease(fs, building.root))
-        except (OSError, StorageFailure, RunHeld) as error:
+        except (FileNotFoundError, StorageFailure, RunHeld) as error:
             # Nobody but such a creation holds a place that was just made.
             is_taken = isinstance(error, RunHeld) or not building.root.exists()
             if not (is_taken and places_left):
@@ -125,10 +124,8 @@ def _building_place(root: Path, run: bytes) -> Layout:
     return Layout(root.with_name(f".{root.name}.{_CREATING}-{run.hex()[:12]}"))
 
 
-def _create(
-    place: _BuildingPlace, fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOptions
-) -> RunSession:
-    run, building, lease = place
+def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOptions) -> RunSession:
+    run, building, lease = _claimed_building_place(fs, root)
     with contextlib.ExitStack() as undo:
         undo.callback(_remove_building_place, fs, building.root)
         undo.callback(lease.release)
@@ -155,7 +152,6 @@ def _create(
 
 def _make_building_place(fs: FileSystem, root: Path, building: Layout) -> None:
     """Makes the directories of a run, beside the place that it will have."""
-    make_directories(fs, root.parent)
     _remove_unfinished_creations(fs, root)
     for directory in (building.root, building.journal, building.blobs, building.inputs, building.artifacts):
         fs.make_directory(directory)
