@@ -259,3 +259,55 @@ def test_a_retry_that_is_killed_and_comes_further_repeats_only_what_was_bought(h
     status = holdfast.json("status", "r", code=0)
     assert repeated(status) == {"retried": 2, "interrupted": 1}
     assert server.state()["received"] == status["calls"]["made"] == 6
+
+
+SWAPPED = """
+import asyncio, os
+from holdfast import Message, Sample, Task, exact, task
+
+async def solve(trial):
+    async def ask(number):
+        await trial.generate([Message("user", f"b{number}")])
+        return (await trial.generate([Message("user", f"c{number}")])).text
+    order = [1, 0] if os.path.exists("again") else [0, 1]
+    return " ".join(await asyncio.gather(*[ask(number) for number in order]))
+
+@task
+def t():
+    return Task(samples=[Sample("q", target="x")], solver=solve, scorers=[exact()])
+"""
+
+
+def test_branches_that_change_places_diverge_from_nothing(holdfast, server, tmp_path):
+    """Each borrows the reply that the other had; what they ask after that was never asked before."""
+    killed_after_two = python_eval(tmp_path, server.base_url, SWAPPED)
+    server.behave(hold=True, **{"pass": 2})
+    session = holdfast.start("run", killed_after_two, "--run-dir", "r")
+    until(lambda: server.state()["received"] == 4, "both branches ask their second question")
+    until(lambda: len([one for one in holdfast.records("r", "step") if not one.get("error")]) == 2, "recorded")
+    session.send(signal.SIGKILL)
+    session.wait()
+    server.behave()
+    (tmp_path / "again").touch()
+    holdfast("resume", "r", code=0)
+    status = holdfast.json("status", "r", code=0)
+    assert (repeated(status).get("diverged", 0), status["calls"]["unused"]) == (0, 0)
+    assert server.worked_on() == {"b0": 1, "b1": 1, "c0": 2, "c1": 2}
+
+
+def test_a_prompt_that_changes_at_every_resume_repeats_each_place_once(holdfast, server, tmp_path):
+    """What was bought in the place of another is not a second place: the first new question is not counted."""
+    eval_file = python_eval(tmp_path, server.base_url, TIMED)
+    killed_after(holdfast, server, eval_file, 1)
+    server.behave(hold=True, **{"pass": 1})
+    session = holdfast.start("resume", "r")
+    until(lambda: server.state()["received"] == 4, "the second question is held again")
+    until(lambda: len([one for one in holdfast.records("r", "step") if not one.get("error")]) == 2, "recorded")
+    session.send(signal.SIGKILL)
+    session.wait()
+    server.behave()
+    holdfast("resume", "r", code=0)
+    status = holdfast.json("status", "r", code=0)
+    # Bought: the first question three times, the second three times (two of them in flight at a kill), the third once.
+    assert server.state()["received"] == status["calls"]["made"] == 7
+    assert repeated(status) == {"diverged": 2} and status["calls"]["in_flight_at_kill"] == 2

@@ -16,6 +16,7 @@ from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.trials.scopes import first_slot_path, is_in_slot, scope_in_key, slot_in_path, slot_path
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
+    DIVERGED,
     AnswerRecord,
     AnyRecord,
     CallRecord,
@@ -58,6 +59,8 @@ class AttemptState:
     end: TrialRecord | None = None
     in_flight: frozenset[str] = frozenset()
     """The keys of calls that were sent, and of which nothing more is recorded."""
+    diverged: frozenset[str] = frozenset()
+    """The keys of calls that stood in the place of others."""
     slots: dict[str, SlotState] = field(default_factory=dict)
     """By scorer, the slots that have failed."""
     slot_steps: dict[str, list[StepRecord]] = field(default_factory=dict)
@@ -187,9 +190,11 @@ def _first_of_series(records: list[AnyRecord], attempt: int) -> int:
 def _begun(records: list[AnyRecord], attempt: int, *, again: bool = False) -> AttemptState:
     """An attempt as far as it came: its steps, the calls that were in flight, its answer, and its slots."""
     steps = [step for step in _only(StepRecord, records) if step.attempt == attempt]
-    sent = {call.step for call in _only(CallRecord, records) if call.attempt == attempt}
+    calls = [call for call in _only(CallRecord, records) if call.attempt == attempt]
+    sent = {call.step for call in calls}
     state = _anew(records, attempt)
     state.in_flight = frozenset(sent.difference(step.step for step in steps))
+    state.diverged = frozenset(call.step for call in calls if call.repeats == DIVERGED)
     for step in steps:
         # A judge that a solver's sampling asks is no slot's.
         if step.role is ModelRole.JUDGE and is_in_slot(path := scope_in_key(step.step)):

@@ -93,7 +93,7 @@ class RunningTrial:
     ) -> None:
         """To be made in the asyncio task that runs the attempt, or the slot."""
         self._environment, self._planned = environment, planned
-        self._steps = Steps(state.steps, state.in_flight) if slot is None else slot.steps
+        self._steps = Steps(state.steps, state.in_flight, diverged=state.diverged) if slot is None else slot.steps
         self._system = planned.task.task.system if slot is None else None
         self._asked = AskedModel(model, ModelRole.UNDER_TEST if slot is None else ModelRole.JUDGE)
         self._loop = asyncio.get_running_loop()

@@ -46,7 +46,7 @@ class SlotScope:
         got `bought_before` replies.
         """
         self._environment, self._own_model = environment, planned.model
-        steps = Steps(state.slot_steps.get(path, []), state.in_flight, path)
+        steps = Steps(state.slot_steps.get(path, []), state.in_flight, path, state.diverged)
         place = SlotPlace(steps, activity, bought_before)
         model = environment.find_model(planned.model)
         self._own = RunningTrial(environment, planned, state, sample, model, grant, place)

@@ -80,14 +80,21 @@ def as_recorded(name: str, part: str, value: object) -> Any:
 class Steps:
     """The steps of one attempt that are recorded; each is given once."""
 
-    def __init__(self, records: list[StepRecord], in_flight: Collection[str] = (), path: str = "") -> None:
+    def __init__(
+        self,
+        records: list[StepRecord],
+        in_flight: Collection[str] = (),
+        path: str = "",
+        diverged: Collection[str] = (),
+    ) -> None:
         """`in_flight` are the keys of calls that were sent, and of which nothing more is recorded.
 
-        `path` is that of a score slot, if they are its steps.
+        `path` is that of a score slot, if they are its steps. `diverged` are the keys of calls that stood in the place
+        of others.
         """
         self._waiting = _unlent(records) if records else {}
         self._failed = {id(step): step for step in records if step.error is not None} if records else {}
-        self._records, self._in_flight = records, in_flight
+        self._records, self._in_flight, self._diverged = records, in_flight, diverged
         self._families: dict[str, set[str]] = {}
         """By names, the paths of the recorded named scopes that have them and have not moved since."""
         self._by_request: dict[tuple[str, str], list[str]] | None = None
@@ -96,7 +103,7 @@ class Steps:
         self._replies_left: Counter[str] | None = None
         """By scope, the recorded replies that nobody has asked for; counted from the first call that is made on."""
         self._made: Counter[str] = Counter()
-        """By scope, the calls that were made while it had such replies."""
+        """By scope, the calls that were made while it had such replies, and the replies that it borrowed."""
         self.scopes = AttemptScopes(path)
 
     def replay(self, scope: Scope, key: str) -> StepRecord | None:
@@ -127,26 +134,32 @@ class Steps:
         if lent is None:
             return None
         self._lenders.add(scope_in_key(lent))
+        # It has the record of another scope now, and another has its own.
+        self._made[scope.path] += 1
         return self._give(lent)
 
     def _give(self, key: str) -> StepRecord:
         """A recorded result, which from now on nobody can ask for."""
         found = self._waiting.pop(key)
-        if self._replies_left is not None and found.model:
+        if self._replies_left is not None and found.model and key not in self._diverged:
             self._replies_left[scope_in_key(key)] -= 1
         return found
+
+    def _is_place(self, key: str) -> bool:
+        return bool(self._waiting[key].model) and key not in self._diverged
 
     def why_again(self, scope: Scope, key: str) -> str:
         """Why a call that is not recorded repeats one; empty if it does not.
 
-        Each recorded reply of a scope is repeated by one call at the most: what a solver asks beyond them is new.
+        Each place of a scope's record is repeated by one call at the most: what a solver asks beyond them is new. A
+        reply that was itself bought in the place of another adds no place.
         """
         if key in self._in_flight:
             return INTERRUPTED_CALL
         if not self._waiting:
             return ""
         if self._replies_left is None:
-            self._replies_left = Counter(scope_in_key(key) for key, step in self._waiting.items() if step.model)
+            self._replies_left = Counter(scope_in_key(key) for key in filter(self._is_place, self._waiting))
         self._made[scope.path] += 1
         return DIVERGED if self._made[scope.path] <= self._replies_left[scope.path] else ""
 
