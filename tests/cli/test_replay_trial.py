@@ -188,6 +188,50 @@ def test_steps_11_a_solver_that_waits_for_ever_is_not_waited_for(world, wait):
     assert found["difference"]["kind"] == "waiting" and "within 0.5 seconds" in shown
 
 
+BLOCKS = """
+async def solve(trial):
+    await trial.generate("one")
+    BLOCK
+    return "done"
+"""
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ("time.sleep(3600)", "blocked its thread for more than 0.5 seconds"),
+        ("while True: pass", "blocked its thread for more than 0.5 seconds"),
+        ("os._exit(0)", "ended the process itself, with exit code 0"),
+        ("os.kill(os.getpid(), 9)", "ended the process itself, by the signal 9"),
+    ],
+)
+def test_steps_11_a_solver_that_takes_the_process_with_it_gets_a_verdict(world, block, said):
+    """It runs in a process of its own, which is ended."""
+    world.run(BLOCKS.replace("BLOCK", "pass"))
+    world.edit(BLOCKS.replace("BLOCK", block))
+    found, shown = world.replay("--timeout", "0.5", code=1)
+    assert (found["ok"], found["verdict"]) == (False, "differs") and said in shown
+
+
+GIVES_UP = """
+async def solve(trial):
+    await trial.generate("one")
+    try:
+        async with asyncio.timeout(0.3):
+            await trial.step("slow", asyncio.sleep, 3600)
+    except TimeoutError:
+        pass
+    return (await trial.generate("two")).text
+"""
+
+
+def test_steps_11_a_step_that_the_solver_gave_up_is_not_a_difference(world):
+    """Nothing is recorded of it; in the replay the solver gives it up again, and continues."""
+    world.run(GIVES_UP)
+    found, _ = world.replay(code=0)
+    assert (found["verdict"], found["replayed"]) == ("same", 2)
+
+
 INTERRUPTED = """
 async def solve(trial):
     await trial.generate("one")
@@ -289,7 +333,7 @@ def test_steps_11_a_call_that_failed_fails_again(world, server):
 def test_steps_11_a_failed_trial_is_compared_by_its_error(world):
     """The newest attempt, as it failed."""
     body = 'async def solve(trial):\n    await trial.generate("one")\n    raise ValueError("WORD")\n'
-    world.run(body, code=1, runner={"max_retries": 1})
+    world.run(body, code=1, runner={"max_retries": 1, "fail_fast": False})
     found, _ = world.replay(code=0)
     assert (found["attempt"], found["verdict"]) == (2, "same")
     world.edit(body.replace("WORD", "other"))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 from collections.abc import Iterator
 
 import click
 
-from holdfast.cli.session.process_exit import exit_soon
+from holdfast.cli.session.replay_process import replay_apart
 from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.replay.recorded_trial import load_recorded_trial
-from holdfast.engine.replay.trial_replay import PATIENCE_SECONDS, TrialReplay, replay_trial
+from holdfast.engine.replay.trial_replay import PATIENCE_SECONDS, TrialReplay
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 from holdfast.run.trial_reference import TrialReferences
@@ -28,18 +27,14 @@ def replay_command(run: str, reference: str, patience: float | None, *, as_json:
         # What the task's code prints is for people.
         with contextlib.redirect_stdout(sys.stderr):
             recorded = load_recorded_trial(reader, trial, label)
-            result = replay_trial(recorded, PATIENCE_SECONDS if patience is None else patience)
+            result = replay_apart(recorded, PATIENCE_SECONDS if patience is None else patience)
     if as_json:
-        fields = {name: getattr(result, name) for name in result.__struct_fields__ if name != "is_left_running"}
+        fields = {name: getattr(result, name) for name in result.__struct_fields__}
         print_json({"run": place, "trial": trial.key, "reference": label, "ok": result.ok, **fields})
     else:
         for line in _replay_lines(place, label, result):
             click.echo(printable(line))
-    code = 0 if result.ok else 1
-    if result.is_left_running or any(not thread.daemon for thread in threading.enumerate()[1:]):
-        # A thread that the solver left behind must not keep the process.
-        exit_soon(code)
-    return code
+    return 0 if result.ok else 1
 
 
 def _replay_lines(place: str, label: str, result: TrialReplay) -> Iterator[str]:

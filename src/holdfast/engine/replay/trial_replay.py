@@ -37,8 +37,9 @@ from holdfast.tasks.answer import Answer, as_answer
 
 PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.02
-_QUIET_POLLS = 50
-"""So many looks without a change, where a branch has come to the end of its record: the others have too."""
+_QUIET_SECONDS = 1.0
+"""So long without a change, where a branch has come to the end of its record: the others have too."""
+_GIVING_UP_SECONDS = 10.0
 _LEAVING_SECONDS = 2.0
 _CUT_OFF = "time"
 """The limit that stops a solver wherever it is."""
@@ -74,8 +75,6 @@ class TrialReplay(msgspec.Struct, frozen=True):
     asks_next: str = ""
     """The same in words."""
     notes: list[str] = []
-    is_left_running: bool = False
-    """Whether the solver did not end when it was cancelled."""
 
     @property
     def ok(self) -> bool:
@@ -98,8 +97,9 @@ class _NoRecords:
 class _SolverReplay:
     """The solver of one trial, running against its record."""
 
-    def __init__(self, recorded: RecordedTrial, patience: float) -> None:
+    def __init__(self, recorded: RecordedTrial, patience: float, on_look: Callable[[], object]) -> None:
         self._recorded, self._patience, self._state = recorded, patience, recorded.state
+        self._on_look = on_look
         self._follower = RecordFollower(recorded.state)
         self._results = _asked_for(recorded.state.steps)
         self._trial: RunningTrial | None = None
@@ -116,9 +116,7 @@ class _SolverReplay:
             solver.cancel()
             await asyncio.wait([solver], timeout=_LEAVING_SECONDS)
         threads.close()
-        is_left = not solver.done()
-        outcome = None if is_left or solver.cancelled() else solver.result()
-        return self._judge(outcome, is_left=is_left)
+        return self._judge(None if not solver.done() or solver.cancelled() else solver.result())
 
     async def _solve(self, environment: TrialEnvironment) -> Outcome:
         planned = self._recorded.planned
@@ -139,17 +137,26 @@ class _SolverReplay:
         quiet, seen = 0, (-1, -1)
         while not solver.done():
             await asyncio.wait([solver], timeout=_POLL_SECONDS)
+            self._on_look()
             now = len(self._follower.missing), len(self._unasked())
             quiet, seen = (quiet + 1 if now == seen else 0), now
-            limit = _QUIET_POLLS if self._follower.missing else self._patience / _POLL_SECONDS
-            if quiet > limit or self._is_stopped(solver):
+            if quiet * _POLL_SECONDS > self._quiet_seconds() or self._is_stopped(solver):
                 return
+
+    def _quiet_seconds(self) -> float:
+        """How long nothing may change before the rest is given up."""
+        missing = self._follower.missing
+        if not missing:
+            return self._patience
+        # Of what the solver itself has given up nothing is recorded: it gives it up again, if it gets the time.
+        is_spared = self._has_ended and not any(map(self._counterpart, missing))
+        return min(_GIVING_UP_SECONDS, self._patience) if is_spared else _QUIET_SECONDS
 
     def _is_stopped(self, solver: asyncio.Task[Outcome]) -> bool:
         """Whether what is missing decides already: the solver itself waits for it, or nothing else is recorded."""
         missing = self._follower.missing
         if self._has_ended:
-            return any(one.task is solver for one in missing)
+            return any(one.task is solver and self._counterpart(one) is not None for one in missing)
         return bool(missing) and (not self._unasked() or self._diverged() is not None)
 
     def _unasked(self) -> list[StepRecord]:
@@ -192,7 +199,7 @@ class _SolverReplay:
             return True
         return end is not None and end.status is not Status.UNFINISHED and end.limit != _CUT_OFF
 
-    def _judge(self, outcome: Outcome | None, *, is_left: bool) -> TrialReplay:
+    def _judge(self, outcome: Outcome | None) -> TrialReplay:
         unasked = self._unasked()
         difference = self._difference(outcome, unasked)
         is_open = difference is None and outcome is None and self._follower.missing
@@ -215,7 +222,6 @@ class _SolverReplay:
             "" if following is None else following.key,
             "" if following is None else _kind_of(following) + _asked_where(following.key),
             self._notes,
-            is_left,
         )
 
     def _difference(self, outcome: Outcome | None, unasked: list[StepRecord]) -> ReplayDifference | None:
@@ -318,12 +324,15 @@ def _end_lines(end: Answer | Failure | str) -> list[str]:
     return [*lines, f"unscored: {end.unscored}"] if end.unscored else lines
 
 
-def replay_trial(recorded: RecordedTrial, patience: float = PATIENCE_SECONDS) -> TrialReplay:
-    """Runs the solver of a trial against its record; `patience` is how long it may ask for nothing."""
+def replay_trial(recorded: RecordedTrial, patience: float, on_look: Callable[[], object]) -> TrialReplay:
+    """Runs the solver of a trial against its record; `patience` is how long it may ask for nothing.
+
+    `on_look` is called several times a second, as long as the solver lets the event loop run.
+    """
     loop = asyncio.new_event_loop()
     # A solver that did not end is left as it is: what Python says of that helps nobody.
     loop.set_exception_handler(lambda *_: None)
     try:
-        return loop.run_until_complete(_SolverReplay(recorded, patience).run())
+        return loop.run_until_complete(_SolverReplay(recorded, patience, on_look).run())
     finally:
         loop.close()
