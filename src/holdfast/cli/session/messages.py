@@ -74,8 +74,8 @@ def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
     if len(selection.redo):
         kept = "; a finished trial keeps its result until the new attempt has finished" if selection.again else ""
         say(f"Running {quantity(len(selection.redo), 'trial')} again{kept}.")
-        if selection.remaining is None and counts.remaining > selection.failed_again:
-            say("All other remaining trials are run as well, except failed ones; --where chooses among them.")
+        if selection.remaining is None and counts.to_run:
+            say("Other trials that a resume runs are run as well; --where chooses among them.")
 
 
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
