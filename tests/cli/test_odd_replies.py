@@ -199,7 +199,10 @@ def test_no_credit_after_replies_disables_the_model_too(holdfast, server, tmp_pa
 
 # Row 23
 
-USAGES = ["twelve", 2.5, [7, 2], {"prompt_tokens": -1}, True, {"prompt_tokens": 10**30, "completion_tokens": 1}]
+USAGES = [
+    *("twelve", 2.5, [7, 2], {"prompt_tokens": -1}, True, {"prompt_tokens": 10**30, "completion_tokens": 1}),
+    *({}, {"prompt_tokens": None, "completion_tokens": None}, {"total_tokens": 6}, {"prompt_tokens": 5}),
+]
 
 
 @pytest.mark.parametrize("usage", USAGES, ids=str)
@@ -231,9 +234,13 @@ def test_some_usage_is_not_taken_for_all_of_it(holdfast, server, tmp_path):
     assert holdfast.json("report", "r")["cost"] is None
 
 
-def test_no_usage_at_all_costs_nothing_known(holdfast, server, tmp_path):
+@pytest.mark.parametrize("has_key", [True, False])
+def test_no_usage_at_all_costs_nothing_known(holdfast, server, tmp_path, has_key):
     """Steps 23: a priced model whose server counts nothing has an unknown cost, and not one of 0."""
-    server.behave(bodies=[sent(body(usage=None))])
+    uncounted = body(usage=None)
+    if not has_key:
+        del uncounted["usage"]
+    server.behave(bodies=[sent(uncounted)])
     ended = holdfast("run", http_eval(tmp_path, server.base_url, 3, model=PRICE), "--run-dir", "r", code=0)
     assert ended.err.count("came without usage") == 1
     assert holdfast.json("report", "r")["cost"] is None

@@ -245,6 +245,13 @@ NONSENSE = [
     {"prompt_tokens": 2**63, "completion_tokens": 2},
     {"prompt_tokens": [7], "completion_tokens": {"n": 2}},
     {"prompt_tokens": {"a": {"b": [[[]]]}}},
+    {},
+    {"prompt_tokens": None, "completion_tokens": None},
+    {"total_tokens": 6},
+    {"prompt_tokens": 5},
+    {"completion_tokens": 5},
+    {"input_tokens": 5, "output_tokens": None},
+    {"input_tokens": 5, "completion_tokens": "1"},
 ]
 
 
@@ -278,6 +285,15 @@ def test_parts_of_usage_that_cannot_be_read_leave_the_sums(parts):
     reply = ask(answering(completion(usage=usage)))
     assert reply.usage == Usage(7, 2)
     assert list(reply.warnings) == ["usage_parts"]
+
+
+@pytest.mark.parametrize(
+    "usage", [{"input_tokens": 5, "output_tokens": 1}, {"prompt_tokens": 5, "output_tokens": 1, "input_tokens": 9}]
+)
+def test_other_names_of_the_sums_are_read(usage):
+    """Steps 23: both sums are known, so the usage is, without a warning."""
+    reply = ask(answering(completion(usage=usage)))
+    assert (reply.usage, reply.warnings) == (Usage(5, 1), {})
 
 
 @pytest.mark.parametrize("field", ["model", "id"])
