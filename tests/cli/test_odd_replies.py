@@ -16,7 +16,7 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "argumen
 PRICE = {"price": {"input": 1.0, "output": 1.0}}
 
 
-def body(text: str | None = "Q1", *, reason: str | None = "stop", **fields) -> dict:
+def body(text: str | None = "Q1", *, reason: str | dict | None = "stop", **fields) -> dict:
     """A whole answer; further fields stand beside its choices."""
     whole = completion(text or "", "q1")
     whole["choices"][0]["finish_reason"] = reason
@@ -67,6 +67,11 @@ OUTAGES = {
     "abort": body("Par", reason="abort"),
     "error": body("Par", reason="error"),
     "beside": body("Par", error={"message": "upstream", "code": 502}),
+    "canceled": body("Par", reason="canceled"),
+    "failed": body("Par", reason="failed"),
+    "map": body("Par", reason={"type": "abort"}),
+    "list of errors": body("Par", errors=[{"message": "upstream", "code": 502}]),
+    "message": {"choices": [{"message": {"content": "Par", "error": "upstream"}, "finish_reason": "stop"}]},
     "choice": {"choices": [{"error": {"message": "upstream", "code": 502}, "finish_reason": "error"}]},
 }
 

@@ -50,15 +50,28 @@ def test_a_call_that_the_server_lost_is_not_an_empty_answer(reason, content):
 # steps 21
 
 
-@pytest.mark.parametrize(
-    "reason", ["insufficient_system_resource", "network_error", "abort", "error", "ERROR", "server_error", "cancelled"]
-)
-def test_a_finish_reason_of_an_outage_is_an_outage(reason):
+OUTAGES = {
+    **{reason: reason for reason in ("insufficient_system_resource", "network_error", "abort", "cancelled")},
+    **dict.fromkeys(("error", "ERROR", "server_error", "internal_error", "failed", "failure"), "error"),
+    **dict.fromkeys(("canceled", "cancel", "Canceled"), "cancelled"),
+    **{"aborted": "abort", "timeout": "timeout", "TIMED_OUT": "timeout", "overloaded": "overloaded"},
+}
+
+
+@pytest.mark.parametrize(("reason", "usual"), OUTAGES.items())
+def test_a_finish_reason_of_an_outage_is_an_outage(reason, usual):
     """Steps 21: the reply is not an answer; what it took is known."""
     error = failure_of(completion("Par", finish_reason=reason), kind=Unavailable)
-    usual = reason if reason in {"insufficient_system_resource", "network_error", "abort", "cancelled"} else "error"
     assert f"broke the reply off (finish_reason {usual})" in error.message
     assert (error.status, error.detail, error.usage) == (200, "Par", Usage(7, 2))
+
+
+@pytest.mark.parametrize("reason", [{}, [], {"type": "abort", "message": "x" * 500}, ["stop"], [{"code": 500}]])
+def test_a_finish_reason_that_is_a_map_or_a_list_is_an_outage(reason):
+    """Steps 21: it says something else than how the text ends."""
+    error = failure_of(completion("Par", finish_reason=reason), kind=Unavailable)
+    assert f"broke the reply off (finish_reason {json.dumps(reason)[:70]}" in error.message
+    assert len(error.message) < 200 and (error.detail, error.usage) == ("Par", Usage(7, 2))
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "sensitive", "SAFETY", "PROHIBITED_CONTENT"])
@@ -90,12 +103,13 @@ def test_any_other_finish_reason_is_kept(reason, kept):
         ({"code": 402, "message": "Insufficient credits"}, Rejected),
     ],
 )
-@pytest.mark.parametrize("place", ["answer", "choice"])
+@pytest.mark.parametrize("place", ["answer", "choice", "message", "list"])
 def test_an_error_beside_a_reply_makes_it_none(error, kind, place):
-    """Steps 21: `error` beside `choices`, and in a choice, with a text or without a message."""
-    for message in ({"role": "assistant", "content": "Par"}, None):
+    """Steps 21: `error` or `errors` beside `choices`, in a choice and in its message, with a text or without one."""
+    for message in ({"role": "assistant", "content": "Par"}, {} if place == "message" else None):
         body = completion(message=message, finish_reason="stop")
-        (body if place == "answer" else body["choices"][0])["error"] = error
+        fields = {"error": error} if place != "list" else {"errors": [None, {}, error]}
+        {"choice": body["choices"][0], "message": message}.get(place, body).update(fields)
         found = failure_of(body)
         assert type(found) is kind
         assert found.usage == Usage(7, 2)
@@ -105,7 +119,8 @@ def test_an_error_beside_a_reply_makes_it_none(error, kind, place):
 def test_an_empty_error_is_none(error):
     """Servers that send the field with every reply have replied."""
     body = completion()
-    body["error"] = body["choices"][0]["error"] = error
+    body["error"] = body["choices"][0]["error"] = body["choices"][0]["message"]["error"] = error
+    body["errors"] = [error]
     assert ask(answering(body)).text == "Paris"
 
 

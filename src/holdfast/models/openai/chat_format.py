@@ -6,6 +6,7 @@ that says that there is no answer becomes the ModelError that it stands for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -70,7 +71,7 @@ def decode_reply(name: str, status: int, body: bytes, charset: str = "") -> Repl
     read = read_body(name, status, body, charset)
     answer = read.answer
     choice = answer.choices[0] if answer.choices else None
-    for error in (answer.error, choice.error if choice is not None else None):
+    for error in _errors_in(answer, choice):
         if error and is_complaint(error):
             raise _with_usage(from_error_field(name, error), answer)
     if choice is None:
@@ -80,6 +81,16 @@ def decode_reply(name: str, status: int, body: bytes, charset: str = "") -> Repl
     if reply.finish not in USUAL_REASONS and (failure := finish_error(name, reply, status)) is not None:
         raise failure
     return reply
+
+
+def _errors_in(answer: ChatCompletion, choice: ChatChoice | None) -> Iterable[Any]:
+    """What stands where servers put an error: beside the choices, in the choice, or in its message."""
+    yield answer.error
+    yield answer.errors
+    if choice is not None:
+        yield choice.error
+        if choice.message is not None:
+            yield choice.message.get("error")
 
 
 def _with_usage(failure: ModelError, answer: ChatCompletion) -> ModelError:

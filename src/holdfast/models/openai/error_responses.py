@@ -63,6 +63,8 @@ def from_error_field(name: str, error: Any) -> ModelError:
 
 def is_complaint(error: Any) -> bool:
     """Whether the `error` of an answer says anything; some servers send it, empty, with every reply."""
+    if isinstance(error, list):
+        return any(map(is_complaint, error))
     return any(error.values()) if isinstance(error, dict) else bool(error)
 
 
@@ -188,7 +190,9 @@ def _complaint_in(data: Any) -> Complaint:
         data = data[0]
     if not isinstance(data, dict):
         return Complaint(data if isinstance(data, str) else "")
-    inner = data.get("error") or data.get("base_resp") or data
+    inner = data.get("error") or data.get("errors") or data.get("base_resp") or data
+    if isinstance(inner, list):
+        inner = next(filter(is_complaint, inner), "")
     if isinstance(inner, str):
         return Complaint(inner, _code_text(data.get("code")))
     if not isinstance(inner, dict):

@@ -37,6 +37,7 @@ class ChatCompletion(msgspec.Struct):
     model: str | None = None
     id: str | int | None = None
     error: Any = None
+    errors: Any = None
 
 
 class ReadBody(msgspec.Struct, frozen=True):
