@@ -52,6 +52,30 @@ def test_tool_calls_fail_the_declarative_solver_once(holdfast, server, tmp_path,
     assert holdfast.json("report", "r")["tasks"]["t"]["m"]["metrics"] == {}
 
 
+def beside(fields: dict, message: dict, reason: str = "stop") -> dict:
+    return {"choices": [{"message": {"role": "assistant", **message}, "finish_reason": reason, **fields}]}
+
+
+EMPTIED = {
+    "refusal": beside({}, {"content": None, "refusal": {"reason": "policy"}}),
+    "tool_use": beside({}, {"content": ""}, "tool_use"),
+    "calls": beside({"tool_calls": [CALL]}, {"content": ""}),
+    "thinking": beside({}, {"content": [{"type": "thinking", "thinking": "hm"}]}),
+}
+
+
+@pytest.mark.parametrize("kind", EMPTIED)
+def test_an_emptied_reply_is_not_an_empty_answer(holdfast, server, tmp_path, kind):
+    """Steps 20: failed once, nothing is scored, and the same after a resume, which does not buy it again."""
+    server.behave(bodies=[sent(EMPTIED[kind])])
+    holdfast("run", http_eval(tmp_path, server.base_url, 1, max_retries=2), "--run-dir", "r", code=1)
+    assert statuses(holdfast) == ["failed"] and server.state()["received"] == 1
+    assert holdfast.json("report", "r")["tasks"]["t"]["m"]["metrics"] == {}
+    holdfast("resume", "r", code=1)
+    assert server.state()["received"] == 1
+    assert holdfast.json("verify", "r", code=0)["ok"]
+
+
 def test_text_beside_tool_calls_is_the_answer(holdfast, server, tmp_path):
     """Steps 20: a solver that knows nothing of tools gets the text where there is one."""
     server.behave(bodies=[sent(calling("Q1"))])
@@ -172,6 +196,7 @@ NO_CREDIT = {
     "payment": (402, {"message": "Payment Required"}),
     "balance": (400, {"type": "invalid_request_error", "message": "Your credit balance is too low to access"}),
     "forbidden": (403, {"message": "Insufficient balance"}),
+    "code as words": (429, "insufficient_quota"),
     "behind 200": (200, {"message": "Insufficient credits", "code": 402}),
 }
 
@@ -276,6 +301,16 @@ def test_utf_16_is_read(holdfast, server, tmp_path):
     server.behave(bodies=[sent(raw)])
     holdfast("run", http_eval(tmp_path, server.base_url, 1), "--run-dir", "r", code=0)
     assert holdfast.records("r", "step")[0]["result"]["text"] == "Q1"
+
+
+def test_half_a_character_in_utf_16_is_never_scored(holdfast, server, tmp_path):
+    """Steps 24: failed and kept, not asked again."""
+    raw = json.dumps(body("Q\ud800"), ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+    server.behave(bodies=[sent(raw)])
+    holdfast("run", http_eval(tmp_path, server.base_url, 1), "--run-dir", "r", code=1)
+    assert statuses(holdfast) == ["failed"]
+    assert base64.b64decode(holdfast.records("r", "step")[0]["result"]["undecoded"]) == b"Q\xed\xa0\x80"
+    assert server.state()["received"] == 1
 
 
 # Row 26

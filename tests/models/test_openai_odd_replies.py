@@ -12,7 +12,7 @@ import random
 import pytest
 from chat_server import QUESTION, answering, ask, ask_once, ask_raw, chat_server, completion, opened
 
-from holdfast import Reply, ToolCallReply, UndecodableReply
+from holdfast import Reply, ReplyWithoutText, ToolCallReply, UndecodableReply
 from holdfast.models import Blocked, ModelError, RateLimited, Rejected, Unavailable, Usage
 from holdfast.models.openai.chat_format import decode_reply
 from holdfast.models.redaction import known_secrets
@@ -38,13 +38,59 @@ def test_no_tool_calls_are_no_tool_calls(field, value):
     assert (reply.text, reply.tool_calls, reply.other) == ("Paris", (), {})
 
 
-@pytest.mark.parametrize("reason", ["tool_calls", "function_call", "TOOL_CALLS"])
-@pytest.mark.parametrize("content", [None, ""])
+@pytest.mark.parametrize("reason", ["tool_calls", "function_call", "TOOL_CALLS", "tool_use", "tool_call"])
+@pytest.mark.parametrize("content", [None, "", " \n", [], [{"type": "text", "text": ""}], [{"type": "thinking"}]])
 def test_a_call_that_the_server_lost_is_not_an_empty_answer(reason, content):
     """Steps 20: a reply that ended to call tools and holds none is refused as a text."""
     reply = ask(answering(completion(content, finish_reason=reason)))
     with pytest.raises(ToolCallReply, match="holds neither a call nor a text"):
         _ = reply.text
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize("beside", [{"tool_calls": [CALL]}, {"function_call": {"name": "weather", "arguments": "{}"}}])
+@pytest.mark.parametrize("reason", ["stop", "tool_calls"])
+def test_calls_beside_the_message_are_calls(beside, reason):
+    """Steps 20: they are kept, and the text next to them is the answer where there is one."""
+    body = completion("", finish_reason=reason)
+    body["choices"][0] |= beside
+    reply = ask(answering(body))
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == [("weather", "{}")]
+    with pytest.raises(ToolCallReply, match="calls 'weather' and holds no text"):
+        _ = reply.text
+    body["choices"][0]["message"]["content"] = "Paris"
+    assert ask(answering(body)).text == "Paris"
+
+
+@pytest.mark.parametrize(
+    ("message", "held"),
+    [
+        ({"content": None, "refusal": {"reason": "policy"}}, "refusal"),
+        ({"content": "", "refusal": ["no"]}, "refusal"),
+        ({"content": "", "refusal": True}, "refusal"),
+        ({"content": [{"type": "thinking", "thinking": "hm"}]}, "thinking"),
+        ({"content": [{"type": "reasoning", "text": "hm"}]}, "reasoning"),
+        ({"content": [{"type": "refusal", "refusal": {"reason": "policy"}}]}, "refusal"),
+        ({"content": [{"type": "text", "text": None}]}, "text"),
+        ({"content": [{}]}, "unknown"),
+        ({"content": [None]}, "unknown"),
+    ],
+)
+def test_a_reply_without_a_text_is_not_an_empty_answer(message, held):
+    """Steps 20: whatever stands there in place of a text is kept, and no text is made of it."""
+    reply = ask(answering(completion(message={"role": "assistant", **message})))
+    with pytest.raises(ReplyWithoutText, match=f"The reply holds '{held}' and no text"):
+        _ = reply.text
+
+
+@pytest.mark.parametrize(
+    "content", ["", None, [], [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": ""}]]
+)
+def test_a_model_that_said_nothing_has_answered(content):
+    """Steps 20: an empty text is one."""
+    assert ask(answering(completion(content))).text == ""
 
 
 # steps 21
@@ -54,7 +100,10 @@ OUTAGES = {
     **{reason: reason for reason in ("insufficient_system_resource", "network_error", "abort", "cancelled")},
     **dict.fromkeys(("error", "ERROR", "server_error", "internal_error", "failed", "failure"), "error"),
     **dict.fromkeys(("canceled", "cancel", "Canceled"), "cancelled"),
-    **{"aborted": "abort", "timeout": "timeout", "TIMED_OUT": "timeout", "overloaded": "overloaded"},
+    "aborted": "abort",
+    "timeout": "timeout",
+    "TIMED_OUT": "timeout",
+    "overloaded": "overloaded",
 }
 
 
@@ -216,6 +265,10 @@ def test_of_equal_keys_the_last_counts():
         (200, {"message": "Insufficient credits", "code": 402}),
         (200, {"message": "insufficient balance", "code": 1008}),
         (429, {"message": "payment required", "code": "payment_required"}),
+        (429, "insufficient_quota"),
+        (429, {"message": "insufficient_quota"}),
+        (429, [{"code": "insufficient_quota"}]),
+        (200, "Insufficient_Quota "),
     ],
 )
 def test_no_credit_is_told_apart(status, error):
@@ -223,6 +276,20 @@ def test_no_credit_is_told_apart(status, error):
     found = failure_of({"error": error}, status, Rejected)
     assert found.status == 402
     assert found.message.startswith(CREDIT) and found.hint == "Add credit, then resume."
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("names_it", [True, False])
+@pytest.mark.parametrize("status", [429, 200])
+def test_no_credit_is_told_apart_in_any_encoding(encoding, names_it, status):
+    """Steps 22: an error is read as a reply is, also behind status 200, where it may have no field of its own."""
+    for shape in ({"error": {"code": "insufficient_quota"}}, {"code": "insufficient_quota", "msg": "no credit"}):
+        body = json.dumps(shape).encode(encoding)
+        kind = "application/json" + f"; charset={encoding}" * names_it
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        with pytest.raises(Rejected, match=CREDIT) as caught:
+            ask_raw([head.encode(), body])
+        assert caught.value.status == 402
 
 
 @pytest.mark.parametrize(
@@ -372,10 +439,14 @@ def test_a_body_that_shows_its_encoding_is_read(encoding):
 
 
 @pytest.mark.parametrize(
-    ("charset", "text"), [("iso-8859-1", "Zürich"), ("windows-1252", "Zürich"), ("bogus", None), ("base64", None)]
+    ("charset", "text"),
+    [
+        *[("iso-8859-1", "Zürich"), ("windows-1252", "Zürich"), ("bogus", None), ("base64", None)],
+        *[(exotic, None) for exotic in ("utf-7", "utf-16", "cp037", "hz", "unicode_escape", "raw_unicode_escape")],
+    ],
 )
 def test_a_body_that_names_its_encoding_is_read(charset, text):
-    """Steps 24: where it is not UTF-8, the encoding in the header counts; one that does not exist does not."""
+    """Steps 24: where it is not UTF-8, the encoding in the header counts, but not one that is unknown or no ASCII."""
     body = json.dumps(completion("Zürich"), ensure_ascii=False).encode("iso-8859-1")
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=%s\r\n" % charset.encode()
     reply = ask_raw([head + b"Content-Length: %d\r\n\r\n" % len(body), body])
@@ -398,6 +469,18 @@ def test_half_a_character_is_replaced_with_a_warning():
     assert (reply.text, reply.undecoded) == ("a\ufffdb", "")
     assert "a lone surrogate" in reply.warnings["encoding"]
     assert ask(answering(bytes_of("@@", rb"\ud83d\ude00"))).warnings == {}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+@pytest.mark.parametrize("half", map(chr, [0xD800, 0xDC80, 0xDFFF]), ids=ascii)
+def test_half_a_character_in_utf_16_is_bytes_that_are_not_text(encoding, half):
+    """Steps 24: kept and not scored, as bad bytes in UTF-8 are; whole pairs beside it are characters."""
+    text = json.dumps(completion(f"a🙂@{half}b"), ensure_ascii=False)
+    reply = ask(answering(text.encode(encoding, "surrogatepass")))
+    assert base64.b64decode(reply.undecoded) == f"a🙂@{half}b".encode("utf-8", "surrogatepass")
+    assert reply.content == "a🙂@\ufffd\ufffd\ufffdb"
+    with pytest.raises(UndecodableReply):
+        _ = reply.text
 
 
 def test_a_byte_never_becomes_half_of_a_character():

@@ -27,6 +27,8 @@ class ChatChoice(msgspec.Struct):
     finish_reason: str | None = None
     logprobs: Any = None
     error: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
 
 
 class ChatCompletion(msgspec.Struct):
