@@ -132,7 +132,14 @@ def test_a_finish_reason_of_a_policy_is_blocked(reason):
 
 @pytest.mark.parametrize(
     ("reason", "kept"),
-    [("stop", "stop"), ("end_turn", "stop"), ("model_length", "length"), ("RECITATION", "RECITATION"), (5, "5")],
+    [
+        ("stop", "stop"),
+        ("end_turn", "stop"),
+        ("model_length", "length"),
+        ("RECITATION", "RECITATION"),
+        (5, "5"),
+        ("[odd]", "[odd]"),
+    ],
 )
 def test_any_other_finish_reason_is_kept(reason, kept):
     """Steps 21: an unknown one as it is, whatever its type."""
@@ -472,7 +479,7 @@ def test_half_a_character_is_replaced_with_a_warning():
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
-@pytest.mark.parametrize("half", map(chr, [0xD800, 0xDC80, 0xDFFF]), ids=ascii)
+@pytest.mark.parametrize("half", [chr(0xD800), chr(0xDC80), chr(0xDFFF)], ids=ascii)
 def test_half_a_character_in_utf_16_is_bytes_that_are_not_text(encoding, half):
     """Steps 24: kept and not scored, as bad bytes in UTF-8 are; whole pairs beside it are characters."""
     text = json.dumps(completion(f"a🙂@{half}b"), ensure_ascii=False)

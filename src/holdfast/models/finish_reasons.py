@@ -5,6 +5,8 @@ A reason that is in none of these lists is kept as it is: the text is the model'
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast.models.content import joined_text
 from holdfast.models.errors import Blocked, ModelError, Unavailable, excerpt
 from holdfast.models.message import Reply
@@ -30,8 +32,6 @@ USUAL_REASONS = frozenset({"", "stop", "length", "tool_calls", "function_call", 
 _KNOWN = USUAL_REASONS | _OUTAGES | _BLOCKED
 
 
-_NO_WORD = ("{", "[")
-"""How a reason begins that is a map or a list: it reports on something else than how the text ends."""
 _SHOWN = 80
 
 
@@ -46,7 +46,18 @@ def usual_spelling(reason: str) -> str:
 
 def is_known_reason(reason: str) -> bool:
     """Whether it is a reason that this version knows the meaning of."""
-    return usual_spelling(reason) in _KNOWN or reason.startswith(_NO_WORD)
+    return usual_spelling(reason) in _KNOWN or _is_no_word(reason)
+
+
+def _is_no_word(reason: str) -> bool:
+    """Whether it is the JSON of a map or a list: that reports on something else than how the text ends."""
+    if not reason.startswith(("{", "[")):
+        return False
+    try:
+        msgspec.json.decode(reason)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
+    return True
 
 
 def finish_error(name: str, reply: Reply, status: int | None = None) -> ModelError | None:
