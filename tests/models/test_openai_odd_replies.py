@@ -8,12 +8,14 @@ import copy
 import gzip
 import json
 import random
+import re
+from pathlib import Path
 
 import pytest
 from chat_server import QUESTION, answering, ask, ask_once, ask_raw, chat_server, completion, opened
 
 from holdfast import Reply, ReplyWithoutText, ToolCallReply, UndecodableReply
-from holdfast.models import Blocked, ModelError, RateLimited, Rejected, Unavailable, Usage
+from holdfast.models import Blocked, ModelError, RateLimited, Rejected, Unavailable, Usage, finish_reasons
 from holdfast.models.openai.chat_format import decode_reply
 from holdfast.models.redaction import known_secrets
 
@@ -566,3 +568,10 @@ def test_one_try_is_one_request():
             return len(seen.bodies)
 
     assert asyncio.run(go()) == 1
+
+
+def test_the_page_lists_every_finish_reason_that_is_known():
+    """docs/replies.md is where one looks a reason up."""
+    page = (Path(__file__).parents[2] / "docs" / "replies.md").read_text(encoding="utf-8")
+    missing = [reason for reason in finish_reasons.EVERY_REASON if reason and not re.search(rf"[` ]{reason}`", page)]
+    assert missing == []

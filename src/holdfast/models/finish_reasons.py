@@ -30,6 +30,8 @@ _BLOCKED = frozenset({"content_filter"})
 USUAL_REASONS = frozenset({"", "stop", "length", "tool_calls", "function_call", "refusal"})
 """The reasons that an answer ends with; empty where the server gives none."""
 _KNOWN = USUAL_REASONS | _OUTAGES | _BLOCKED
+EVERY_REASON = _KNOWN | _OTHER_SPELLINGS.keys()
+"""All that have a meaning here, in every spelling."""
 
 
 _SHOWN = 80
