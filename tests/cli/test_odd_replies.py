@@ -16,7 +16,7 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "argumen
 PRICE = {"price": {"input": 1.0, "output": 1.0}}
 
 
-def body(text: str | None = "Q1", *, reason: str | None = "stop", **fields) -> dict:
+def body(text: str | None = "Q1", *, reason: str | dict | None = "stop", **fields) -> dict:
     """A whole answer; further fields stand beside its choices."""
     whole = completion(text or "", "q1")
     whole["choices"][0]["finish_reason"] = reason
@@ -52,6 +52,30 @@ def test_tool_calls_fail_the_declarative_solver_once(holdfast, server, tmp_path,
     assert holdfast.json("report", "r")["tasks"]["t"]["m"]["metrics"] == {}
 
 
+def beside(fields: dict, message: dict, reason: str = "stop") -> dict:
+    return {"choices": [{"message": {"role": "assistant", **message}, "finish_reason": reason, **fields}]}
+
+
+EMPTIED = {
+    "refusal": beside({}, {"content": None, "refusal": {"reason": "policy"}}),
+    "tool_use": beside({}, {"content": ""}, "tool_use"),
+    "calls": beside({"tool_calls": [CALL]}, {"content": ""}),
+    "thinking": beside({}, {"content": [{"type": "thinking", "thinking": "hm"}]}),
+}
+
+
+@pytest.mark.parametrize("kind", EMPTIED)
+def test_an_emptied_reply_is_not_an_empty_answer(holdfast, server, tmp_path, kind):
+    """Steps 20: failed once, nothing is scored, and the same after a resume, which does not buy it again."""
+    server.behave(bodies=[sent(EMPTIED[kind])])
+    holdfast("run", http_eval(tmp_path, server.base_url, 1, max_retries=2), "--run-dir", "r", code=1)
+    assert statuses(holdfast) == ["failed"] and server.state()["received"] == 1
+    assert holdfast.json("report", "r")["tasks"]["t"]["m"]["metrics"] == {}
+    holdfast("resume", "r", code=1)
+    assert server.state()["received"] == 1
+    assert holdfast.json("verify", "r", code=0)["ok"]
+
+
 def test_text_beside_tool_calls_is_the_answer(holdfast, server, tmp_path):
     """Steps 20: a solver that knows nothing of tools gets the text where there is one."""
     server.behave(bodies=[sent(calling("Q1"))])
@@ -67,6 +91,11 @@ OUTAGES = {
     "abort": body("Par", reason="abort"),
     "error": body("Par", reason="error"),
     "beside": body("Par", error={"message": "upstream", "code": 502}),
+    "canceled": body("Par", reason="canceled"),
+    "failed": body("Par", reason="failed"),
+    "map": body("Par", reason={"type": "abort"}),
+    "list of errors": body("Par", errors=[{"message": "upstream", "code": 502}]),
+    "message": {"choices": [{"message": {"content": "Par", "error": "upstream"}, "finish_reason": "stop"}]},
     "choice": {"choices": [{"error": {"message": "upstream", "code": 502}, "finish_reason": "error"}]},
 }
 
@@ -167,6 +196,7 @@ NO_CREDIT = {
     "payment": (402, {"message": "Payment Required"}),
     "balance": (400, {"type": "invalid_request_error", "message": "Your credit balance is too low to access"}),
     "forbidden": (403, {"message": "Insufficient balance"}),
+    "code as words": (429, "insufficient_quota"),
     "behind 200": (200, {"message": "Insufficient credits", "code": 402}),
 }
 
@@ -199,7 +229,10 @@ def test_no_credit_after_replies_disables_the_model_too(holdfast, server, tmp_pa
 
 # Row 23
 
-USAGES = ["twelve", 2.5, [7, 2], {"prompt_tokens": -1}, True, {"prompt_tokens": 10**30, "completion_tokens": 1}]
+USAGES = [
+    *("twelve", 2.5, [7, 2], {"prompt_tokens": -1}, True, {"prompt_tokens": 10**30, "completion_tokens": 1}),
+    *({}, {"prompt_tokens": None, "completion_tokens": None}, {"total_tokens": 6}, {"prompt_tokens": 5}),
+]
 
 
 @pytest.mark.parametrize("usage", USAGES, ids=str)
@@ -231,9 +264,13 @@ def test_some_usage_is_not_taken_for_all_of_it(holdfast, server, tmp_path):
     assert holdfast.json("report", "r")["cost"] is None
 
 
-def test_no_usage_at_all_costs_nothing_known(holdfast, server, tmp_path):
+@pytest.mark.parametrize("has_key", [True, False])
+def test_no_usage_at_all_costs_nothing_known(holdfast, server, tmp_path, has_key):
     """Steps 23: a priced model whose server counts nothing has an unknown cost, and not one of 0."""
-    server.behave(bodies=[sent(body(usage=None))])
+    uncounted = body(usage=None)
+    if not has_key:
+        del uncounted["usage"]
+    server.behave(bodies=[sent(uncounted)])
     ended = holdfast("run", http_eval(tmp_path, server.base_url, 3, model=PRICE), "--run-dir", "r", code=0)
     assert ended.err.count("came without usage") == 1
     assert holdfast.json("report", "r")["cost"] is None
@@ -264,6 +301,16 @@ def test_utf_16_is_read(holdfast, server, tmp_path):
     server.behave(bodies=[sent(raw)])
     holdfast("run", http_eval(tmp_path, server.base_url, 1), "--run-dir", "r", code=0)
     assert holdfast.records("r", "step")[0]["result"]["text"] == "Q1"
+
+
+def test_half_a_character_in_utf_16_is_never_scored(holdfast, server, tmp_path):
+    """Steps 24: failed and kept, not asked again."""
+    raw = json.dumps(body("Q\ud800"), ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+    server.behave(bodies=[sent(raw)])
+    holdfast("run", http_eval(tmp_path, server.base_url, 1), "--run-dir", "r", code=1)
+    assert statuses(holdfast) == ["failed"]
+    assert base64.b64decode(holdfast.records("r", "step")[0]["result"]["undecoded"]) == b"Q\xed\xa0\x80"
+    assert server.state()["received"] == 1
 
 
 # Row 26

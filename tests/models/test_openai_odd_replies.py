@@ -8,12 +8,14 @@ import copy
 import gzip
 import json
 import random
+import re
+from pathlib import Path
 
 import pytest
 from chat_server import QUESTION, answering, ask, ask_once, ask_raw, chat_server, completion, opened
 
-from holdfast import Reply, ToolCallReply, UndecodableReply
-from holdfast.models import Blocked, ModelError, RateLimited, Rejected, Unavailable, Usage
+from holdfast import Reply, ReplyWithoutText, ToolCallReply, UndecodableReply
+from holdfast.models import Blocked, ModelError, RateLimited, Rejected, Unavailable, Usage, finish_reasons
 from holdfast.models.openai.chat_format import decode_reply
 from holdfast.models.redaction import known_secrets
 
@@ -38,8 +40,8 @@ def test_no_tool_calls_are_no_tool_calls(field, value):
     assert (reply.text, reply.tool_calls, reply.other) == ("Paris", (), {})
 
 
-@pytest.mark.parametrize("reason", ["tool_calls", "function_call", "TOOL_CALLS"])
-@pytest.mark.parametrize("content", [None, ""])
+@pytest.mark.parametrize("reason", ["tool_calls", "function_call", "TOOL_CALLS", "tool_use", "tool_call"])
+@pytest.mark.parametrize("content", [None, "", " \n", [], [{"type": "text", "text": ""}], [{"type": "thinking"}]])
 def test_a_call_that_the_server_lost_is_not_an_empty_answer(reason, content):
     """Steps 20: a reply that ended to call tools and holds none is refused as a text."""
     reply = ask(answering(completion(content, finish_reason=reason)))
@@ -47,18 +49,80 @@ def test_a_call_that_the_server_lost_is_not_an_empty_answer(reason, content):
         _ = reply.text
 
 
-# steps 21
+CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize("beside", [{"tool_calls": [CALL]}, {"function_call": {"name": "weather", "arguments": "{}"}}])
+@pytest.mark.parametrize("reason", ["stop", "tool_calls"])
+def test_calls_beside_the_message_are_calls(beside, reason):
+    """Steps 20: they are kept, and the text next to them is the answer where there is one."""
+    body = completion("", finish_reason=reason)
+    body["choices"][0] |= beside
+    reply = ask(answering(body))
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == [("weather", "{}")]
+    with pytest.raises(ToolCallReply, match="calls 'weather' and holds no text"):
+        _ = reply.text
+    body["choices"][0]["message"]["content"] = "Paris"
+    assert ask(answering(body)).text == "Paris"
 
 
 @pytest.mark.parametrize(
-    "reason", ["insufficient_system_resource", "network_error", "abort", "error", "ERROR", "server_error", "cancelled"]
+    ("message", "held"),
+    [
+        ({"content": None, "refusal": {"reason": "policy"}}, "refusal"),
+        ({"content": "", "refusal": ["no"]}, "refusal"),
+        ({"content": "", "refusal": True}, "refusal"),
+        ({"content": [{"type": "thinking", "thinking": "hm"}]}, "thinking"),
+        ({"content": [{"type": "reasoning", "text": "hm"}]}, "reasoning"),
+        ({"content": [{"type": "refusal", "refusal": {"reason": "policy"}}]}, "refusal"),
+        ({"content": [{"type": "text", "text": None}]}, "text"),
+        ({"content": [{}]}, "unknown"),
+        ({"content": [None]}, "unknown"),
+    ],
 )
-def test_a_finish_reason_of_an_outage_is_an_outage(reason):
+def test_a_reply_without_a_text_is_not_an_empty_answer(message, held):
+    """Steps 20: whatever stands there in place of a text is kept, and no text is made of it."""
+    reply = ask(answering(completion(message={"role": "assistant", **message})))
+    with pytest.raises(ReplyWithoutText, match=f"The reply holds '{held}' and no text"):
+        _ = reply.text
+
+
+@pytest.mark.parametrize(
+    "content", ["", None, [], [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": ""}]]
+)
+def test_a_model_that_said_nothing_has_answered(content):
+    """Steps 20: an empty text is one."""
+    assert ask(answering(completion(content))).text == ""
+
+
+# steps 21
+
+
+OUTAGES = {
+    **{reason: reason for reason in ("insufficient_system_resource", "network_error", "abort", "cancelled")},
+    **dict.fromkeys(("error", "ERROR", "server_error", "internal_error", "failed", "failure"), "error"),
+    **dict.fromkeys(("canceled", "cancel", "Canceled"), "cancelled"),
+    "aborted": "abort",
+    "timeout": "timeout",
+    "TIMED_OUT": "timeout",
+    "overloaded": "overloaded",
+}
+
+
+@pytest.mark.parametrize(("reason", "usual"), OUTAGES.items())
+def test_a_finish_reason_of_an_outage_is_an_outage(reason, usual):
     """Steps 21: the reply is not an answer; what it took is known."""
     error = failure_of(completion("Par", finish_reason=reason), kind=Unavailable)
-    usual = reason if reason in {"insufficient_system_resource", "network_error", "abort", "cancelled"} else "error"
     assert f"broke the reply off (finish_reason {usual})" in error.message
     assert (error.status, error.detail, error.usage) == (200, "Par", Usage(7, 2))
+
+
+@pytest.mark.parametrize("reason", [{}, [], {"type": "abort", "message": "x" * 500}, ["stop"], [{"code": 500}]])
+def test_a_finish_reason_that_is_a_map_or_a_list_is_an_outage(reason):
+    """Steps 21: it says something else than how the text ends."""
+    error = failure_of(completion("Par", finish_reason=reason), kind=Unavailable)
+    assert f"broke the reply off (finish_reason {json.dumps(reason)[:70]}" in error.message
+    assert len(error.message) < 200 and (error.detail, error.usage) == ("Par", Usage(7, 2))
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "sensitive", "SAFETY", "PROHIBITED_CONTENT"])
@@ -70,7 +134,14 @@ def test_a_finish_reason_of_a_policy_is_blocked(reason):
 
 @pytest.mark.parametrize(
     ("reason", "kept"),
-    [("stop", "stop"), ("end_turn", "stop"), ("model_length", "length"), ("RECITATION", "RECITATION"), (5, "5")],
+    [
+        ("stop", "stop"),
+        ("end_turn", "stop"),
+        ("model_length", "length"),
+        ("RECITATION", "RECITATION"),
+        (5, "5"),
+        ("[odd]", "[odd]"),
+    ],
 )
 def test_any_other_finish_reason_is_kept(reason, kept):
     """Steps 21: an unknown one as it is, whatever its type."""
@@ -90,12 +161,13 @@ def test_any_other_finish_reason_is_kept(reason, kept):
         ({"code": 402, "message": "Insufficient credits"}, Rejected),
     ],
 )
-@pytest.mark.parametrize("place", ["answer", "choice"])
+@pytest.mark.parametrize("place", ["answer", "choice", "message", "list"])
 def test_an_error_beside_a_reply_makes_it_none(error, kind, place):
-    """Steps 21: `error` beside `choices`, and in a choice, with a text or without a message."""
-    for message in ({"role": "assistant", "content": "Par"}, None):
+    """Steps 21: `error` or `errors` beside `choices`, in a choice and in its message, with a text or without one."""
+    for message in ({"role": "assistant", "content": "Par"}, {} if place == "message" else None):
         body = completion(message=message, finish_reason="stop")
-        (body if place == "answer" else body["choices"][0])["error"] = error
+        fields = {"error": error} if place != "list" else {"errors": [None, {}, error]}
+        {"choice": body["choices"][0], "message": message}.get(place, body).update(fields)
         found = failure_of(body)
         assert type(found) is kind
         assert found.usage == Usage(7, 2)
@@ -105,7 +177,8 @@ def test_an_error_beside_a_reply_makes_it_none(error, kind, place):
 def test_an_empty_error_is_none(error):
     """Servers that send the field with every reply have replied."""
     body = completion()
-    body["error"] = body["choices"][0]["error"] = error
+    body["error"] = body["choices"][0]["error"] = body["choices"][0]["message"]["error"] = error
+    body["errors"] = [error]
     assert ask(answering(body)).text == "Paris"
 
 
@@ -201,6 +274,10 @@ def test_of_equal_keys_the_last_counts():
         (200, {"message": "Insufficient credits", "code": 402}),
         (200, {"message": "insufficient balance", "code": 1008}),
         (429, {"message": "payment required", "code": "payment_required"}),
+        (429, "insufficient_quota"),
+        (429, {"message": "insufficient_quota"}),
+        (429, [{"code": "insufficient_quota"}]),
+        (200, "Insufficient_Quota "),
     ],
 )
 def test_no_credit_is_told_apart(status, error):
@@ -208,6 +285,20 @@ def test_no_credit_is_told_apart(status, error):
     found = failure_of({"error": error}, status, Rejected)
     assert found.status == 402
     assert found.message.startswith(CREDIT) and found.hint == "Add credit, then resume."
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("names_it", [True, False])
+@pytest.mark.parametrize("status", [429, 200])
+def test_no_credit_is_told_apart_in_any_encoding(encoding, names_it, status):
+    """Steps 22: an error is read as a reply is, also behind status 200, where it may have no field of its own."""
+    for shape in ({"error": {"code": "insufficient_quota"}}, {"code": "insufficient_quota", "msg": "no credit"}):
+        body = json.dumps(shape).encode(encoding)
+        kind = "application/json" + f"; charset={encoding}" * names_it
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        with pytest.raises(Rejected, match=CREDIT) as caught:
+            ask_raw([head.encode(), body])
+        assert caught.value.status == 402
 
 
 @pytest.mark.parametrize(
@@ -245,6 +336,13 @@ NONSENSE = [
     {"prompt_tokens": 2**63, "completion_tokens": 2},
     {"prompt_tokens": [7], "completion_tokens": {"n": 2}},
     {"prompt_tokens": {"a": {"b": [[[]]]}}},
+    {},
+    {"prompt_tokens": None, "completion_tokens": None},
+    {"total_tokens": 6},
+    {"prompt_tokens": 5},
+    {"completion_tokens": 5},
+    {"input_tokens": 5, "output_tokens": None},
+    {"input_tokens": 5, "completion_tokens": "1"},
 ]
 
 
@@ -278,6 +376,15 @@ def test_parts_of_usage_that_cannot_be_read_leave_the_sums(parts):
     reply = ask(answering(completion(usage=usage)))
     assert reply.usage == Usage(7, 2)
     assert list(reply.warnings) == ["usage_parts"]
+
+
+@pytest.mark.parametrize(
+    "usage", [{"input_tokens": 5, "output_tokens": 1}, {"prompt_tokens": 5, "output_tokens": 1, "input_tokens": 9}]
+)
+def test_other_names_of_the_sums_are_read(usage):
+    """Steps 23: both sums are known, so the usage is, without a warning."""
+    reply = ask(answering(completion(usage=usage)))
+    assert (reply.usage, reply.warnings) == (Usage(5, 1), {})
 
 
 @pytest.mark.parametrize("field", ["model", "id"])
@@ -341,10 +448,14 @@ def test_a_body_that_shows_its_encoding_is_read(encoding):
 
 
 @pytest.mark.parametrize(
-    ("charset", "text"), [("iso-8859-1", "Zürich"), ("windows-1252", "Zürich"), ("bogus", None), ("base64", None)]
+    ("charset", "text"),
+    [
+        *[("iso-8859-1", "Zürich"), ("windows-1252", "Zürich"), ("bogus", None), ("base64", None)],
+        *[(exotic, None) for exotic in ("utf-7", "utf-16", "cp037", "hz", "unicode_escape", "raw_unicode_escape")],
+    ],
 )
 def test_a_body_that_names_its_encoding_is_read(charset, text):
-    """Steps 24: where it is not UTF-8, the encoding in the header counts; one that does not exist does not."""
+    """Steps 24: where it is not UTF-8, the encoding in the header counts, but not one that is unknown or no ASCII."""
     body = json.dumps(completion("Zürich"), ensure_ascii=False).encode("iso-8859-1")
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=%s\r\n" % charset.encode()
     reply = ask_raw([head + b"Content-Length: %d\r\n\r\n" % len(body), body])
@@ -367,6 +478,18 @@ def test_half_a_character_is_replaced_with_a_warning():
     assert (reply.text, reply.undecoded) == ("a\ufffdb", "")
     assert "a lone surrogate" in reply.warnings["encoding"]
     assert ask(answering(bytes_of("@@", rb"\ud83d\ude00"))).warnings == {}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+@pytest.mark.parametrize("half", [chr(0xD800), chr(0xDC80), chr(0xDFFF)], ids=ascii)
+def test_half_a_character_in_utf_16_is_bytes_that_are_not_text(encoding, half):
+    """Steps 24: kept and not scored, as bad bytes in UTF-8 are; whole pairs beside it are characters."""
+    text = json.dumps(completion(f"a🙂@{half}b"), ensure_ascii=False)
+    reply = ask(answering(text.encode(encoding, "surrogatepass")))
+    assert base64.b64decode(reply.undecoded) == f"a🙂@{half}b".encode("utf-8", "surrogatepass")
+    assert reply.content == "a🙂@\ufffd\ufffd\ufffdb"
+    with pytest.raises(UndecodableReply):
+        _ = reply.text
 
 
 def test_a_byte_never_becomes_half_of_a_character():
@@ -445,3 +568,10 @@ def test_one_try_is_one_request():
             return len(seen.bodies)
 
     assert asyncio.run(go()) == 1
+
+
+def test_the_page_lists_every_finish_reason_that_is_known():
+    """docs/replies.md is where one looks a reason up."""
+    page = (Path(__file__).parents[2] / "docs" / "replies.md").read_text(encoding="utf-8")
+    missing = [reason for reason in finish_reasons.EVERY_REASON if reason and not re.search(rf"[` ]{reason}`", page)]
+    assert missing == []

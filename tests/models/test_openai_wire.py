@@ -174,14 +174,16 @@ def test_a_reply_is_read_whole():
     ("usage", "expected"),
     [
         (None, None),
-        ({}, Usage()),
-        ({"prompt_tokens": 3, "completion_tokens": None}, Usage(3, 0)),
-        ({"prompt_tokens": 3, "prompt_tokens_details": None, "completion_tokens_details": {}}, Usage(3)),
-        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}, Usage(9, 0, 4)),
+        ({}, None),
+        ({"prompt_tokens": 3, "completion_tokens": None}, None),
+        ({"prompt_tokens": 3, "completion_tokens": 0, "prompt_tokens_details": None}, Usage(3)),
+        ({"prompt_tokens": 3, "completion_tokens": 2, "completion_tokens_details": {}}, Usage(3, 2)),
+        ({"prompt_tokens": 9, "completion_tokens": 0, "prompt_cache_hit_tokens": 4}, Usage(9, 0, 4)),
+        ({"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}}, Usage(9, 2, 4)),
     ],
 )
 def test_tokens_are_those_the_server_reports(usage, expected):
-    """Tokens that are not reported count as none; usage that is not reported is unknown."""
+    """Parts that are not reported count as none; a usage without both of its sums is unknown."""
     assert ask(answering(completion(usage=usage))).usage == expected
 
 

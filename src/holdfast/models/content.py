@@ -69,11 +69,12 @@ def refusal_in(part: Part) -> str:
 
 
 def kinds_without_text(content: Content) -> list[str]:
-    """What the parts are that hold neither text nor reasoning nor a refusal, each kind once."""
+    """What the parts are that hold no text, each kind once; reasoning and refusals only where no part is a text."""
     if isinstance(content, str):
         return []
     kinds = [part_kind(part) for part in content if _part_text(part) is None]
-    return [kind for kind in dict.fromkeys(kinds) if kind not in _SPOKEN_APART]
+    is_silent = len(kinds) == len(content)
+    return [kind for kind in dict.fromkeys(kinds) if is_silent or kind not in _SPOKEN_APART]
 
 
 def part_kind(part: Part) -> str:

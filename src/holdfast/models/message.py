@@ -21,9 +21,11 @@ _RUN_THE_TOOLS = (
     'trial.generate(Message("tool", result, tool_call_id=call.id)); or offer the model no tools.'
 )
 _LOST_CALL = "Check how the server reads the tool calls of this model; or offer the model no tools."
-_READ_THE_PARTS = "reply.content has the parts."
+_READ_THE_PARTS = "reply.content has the parts, and reply.other what else the server said."
 _READ_THE_BYTES = "reply.undecoded has its bytes in base64; reply.content has U+FFFD in place of those."
-_CALLS_TOOLS = frozenset({"tool_calls", "function_call"})
+_CALLS_TOOLS = frozenset({"tool_calls", "tool_call", "tool_use", "function_call"})
+_SAID_OTHERWISE = ("refusal",)
+"""Fields of a server's message that stand in for a text, if they are not of the usual type."""
 
 
 MOST_TOKENS = 10**12
@@ -140,7 +142,7 @@ class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
             ReplyWithoutText: it said nothing, and gave something that is not a text.
         """
         content = self.content
-        if type(content) is str and content and not self.tool_calls and not self.undecoded:
+        if type(content) is str and content and not content.isspace() and not self.tool_calls and not self.undecoded:
             return content
         return _spoken_text(self)
 
@@ -158,23 +160,29 @@ def _spoken_text(reply: Reply) -> str:
     if reply.undecoded:
         raise UndecodableReply("The reply has bytes that are not valid UTF-8.", hint=_READ_THE_BYTES)
     text = joined_text(reply.content)
+    ends_to_call = reply.finish.lower() in _CALLS_TOOLS
     # Next to a call, blanks are what a server's parser has left over.
-    if text.strip() or (text and not reply.tool_calls):
+    if text.strip() or (text and not reply.tool_calls and not ends_to_call):
         return text
     if reply.refusal:
         return reply.refusal
-    if reply.tool_calls:
-        called = _quoted_names([call.name for call in reply.tool_calls])
-        raise ToolCallReply(f"The reply calls {called} and holds no text.", hint=_RUN_THE_TOOLS)
-    if not text and reply.finish in _CALLS_TOOLS:
-        # A server's parser may lose the call that the model made.
-        raise ToolCallReply(
-            f"The reply ended to call tools (finish_reason {reply.finish}), and holds neither a call nor a text.",
-            hint=_LOST_CALL,
-        )
-    if kinds := kinds_without_text(reply.content):
+    if reply.tool_calls or ends_to_call:
+        raise _called_instead(reply)
+    kinds = kinds_without_text(reply.content) + [name for name in _SAID_OTHERWISE if name in reply.other]
+    if kinds:
         raise ReplyWithoutText(f"The reply holds {_quoted_names(kinds)} and no text.", hint=_READ_THE_PARTS)
     return text
+
+
+def _called_instead(reply: Reply) -> ToolCallReply:
+    if reply.tool_calls:
+        called = _quoted_names([call.name for call in reply.tool_calls])
+        return ToolCallReply(f"The reply calls {called} and holds no text.", hint=_RUN_THE_TOOLS)
+    # A server's parser may lose the call that the model made.
+    return ToolCallReply(
+        f"The reply ended to call tools (finish_reason {reply.finish}), and holds neither a call nor a text.",
+        hint=_LOST_CALL,
+    )
 
 
 def _quoted_names(names: list[str]) -> str:

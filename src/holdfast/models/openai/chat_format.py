@@ -6,6 +6,7 @@ that says that there is no answer becomes the ModelError that it stands for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -70,16 +71,26 @@ def decode_reply(name: str, status: int, body: bytes, charset: str = "") -> Repl
     read = read_body(name, status, body, charset)
     answer = read.answer
     choice = answer.choices[0] if answer.choices else None
-    for error in (answer.error, choice.error if choice is not None else None):
+    for error in _errors_in(answer, choice):
         if error and is_complaint(error):
             raise _with_usage(from_error_field(name, error), answer)
     if choice is None:
-        raise without_choices(name, status, body)
+        raise without_choices(name, status, body, charset)
     message = _checked_message(name, status, body, choice)
     reply = _as_reply(read, choice, message)
     if reply.finish not in USUAL_REASONS and (failure := finish_error(name, reply, status)) is not None:
         raise failure
     return reply
+
+
+def _errors_in(answer: ChatCompletion, choice: ChatChoice | None) -> Iterable[Any]:
+    """What stands where servers put an error: beside the choices, in the choice, or in its message."""
+    yield answer.error
+    yield answer.errors
+    if choice is not None:
+        yield choice.error
+        if choice.message is not None:
+            yield choice.message.get("error")
 
 
 def _with_usage(failure: ModelError, answer: ChatCompletion) -> ModelError:
@@ -96,14 +107,23 @@ def _checked_message(name: str, status: int, body: bytes, choice: ChatChoice) ->
     if content is not None and not isinstance(content, str | list):
         reason = f"JSON of an unexpected shape (content is {type(content).__name__})"
         raise unreadable(name, status, body, reason)
+    message = _with_calls(message, choice)
     if is_nested_too_deeply(message) or is_nested_too_deeply(choice.logprobs):
         raise unreadable(name, status, body, "JSON that is nested too deeply")
     return message
 
 
-def _tokens_without_secrets(choice: ChatChoice, said: Any) -> Any:
+def _with_calls(message: dict[str, Any], choice: ChatChoice) -> dict[str, Any]:
+    """The message with the calls that some servers put beside it, unless it has its own."""
+    beside = choice.tool_calls or choice.function_call
+    if not beside or message.get("tool_calls") or message.get("function_call"):
+        return message
+    return {**message, "tool_calls": beside}
+
+
+def _tokens_without_secrets(choice: ChatChoice, received: Any, said: Any) -> Any:
     """The log probabilities, or None: the tokens of a redacted text would still spell the secret, and so may others."""
-    if said != choice.message or redact_json(choice.logprobs) != choice.logprobs:
+    if said != received or redact_json(choice.logprobs) != choice.logprobs:
         return None
     return choice.logprobs
 
@@ -117,7 +137,7 @@ def _as_reply(read: ReadBody, choice: ChatChoice, received: dict[str, Any]) -> R
         as_usage(answer.usage),
         redact(answer.model or ""),
         redact(str(answer.id or "")),
-        _tokens_without_secrets(choice, said),
+        _tokens_without_secrets(choice, received, said),
         message.reasoning,
         message.refusal,
         message.tool_calls,

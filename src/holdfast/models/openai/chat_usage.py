@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any
 
 import msgspec
@@ -12,6 +13,7 @@ from holdfast.models.message import MOST_TOKENS, Usage
 
 TokenCount = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 _EXCERPT = 200
+_TOTALS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
 
 
 class InputDetails(msgspec.Struct, gc=False):
@@ -27,34 +29,46 @@ class OutputDetails(msgspec.Struct, gc=False):
 
 
 class ChatUsage(msgspec.Struct, gc=False):
-    """Tokens as the server counts them."""
+    """Tokens as the server counts them; some servers have other names for the same sums and their parts."""
 
     prompt_tokens: TokenCount | None = None
     completion_tokens: TokenCount | None = None
     prompt_tokens_details: InputDetails | None = None
     completion_tokens_details: OutputDetails | None = None
     prompt_cache_hit_tokens: TokenCount | None = None
+    input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
+    input_tokens_details: InputDetails | None = None
+    output_tokens_details: OutputDetails | None = None
 
 
 def as_usage(usage: ChatUsage | None) -> Usage | None:
-    """The usage of a reply; None where the server reports none."""
+    """The usage of a reply; None where the server does not report both sums: one that is missing is not 0."""
     if usage is None:
         return None
+    taken = usage.prompt_tokens if usage.prompt_tokens is not None else usage.input_tokens
+    given = usage.completion_tokens if usage.completion_tokens is not None else usage.output_tokens
+    if taken is None or given is None:
+        return None
     cached = usage.prompt_cache_hit_tokens or 0
-    if usage.prompt_tokens_details is not None:
-        cached = usage.prompt_tokens_details.cached_tokens or cached
-    details = usage.completion_tokens_details
-    thinking = (details.reasoning_tokens or 0) if details is not None else 0
-    return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0, cached, thinking)
+    inputs = usage.prompt_tokens_details or usage.input_tokens_details
+    if inputs is not None:
+        cached = inputs.cached_tokens or cached
+    outputs = usage.completion_tokens_details or usage.output_tokens_details
+    return Usage(taken, given, cached, (outputs.reasoning_tokens or 0) if outputs is not None else 0)
 
 
 def readable_usage(value: Any) -> tuple[ChatUsage | None, str]:
     """What can be read of a usage of any shape, and what is wrong with it; the reply itself was paid for."""
+    if value is None:
+        return None, ""
     try:
-        return msgspec.convert(value, ChatUsage | None), ""
+        usage = msgspec.convert(value, ChatUsage)
+        if as_usage(usage) is not None:
+            return usage, ""
     except (msgspec.ValidationError, RecursionError):
-        shown = excerpt(_as_json(value), _EXCERPT)
-    totals = _totals_in(value)
+        pass
+    shown, totals = excerpt(_as_json(value), _EXCERPT), _totals_in(value)
     if totals is None:
         return None, f"The usage of the reply cannot be read, so its tokens are unknown: {shown}"
     return totals, f"Parts of the usage of the reply cannot be read, and are left out: {shown}"
@@ -64,13 +78,12 @@ def _totals_in(value: Any) -> ChatUsage | None:
     """The two sums that a price is for, where both can be read and only their parts cannot."""
     if not isinstance(value, dict):
         return None
-    names = ("prompt_tokens", "completion_tokens")
-    if any(value.get(name) is None for name in names):
-        return None
-    try:
-        return msgspec.convert({name: value[name] for name in names}, ChatUsage)
-    except msgspec.ValidationError:
-        return None
+    for names in _TOTALS:
+        with contextlib.suppress(msgspec.ValidationError):
+            totals = msgspec.convert({name: value.get(name) for name in names}, ChatUsage)
+            if as_usage(totals) is not None:
+                return totals
+    return None
 
 
 def _as_json(value: Any) -> str:

@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.models.errors import THIS_MODEL, Blocked, ModelError, RateLimited, Rejected, Unavailable, excerpt
 from holdfast.models.openai.no_credit import is_credit_code, is_out_of_credit
+from holdfast.models.openai.reply_encoding import as_utf_8
 
 _POLICY_CODES = frozenset({"content_filter", "content_policy_violation", "content_policy", "safety"})
 _WORDS = ("message", "detail", "msg", "status_msg")
@@ -38,9 +39,14 @@ class Complaint(msgspec.Struct, frozen=True):
     code: str = ""
 
 
-def from_status(name: str, status: int, headers: Mapping[str, str], body: bytes, key_variable: str = "") -> ModelError:
-    """The error for an answer whose status is not a success; `key_variable` is where the key came from."""
-    complaint = read_complaint(body)
+def from_status(
+    name: str, status: int, headers: Mapping[str, str], body: bytes, key_variable: str = "", charset: str = ""
+) -> ModelError:
+    """The error for an answer whose status is not a success.
+
+    `key_variable` is where the key came from, `charset` the encoding that the answer's header names.
+    """
+    complaint = read_complaint(body, charset)
     if is_out_of_credit(status, complaint.code, complaint.words):
         return _no_credit(name, status, complaint)
     if status in _KEY_REFUSED:
@@ -63,13 +69,15 @@ def from_error_field(name: str, error: Any) -> ModelError:
 
 def is_complaint(error: Any) -> bool:
     """Whether the `error` of an answer says anything; some servers send it, empty, with every reply."""
+    if isinstance(error, list):
+        return any(map(is_complaint, error))
     return any(error.values()) if isinstance(error, dict) else bool(error)
 
 
-def without_choices(name: str, status: int, body: bytes) -> ModelError:
+def without_choices(name: str, status: int, body: bytes, charset: str = "") -> ModelError:
     """The error for an answer with a successful status and without a choice: what it says instead, if anything."""
     try:
-        data = msgspec.json.decode(body)
+        data = msgspec.json.decode(as_utf_8(body, charset))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         data = None
     complaint = _complaint_in(data) if isinstance(data, dict) else Complaint("")
@@ -108,10 +116,12 @@ def reply_too_large(name: str, size: int, cap: int) -> Rejected:
     )
 
 
-def read_complaint(body: bytes) -> Complaint:
-    """The server's own words, from whatever shape they come in."""
+def read_complaint(body: bytes, charset: str = "") -> Complaint:
+    """The server's own words, from whatever shape and encoding they come in."""
+    is_long = len(body) > _PARSED
+    body = as_utf_8(body[:_PARSED], charset)
     text = body[:_DECODED].decode("utf-8", "replace")
-    if len(body) > _PARSED:
+    if is_long:
         return Complaint(text)
     try:
         found = _complaint_in(msgspec.json.decode(body))
@@ -152,7 +162,7 @@ def _by_status(name: str, status: int, complaint: Complaint, wait: float | None)
 
 def _no_credit(name: str, status: int, complaint: Complaint) -> Rejected:
     """As a 402, whatever status it came with: the caller then disables the model."""
-    code = complaint.code if is_credit_code(complaint.code) else _phrase(status)
+    code = next(filter(is_credit_code, (complaint.code, complaint.words)), "") or _phrase(status)
     said = f"{name} is out of credit ({code}): {_quoted(complaint)}."
     as_status = http.HTTPStatus.PAYMENT_REQUIRED
     return Rejected(said, status=as_status, detail=complaint.words, hint="Add credit, then resume.")
@@ -188,7 +198,9 @@ def _complaint_in(data: Any) -> Complaint:
         data = data[0]
     if not isinstance(data, dict):
         return Complaint(data if isinstance(data, str) else "")
-    inner = data.get("error") or data.get("base_resp") or data
+    inner = data.get("error") or data.get("errors") or data.get("base_resp") or data
+    if isinstance(inner, list):
+        inner = next(filter(is_complaint, inner), "")
     if isinstance(inner, str):
         return Complaint(inner, _code_text(data.get("code")))
     if not isinstance(inner, dict):

@@ -46,12 +46,13 @@ _READ = 300
 
 def is_credit_code(code: str) -> bool:
     """Whether a code says that the account has no credit."""
-    return code.lower() in _CODES
+    return code.strip().lower() in _CODES
 
 
 def is_out_of_credit(status: int, code: str, words: str) -> bool:
     """Whether an error says that the account has no credit, rather than that requests come too fast."""
-    if status == 402 or is_credit_code(code):
+    # Some servers have their code where others have their words.
+    if status == 402 or is_credit_code(code) or is_credit_code(words):
         return True
     start = words[:_READ]
     return status in _STATUSES and bool(_WORDS.search(start)) and not _REFILLS.search(start)

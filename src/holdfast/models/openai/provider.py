@@ -13,6 +13,7 @@ import aiohttp
 from yarl import URL
 
 from holdfast.errors import UsageError
+from holdfast.models.errors import ModelError
 from holdfast.models.finish_reasons import missing_reason
 from holdfast.models.message import Reply, Request
 from holdfast.models.openai.chat_format import RequestEncoder, decode_reply
@@ -58,7 +59,7 @@ class OpenAIProvider:
         else:
             if 200 <= response.status < 300:
                 return self._read_reply(response, content)
-            failure = from_status(self._name, response.status, response.headers, content, self._endpoint.key_variable)
+            failure = self._read_failure(response, content)
         raise failure
 
     def _read_reply(self, response: aiohttp.ClientResponse, content: bytes) -> Reply:
@@ -67,6 +68,10 @@ class OpenAIProvider:
             raise missing_reason(self._name, reply, response.status)
         self._gives_reasons = bool(reply.finish)
         return reply
+
+    def _read_failure(self, response: aiohttp.ClientResponse, content: bytes) -> ModelError:
+        status, headers, charset = response.status, response.headers, response.charset or ""
+        return from_status(self._name, status, headers, content, self._endpoint.key_variable, charset)
 
     async def close(self) -> None:
         """End every connection. Closing twice is harmless."""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.models.message import ENCODING, UNKNOWN_USAGE, USAGE_PARTS
-from holdfast.models.openai.chat_usage import ChatUsage, readable_usage
+from holdfast.models.openai.chat_usage import ChatUsage, as_usage, readable_usage
 from holdfast.models.openai.error_responses import unreadable
 from holdfast.models.openai.reply_encoding import body_text, encodable_json, undecoded_bytes, undecoded_text
 
@@ -27,6 +27,8 @@ class ChatChoice(msgspec.Struct):
     finish_reason: str | None = None
     logprobs: Any = None
     error: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
 
 
 class ChatCompletion(msgspec.Struct):
@@ -37,6 +39,7 @@ class ChatCompletion(msgspec.Struct):
     model: str | None = None
     id: str | int | None = None
     error: Any = None
+    errors: Any = None
 
 
 class ReadBody(msgspec.Struct, frozen=True):
@@ -60,9 +63,11 @@ def read_body(name: str, status: int, body: bytes, charset: str = "") -> ReadBod
 def _read_strictly(body: bytes) -> ChatCompletion | None:
     """The body if it is as the format has it, as nearly every one is."""
     try:
-        return _DECODER.decode(body)
+        answer = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    # A usage without its sums is unknown, and the warning that says so quotes it.
+    return answer if answer.usage is None or as_usage(answer.usage) is not None else None
 
 
 def _read_leniently(name: str, status: int, body: bytes, charset: str) -> ReadBody:

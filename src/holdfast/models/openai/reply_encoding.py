@@ -6,6 +6,7 @@ A byte that is not text stays in the text as a lone surrogate (U+DC80 to U+DCFF)
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 import re
 from typing import Any
@@ -18,21 +19,42 @@ from holdfast.models.redaction import redact_json
 _UNDECODED_BYTE = re.compile("[\udc80-\udcff]")
 _OTHER_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _REPLACEMENT = "\ufffd"
+_FAMILIES = ("iso8859", "cp125", "koi8", "mac", "euc_")
+_ENCODINGS = frozenset({"cp437", "cp850", "cp866", "cp874", "cp932", "cp936", "cp949", "cp950", "tis-620"}) | frozenset(
+    {"gb2312", "gbk", "gb18030", "big5", "big5hkscs", "shift_jis"}
+)
 
 
 def body_text(body: bytes, charset: str) -> str:
     """The body as text; `charset` is the encoding that its header names, which counts only if it is not UTF-8."""
     shown = json.detect_encoding(body)
     # Zeros or a mark at its beginning show UTF-16 and UTF-32, which read as UTF-8 may be valid and are not JSON.
-    for encoding in (shown if shown.startswith(("utf-16", "utf-32")) else "", "utf-8-sig", charset):
+    if shown.startswith(("utf-16", "utf-32")) and (text := _decoded(body, shown, "surrogatepass")) is not None:
+        # Half of a character in there is as little a text as a bad byte in UTF-8, so it is noted as bytes too.
+        return text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
+    for encoding in ("utf-8-sig", _known_encoding(charset)):
         if encoding and (text := _decoded(body, encoding)) is not None:
             return text
     return body.decode("utf-8-sig", "surrogateescape")
 
 
-def _decoded(body: bytes, encoding: str) -> str | None:
+def as_utf_8(body: bytes, charset: str) -> bytes:
+    """The body as UTF-8, with its bytes that are not text as they are."""
+    return body_text(body, charset).encode("utf-8", "surrogateescape")
+
+
+def _known_encoding(charset: str) -> str:
+    """The encoding if it is one in which ASCII stands for itself: by any other, JSON would be read into other JSON."""
     try:
-        return body.decode(encoding)
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        return ""
+    return name if name.startswith(_FAMILIES) or name in _ENCODINGS else ""
+
+
+def _decoded(body: bytes, encoding: str, errors: str = "strict") -> str | None:
+    try:
+        return body.decode(encoding, errors)
     except (LookupError, ValueError):
         return None
 
