@@ -40,7 +40,7 @@ def noted_runs(reader: RunReader) -> tuple[list[Path], list[str]]:
 
 
 def unusable_text(place: object, why: object = "it is no longer that run") -> str:
-    """What a person is told about a noted run whose replies cannot be used."""
+    """A sentence about a noted run whose replies cannot be used."""
     return f"The replies of the run {place} were to be used, and are not: {why}."
 
 
