@@ -412,7 +412,8 @@ def test_steps_5_a_step_that_raises_uncaught_fails_the_attempt_and_the_next_one_
     async def work(trial):
         return Answer(await trial.step("flaky", flaky))
 
-    rig = Rig(tmp_path / "r", simple_task(1, Solver(work)), {"m": Actor()}, settings={"max_retries": 1})
+    settings = {"max_retries": 1, "fail_fast": False}
+    rig = Rig(tmp_path / "r", simple_task(1, Solver(work)), {"m": Actor()}, settings=settings)
     rig.session()
     first, last = rig.ends()
     assert (first.status, last.status) == (Status.FAILED, Status.VALID)
