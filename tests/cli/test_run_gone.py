@@ -177,17 +177,36 @@ def test_resume_78_another_run_at_the_old_path_is_not_touched(holdfast, server, 
     assert holdfast.json("verify", "r", code=0)["ok"]
 
 
-@pytest.mark.parametrize("gone", ["journal", "segment"])
-def test_resume_78_a_journal_that_was_deleted_under_its_writer_stops_it(holdfast, server, tmp_path, gone):
-    """Nothing is acknowledged into a file that has no name."""
+@pytest.mark.parametrize("replies", ["held back", "flowing"])
+@pytest.mark.parametrize("deed", ["journal deleted", "segment deleted", "another journal", "empty journal"])
+def test_resume_78_a_journal_that_is_gone_under_its_writer_stops_it(holdfast, server, tmp_path, deed, replies):
+    """Nothing is acknowledged into a file that has no name; the counts are the session's own, and nothing is promised.
+
+    Another run's journal in its place is neither counted nor changed.
+    """
+    create_run(tmp_path / "other", SessionContents(name="other", config={}, planned=5)).close("completed")
     started = holding(holdfast, server, tmp_path)
-    segment = next((tmp_path / "r" / "journal").glob("*.open.jsonl.zst"))
-    shutil.rmtree(segment.parent) if gone == "journal" else segment.unlink()
-    server.behave()
+    journal = tmp_path / "r" / "journal"
+    segment = next(journal.glob("*.open.jsonl.zst"))
+    if deed == "segment deleted":
+        segment.unlink()
+    else:
+        journal.rename(tmp_path / "gone")
+    if deed == "another journal":
+        shutil.copytree(tmp_path / "other" / "journal", journal)
+    elif deed == "empty journal":
+        journal.mkdir()
+    before = content(journal)
+    if replies == "flowing":
+        server.behave()
     ended = started.wait()
     assert ended.code == 5, ended
     assert f"{segment} was moved, deleted or replaced while it was being written" in ended.err
-    assert "intact" not in ended.err
+    assert "intact" not in ended.err and "holdfast resume" not in ended.err
+    result = ended_object(ended)
+    assert (result["ended_as"], result["resume"], result["tasks"]) == ("run gone", None, None)
+    assert (result["planned"], result["finished"]) == (8, 2)
+    assert content(journal) == before
 
 
 def test_resume_78_no_segment_blob_or_index_is_made_in_another_run(tmp_path):

@@ -43,6 +43,7 @@ class RunSession:
         self.sink = JournalSink(journal, reader.blobs, self.lease)
         self._feed = IndexFeed(reader, self.lease.is_in_place)
         journal.on_written, journal.check_lease = self._feed.written, lease.check
+        self.lease.watch_journal(journal.find_loss)
         self._process = os.getpid()
         self.counts = SessionCounts(reader, self._feed, record.number)
         self._writers = WriterAdmission(reader.fs, self.layout.root, WriterTerms(record.number))
