@@ -168,7 +168,7 @@ def test_resume_78_another_run_at_the_old_path_is_not_touched(holdfast, server, 
     started.send(18)
     ended = started.wait()
     assert ended.code == 5, ended
-    assert f"Something else is at {place} now, and was left unchanged." in ended.err
+    assert f"Something else is at {place} now; nothing more is written there." in ended.err
     assert content(place) == before
     assert ended_object(ended)["tasks"] is None
     assert ended_object(ended)["finished"] < 8

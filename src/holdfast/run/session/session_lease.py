@@ -5,16 +5,41 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from holdfast.errors import RunGone, RunHeld
-from holdfast.storage import Lease
+from holdfast.errors import HoldfastError, RunGone, RunHeld
+from holdfast.run.core.layout import Layout
+from holdfast.storage import Lease, RealFileSystem
+from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.holder import AcknowledgedFrames
 from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
 
 INTACT_HINT = "All synced records are intact; see `holdfast status`, then resume."
 _CHECK_SECONDS = 0.2
 _DELETION_SECONDS = 0.5
+
+
+def held_layout(lease: Lease, layout: Layout, fs: FileSystem) -> Layout:
+    """The places of a held run, in its directory itself: what is made there is made in no other run.
+
+    Another file system than the machine's own knows the run by its name only.
+    """
+    return Layout(lease.root) if isinstance(fs, RealFileSystem) else layout
+
+
+@contextlib.contextmanager
+def noticing_loss(lease: Lease) -> Iterator[None]:
+    """Lets a block that reads a run by its name end only while that run is there.
+
+    Raises:
+        RunGone: it is not, whatever else the block met because of that.
+    """
+    try:
+        yield
+    except (HoldfastError, OSError):
+        lease.check()
+        raise
+    lease.check()
 
 
 class SessionLease:
