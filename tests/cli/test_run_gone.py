@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,29 @@ def test_resume_78_a_journal_that_is_gone_under_its_writer_stops_it(holdfast, se
     assert (result["ended_as"], result["resume"], result["tasks"]) == ("run gone", None, None)
     assert (result["planned"], result["finished"]) == (8, 2)
     assert content(journal) == before
+
+
+@pytest.mark.parametrize("pause", [0, 0.002, 0.01, 0.03, 0.1])
+def test_resume_78_a_run_that_is_swapped_as_its_next_session_starts_is_not_written_to(
+    holdfast, server, tmp_path, pause
+):
+    """Another run takes the path as soon as the lease names the process: exit 5, in words, at whatever moment."""
+    holding(holdfast, server, tmp_path).kill()
+    create_run(tmp_path / "other", SessionContents(name="other", config={}, planned=5)).close("completed")
+    before = content(tmp_path / "other")
+    server.wait_until_idle()
+    server.behave(hold=True)
+    started = holdfast.start("resume", "r", "--json")
+    lease = tmp_path / "r" / "lease"
+    until(lambda: f'"pid":{started.pid},'.encode() in lease.read_bytes(), "the run is held")
+    time.sleep(pause)
+    (tmp_path / "r").rename(tmp_path / "away")
+    (tmp_path / "other").rename(tmp_path / "r")
+    ended = started.wait()
+    assert ended.code == 5 and "Traceback" not in ended.err, ended
+    assert f"was moved to {tmp_path}/away" in ended.err + ended.out
+    assert content(tmp_path / "r") == before
+    assert holdfast.json("verify", "away", code=0)["ok"]
 
 
 def test_resume_78_no_segment_blob_or_index_is_made_in_another_run(tmp_path):
