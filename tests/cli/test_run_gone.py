@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -168,7 +169,7 @@ def test_resume_78_another_run_at_the_old_path_is_not_touched(holdfast, server, 
     started.send(18)
     ended = started.wait()
     assert ended.code == 5, ended
-    assert f"Something else is at {place} now, and was left unchanged." in ended.err
+    assert f"Something else is at {place} now; nothing more is written there." in ended.err
     assert content(place) == before
     assert ended_object(ended)["tasks"] is None
     assert ended_object(ended)["finished"] < 8
@@ -177,17 +178,59 @@ def test_resume_78_another_run_at_the_old_path_is_not_touched(holdfast, server, 
     assert holdfast.json("verify", "r", code=0)["ok"]
 
 
-@pytest.mark.parametrize("gone", ["journal", "segment"])
-def test_resume_78_a_journal_that_was_deleted_under_its_writer_stops_it(holdfast, server, tmp_path, gone):
-    """Nothing is acknowledged into a file that has no name."""
+@pytest.mark.parametrize("replies", ["held back", "flowing"])
+@pytest.mark.parametrize("deed", ["journal deleted", "segment deleted", "another journal", "empty journal"])
+def test_resume_78_a_journal_that_is_gone_under_its_writer_stops_it(holdfast, server, tmp_path, deed, replies):
+    """Nothing is acknowledged into a file that has no name; the counts are the session's own, and nothing is promised.
+
+    Another run's journal in its place is neither counted nor changed.
+    """
+    create_run(tmp_path / "other", SessionContents(name="other", config={}, planned=5)).close("completed")
     started = holding(holdfast, server, tmp_path)
-    segment = next((tmp_path / "r" / "journal").glob("*.open.jsonl.zst"))
-    shutil.rmtree(segment.parent) if gone == "journal" else segment.unlink()
-    server.behave()
+    journal = tmp_path / "r" / "journal"
+    segment = next(journal.glob("*.open.jsonl.zst"))
+    if deed == "segment deleted":
+        segment.unlink()
+    else:
+        journal.rename(tmp_path / "gone")
+    if deed == "another journal":
+        shutil.copytree(tmp_path / "other" / "journal", journal)
+    elif deed == "empty journal":
+        journal.mkdir()
+    before = content(journal)
+    if replies == "flowing":
+        server.behave()
     ended = started.wait()
     assert ended.code == 5, ended
     assert f"{segment} was moved, deleted or replaced while it was being written" in ended.err
-    assert "intact" not in ended.err
+    assert "intact" not in ended.err and "holdfast resume" not in ended.err
+    result = ended_object(ended)
+    assert (result["ended_as"], result["resume"], result["tasks"]) == ("run gone", None, None)
+    assert (result["planned"], result["finished"]) == (8, 2)
+    assert content(journal) == before
+
+
+@pytest.mark.parametrize("pause", [0, 0.002, 0.01, 0.03, 0.1])
+def test_resume_78_a_run_that_is_swapped_as_its_next_session_starts_is_not_written_to(
+    holdfast, server, tmp_path, pause
+):
+    """Another run takes the path as soon as the lease names the process: exit 5, in words, at whatever moment."""
+    holding(holdfast, server, tmp_path).kill()
+    create_run(tmp_path / "other", SessionContents(name="other", config={}, planned=5)).close("completed")
+    before = content(tmp_path / "other")
+    server.wait_until_idle()
+    server.behave(hold=True)
+    started = holdfast.start("resume", "r", "--json")
+    lease = tmp_path / "r" / "lease"
+    until(lambda: f'"pid":{started.pid},'.encode() in lease.read_bytes(), "the run is held")
+    time.sleep(pause)
+    (tmp_path / "r").rename(tmp_path / "away")
+    (tmp_path / "other").rename(tmp_path / "r")
+    ended = started.wait()
+    assert ended.code == 5 and "Traceback" not in ended.err, ended
+    assert f"was moved to {tmp_path}/away" in ended.err + ended.out
+    assert content(tmp_path / "r") == before
+    assert holdfast.json("verify", "away", code=0)["ok"]
 
 
 def test_resume_78_no_segment_blob_or_index_is_made_in_another_run(tmp_path):

@@ -178,3 +178,30 @@ def test_recovery_47_one_damage_is_one_finding(tmp_path):
             found = [item for item in verified(root).damage if item.is_loss]
             assert len(found) == 1, (path.name, form, list(map(str, found)))
             shutil.rmtree(root)
+
+
+def test_recovery_47_a_cut_below_what_was_pinned_is_one_damage_and_no_torn_tail(tmp_path):
+    """Any segment for which a later record, its name or the lease vouches, cut at any place: told once, as cut."""
+    root = make_run(tmp_path / "run")
+    rng = random.Random(SEED)
+    print(f"seed {SEED}")
+    for path in segment_paths(root):
+        data = path.read_bytes()
+        for size in {0, len(data) // 2, len(data) - 1, *rng.sample(range(len(data)), min(len(data), 12))}:
+            path.write_bytes(data[:size])
+            found = verified(root)
+            (damage,) = found.damage
+            assert (damage.kind.value, damage.where) == ("truncated", f"journal/{path.name}"), (size, damage)
+            assert "never acknowledged" not in " ".join((str(damage), *damage.consequences))
+            assert found.torn_bytes == 0
+        path.write_bytes(data)
+    assert verified(root).ok
+
+
+@pytest.mark.parametrize("name", ["000003-0000-000011.open", "000003-0000-000011", "000009-0003-000007.open"])
+def test_recovery_47_a_foreign_file_vouches_for_nothing(tmp_path, name):
+    """A copy of a segment under a number that was never given is one damage: what it implies never existed."""
+    root = make_run(tmp_path / "run")
+    shutil.copy(segment_paths(root)[-1], root / "journal" / f"{name}.jsonl.zst")
+    found = verified(root)
+    assert [(item.kind.value, item.where) for item in found.damage] == [("foreign", f"journal/{name}.jsonl.zst")]

@@ -493,7 +493,9 @@ class Execution:
             last = self._session.close(how, code, ledger=self._ledger())
             return replace(ended, counts=last or counts)
         except RunGone as error:
-            return replace(ended, how=GONE, exit_code=error.exit_code, warning=str(error), loss=error)
+            # Whatever was read at its place was not this session's.
+            counts, loss = self.progress.state_counts(), self._session.lease.loss or error
+            return SessionOutcome(GONE, loss.exit_code, counts, str(loss), loss=loss)
         except StorageFailure as error:
             # The end of a session is only information; what was acknowledged does not depend on it.
             warning = f"The end of the session could not be recorded. {error}"

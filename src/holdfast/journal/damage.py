@@ -33,6 +33,10 @@ class DamageKind(enum.StrEnum):
     """A derived file that contradicts the journal."""
 
 
+_SHORTER = {DamageKind.TRUNCATED, DamageKind.GAP}
+"""What others say of a file whose end is missing."""
+
+
 class Damage(msgspec.Struct, frozen=True, omit_defaults=True):
     """One finding, in one place."""
 
@@ -72,17 +76,26 @@ def group_by_file(scanned: Iterable[Damage], derived: Iterable[Damage]) -> list[
     """One damage reported once: what other segments and pins say of a file follows from what was found in it.
 
     `scanned` are findings in bytes: two places in one file are two. Where there are none, the first that others say of
-    the file stands for it.
+    the file stands for it. A torn tail is what a crash leaves only as long as nothing shows that the file was longer.
     """
-    found = list(scanned)
+    derived = list(derived)
+    shorter = {item.where for item in derived if item.kind in _SHORTER}
+    scanned = list(scanned)
+    cut_off = {item.where: item for item in scanned if item.kind is DamageKind.TORN and item.where in shorter}
+    found = [item for item in scanned if cut_off.get(item.where) is not item]
     causes = {item.where: place for place, item in reversed(list(enumerate(found))) if item.is_loss}
     for item in derived:
         if (place := causes.get(item.where)) is None:
             causes[item.where] = len(found)
-            found.append(item)
+            found.append(_at_its_cut(item, cut_off.get(item.where)))
         elif item.detail not in (found[place].detail, *found[place].consequences):
             found[place] = found[place].with_consequence(item)
     return found
+
+
+def _at_its_cut(damage: Damage, rest: Damage | None) -> Damage:
+    """The same damage, in the place where the rest of a frame that was cut through lies."""
+    return msgspec.structs.replace(damage, offset=rest.offset, length=rest.length) if rest is not None else damage
 
 
 def attach_to_causes(losses: list[Damage], differences: Iterable[Damage]) -> list[Damage]:

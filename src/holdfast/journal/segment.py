@@ -129,7 +129,7 @@ class SegmentWriter:
         self.last_digest = b""
         self._path = directory / ident.filename(sealed=False)
         self._file = fs.create(self._path)
-        self._closed = False
+        self._closed = self._is_sealed = False
         crashpoints.reach("segment.created")
         try:
             fs.sync_directory(directory)
@@ -185,8 +185,8 @@ class SegmentWriter:
         crashpoints.reach("frame.synced")
 
     def is_in_place(self) -> bool:
-        """Whether its name still leads to the file that is being written."""
-        return self._file.is_at(self._path)
+        """Whether its name still leads to the file that is being written; once it is sealed, it has another."""
+        return self._is_sealed or self._file.is_at(self._path)
 
     def seal(self, *, successor: bool) -> None:
         """Writes the footer, syncs it, and gives the file its sealed name; the writer is then closed."""
@@ -206,6 +206,7 @@ class SegmentWriter:
         self._file.sync()
         crashpoints.reach("segment.footer-synced")
         self.close()
+        self._is_sealed = True
         self._fs.rename(self._path, self._directory / self.ident.filename(sealed=True))
         crashpoints.reach("segment.renamed")
         self._fs.sync_directory(self._directory)

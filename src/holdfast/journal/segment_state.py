@@ -34,6 +34,11 @@ class SegmentState(NamedTuple):
     last_digest: bytes
     lost: bool
 
+    @property
+    def is_of_run(self) -> bool:
+        """Whether its name can be believed: not that of a file with damage in which no frame of the segment is."""
+        return self.frames > 0 or not self.lost
+
     def pin(self) -> SegmentPin:
         return SegmentPin(*self.ident, self.frames, self.last_digest.hex(), self.sealed)
 
@@ -71,7 +76,7 @@ def unseen_successors(states: Iterable[SegmentState], pins: Iterable[SegmentPin]
     known = {state.ident: state for state in states}
     pinned = {SegmentId(*pin[:3]) for pin in pins}
     after = [state.ident.next for state in known.values() if state.successor]
-    newest = {ident[:2]: ident for ident in sorted(known)}
+    newest = {state.ident[:2]: state.ident for state in sorted(known.values()) if state.is_of_run}
     return sorted(ident for ident in after if ident not in known and ident not in pinned and newest[ident[:2]] < ident)
 
 
@@ -117,6 +122,8 @@ def _frames_between(ident: SegmentId, known: dict[SegmentId, SegmentState]) -> t
 
 
 def _note_missing(state: SegmentState, known: dict[SegmentId, SegmentState], missing: dict[SegmentId, str]) -> None:
+    if not state.is_of_run:
+        return
     # Bounded, because a file may bear any number in its name.
     for number in range(state.ident.number - 1, max(state.ident.number - _MISSING_NAMED, 0), -1):
         before = state.ident._replace(number=number)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from holdfast.errors import StorageFailure, UsageError
+from holdfast.errors import RunGone, StorageFailure, UsageError
 from holdfast.journal.commit_queue import QUEUE_BYTES, CommitQueue, QueuedRecord
 from holdfast.journal.frame import FORMAT, Origin
 from holdfast.journal.segment import FrameCopy, SegmentId, SegmentPin, SegmentWriter, parse_name
@@ -50,7 +50,7 @@ class JournalWriter:
         self.on_written: Callable[[Origin, list[QueuedRecord]], None] | None = None
         """Called, in the journal's thread, with every frame that has become durable."""
         self.check_lease: Callable[[], None] = _do_nothing
-        """Raises StorageFailure where the run is not at its place any more; asked before every acknowledgement."""
+        """Raises RunGone where the run is not at its place any more; asked before every acknowledgement."""
         self._pins: list[SegmentPin] = []
         self._segment = self._open_first()
         self.acknowledged_seq = 0
@@ -97,7 +97,7 @@ class JournalWriter:
         except StorageFailure as error:
             failure = error
         except OSError as error:
-            failure = _write_failure(self._directory, error)
+            failure = self._failure_of(error)
         finally:
             # Whatever ended this thread, no producer is left waiting.
             if failure is not None:
@@ -122,15 +122,39 @@ class JournalWriter:
         """Lets nothing be acknowledged, or done by name, where another file or run has taken a name.
 
         Raises:
-            StorageFailure: the run or the segment is not where it was.
+            RunGone: the run or the segment is not where it was.
         """
         self.check_lease()
-        if not self._segment.is_in_place():
-            raise StorageFailure(
-                f"The segment {self._directory / self._segment.ident.filename(sealed=False)} was moved, deleted or"
-                " replaced while it was being written.",
-                hint="The session has stopped; `holdfast verify` says what of it is left.",
-            )
+        if (loss := self.find_loss()) is not None:
+            raise loss
+
+    def _failure_of(self, error: OSError) -> StorageFailure:
+        """What is said of a write that failed: it may have been the first to meet a run that is gone."""
+        try:
+            self._check_place()
+        except StorageFailure as failure:
+            return failure
+        except OSError:
+            # Nothing can be said of the place.
+            pass
+        return _write_failure(self._directory, error)
+
+    def find_loss(self) -> RunGone | None:
+        """What became of the segment that is being written, where its name does not lead to it any more; any thread.
+
+        Raises:
+            OSError: it cannot be said.
+        """
+        segment = self._segment
+        # Another segment may have begun meanwhile, and this one have got its sealed name.
+        if segment.is_in_place() or segment is not self._segment:
+            return None
+        return RunGone(
+            f"The segment {self._directory / segment.ident.filename(sealed=False)} was moved, deleted or replaced"
+            " while it was being written.",
+            hint="The session has stopped. What is gone is lost unless there is a copy; `holdfast verify` says what is"
+            " left.",
+        )
 
     # Segments.
 
@@ -207,7 +231,7 @@ class JournalWriter:
             self.queue.fail([], error)
             raise
         except OSError as error:
-            failure = _write_failure(self._directory, error)
+            failure = self._failure_of(error)
             self.queue.fail([], failure)
             raise failure from error
         finally:

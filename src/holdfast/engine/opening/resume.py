@@ -57,10 +57,10 @@ def resume_run(
     with contextlib.closing(_Resumption(offered, tasks, selection)) as resumption:
         session = open_session(root, resumption.make_record, at_least=at_least, writer=writer)
         started = resumption.started(session)
-    session.layout.recovered.unlink(missing_ok=True)
+    session.held.recovered.unlink(missing_ok=True)
     if started.note or session.record.changes or _has_new_config(session.reader):
         try:
-            write_config(session.reader.fs, session.layout.config, session.reader.sessions)
+            write_config(session.reader.fs, session.held.config, session.reader.sessions)
         except OSError as error:
             # The file is derived: a failure to write it costs nothing, and the next session writes it.
             session.derived.note(session.layout.config.name, error)

@@ -90,8 +90,9 @@ class IndexDatabase:
             for row in self.connection.execute(query, tuple(values)):  # noqa: UP028 - as above
                 yield row
         except INDEX_ERRORS as error:
+            name = self.path.name if self.path else "in a temporary file"
             raise StorageFailure(
-                f"The index {self.path or 'in a temporary file'} failed while it was in use: {error}.",
+                f"The index {name} failed while it was in use: {error}.",
                 hint="The journal is intact; run the command again, and the index is rebuilt.",
             ) from error
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast.errors import StorageFailure
 from holdfast.journal.damage import Damage, group_by_file
 from holdfast.journal.frame import Frame
 from holdfast.journal.index.builder import Fold, IndexBuilder, damage_decoder
@@ -136,7 +137,11 @@ class Index:
         return int(next(self._database.query("SELECT coalesce(max(newer_format), 0) FROM segments"))[0])
 
     def doubtful(self) -> list[DoubtfulFrame]:
-        """The frames that an executing session must write again before it may count them."""
+        """The frames that an executing session must write again before it may count them.
+
+        Raises:
+            StorageFailure: a segment is missing that was there at the last refresh.
+        """
         files = {segment.ident: segment for segment in self._journal.segments()}
         query = (
             "SELECT session, writer, number, last_offset, last_origin FROM segments"
@@ -147,7 +152,9 @@ class Index:
             key = tuple(int(part) for part in origin.split(","))
             if self._is_copied(key, ident[0]):
                 continue
-            segment = files[SegmentId(*ident)]
+            if (segment := files.get(SegmentId(*ident))) is None:
+                where = self._journal.directory / SegmentId(*ident).filename(sealed=False)
+                raise StorageFailure(f"The segment {where} was deleted while it was being read.")
             if frame := self._journal.read_frame(segment, offset):
                 found.append(DoubtfulFrame(segment, frame, self._fold.keys(self._journal.records(frame))))
         return found

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from holdfast.errors import HoldfastError
 from holdfast.journal import BlobStore, Damage, DamageKind, Index, Journal, RecordId, SegmentPin
+from holdfast.journal.damage import group_by_file
 from holdfast.journal.frame import FRAME_BYTES, Frame
 from holdfast.journal.index.database import is_sound, publish_index
 from holdfast.journal.index.index import read_published
@@ -366,7 +367,7 @@ class RunReader:
         """The same findings, and what the lease of a killed session names that none of them does."""
         missing = missing_acknowledged(self._published, self.index.states(), self.lost())
         is_known = missing is None or any(item.where == _sealed_name(missing[1].where) for item in found)
-        return found if missing is None or is_known else [*found, missing[1]]
+        return found if missing is None or is_known else group_by_file(found, [missing[1]])
 
     def lost_by_kill(self) -> list[SegmentId]:
         """The newest segment of a session that was killed, where it is missing; only its lease names it."""

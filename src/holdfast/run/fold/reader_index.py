@@ -78,13 +78,13 @@ class ReaderIndex:
         self.close()
 
 
-def adopt_indexes(layout: Layout, run: bytes) -> None:
-    """Starts the index of a session, which the caller may write, from whichever covers most of the journal.
+def adopt_indexes(published: Path, in_use: Path, cached: Path) -> None:
+    """Starts the index of a session, `in_use`, which the caller may write, from whichever covers most of the journal.
 
     So what was read before the run was opened is not read again to execute it.
     """
-    for other in (layout.index, reader_index_path(layout.root, run)):
-        _copy_if_further(layout.index_in_use, other)
+    for other in (published, cached):
+        _copy_if_further(in_use, other)
 
 
 def _copy_if_further(index: Path, other: Path) -> None:

@@ -25,6 +25,7 @@ from holdfast.run.core.records import Record
 from holdfast.run.core.session_contents import SessionContents, session_record
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.session import RunSession
+from holdfast.run.session.session_lease import held_layout, noticing_loss
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
@@ -145,7 +146,10 @@ def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOpti
         crashpoints.reach("run.parent-synced")
         journal.moved_to(Layout(root).journal)
         lease.moved_to(root)
-        opened = RunSession(RunReader(root, fs, index=Layout(root).index_in_use), journal, lease, session)
+        with noticing_loss(lease):
+            reader = RunReader(root, fs, index=held_layout(lease, Layout(root), fs).index_in_use)
+            undo.callback(reader.close)
+        opened = RunSession(reader, journal, lease, session)
         undo.pop_all()
         return opened
 

@@ -24,8 +24,14 @@ _RECORDS_AT_A_TIME = 20_000
 class IndexFeed:
     """Takes in what the journal's thread has written."""
 
-    def __init__(self, reader: RunReader, is_in_place: Callable[[], bool] = lambda: True) -> None:
-        """`is_in_place` says whether the run is where it was: elsewhere nothing is written by name."""
+    def __init__(
+        self, reader: RunReader, is_in_place: Callable[[], bool] = lambda: True, published: Path | None = None
+    ) -> None:
+        """`is_in_place` says whether the run is where it was: elsewhere nothing is written by name.
+
+        The index is `published` there, or at its place in the run.
+        """
+        self._published = published or reader.layout.index
         self._is_in_place = is_in_place
         self._reader, self._path = reader, reader.index.path
         if (published := reader.layout.index).exists() and not published.is_file():
@@ -75,7 +81,7 @@ class IndexFeed:
                 index = self._open_index()
                 index.refresh(settle=False, again=False, growing=growing)
                 if growing:
-                    index.publish_copy(self._reader.layout.index)
+                    index.publish_copy(self._published)
         except (OSError, *INDEX_ERRORS) as error:
             self._give_up(error)
             return False
@@ -99,7 +105,7 @@ class IndexFeed:
             self._index.failures.listen(lambda failure: self._reader.index.failures.note(INDEX, failure.reason))
         return self._index
 
-    def finish(self, published: Path) -> None:
+    def finish(self) -> None:
         """Takes in the rest, and publishes the index."""
         self.stop()
         self.catch_up()
@@ -107,7 +113,7 @@ class IndexFeed:
         self._reader.index.close()
         if self._path is not None and self._is_in_place():
             try:
-                publish_index(self._path, published)
+                publish_index(self._path, self._published)
             except OSError as error:
                 self._give_up(error)
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from holdfast.errors import StorageFailure
 from holdfast.journal import SegmentPin
 from holdfast.run.core.codec import encode
-from holdfast.run.core.layout import Layout
+from holdfast.run.core.layout import Layout, reader_index_path
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.run_id import check_openable, find_run_id
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.reader_index import adopt_indexes
 from holdfast.run.session.session import RunSession
+from holdfast.run.session.session_lease import held_layout, noticing_loss
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.storage import Lease, RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, sync_name
@@ -46,20 +47,37 @@ def open_session(
         RunHeld: another session is using it.
         NewerFormat: a newer version wrote it.
         StorageFailure: the session's record could not be made durable.
+        RunGone: the run was moved, deleted or replaced meanwhile; nothing was written to another.
     """
     fs = fs or RealFileSystem()
     check_openable(root, fs)
     with contextlib.ExitStack() as undo:
         lease = take_lease(fs, root)
         undo.callback(lease.release)
-        _sync_run_name(fs, root)
-        layout = Layout(root)
-        adopt_indexes(layout, find_run_id(fs, layout))
-        reader = RunReader(root, fs, index=layout.index_in_use)
-        undo.callback(reader.close)
-        session = _open_under_lease(reader, lease, max(_next_number(reader), at_least), make, writer)
+        with noticing_loss(lease):
+            _sync_run_name(fs, root)
+            reader = _read_held(fs, Layout(root), lease)
+            undo.callback(reader.close)
+            session = _open_under_lease(reader, lease, max(_next_number(reader), at_least), make, writer)
         undo.pop_all()
         return session
+
+
+def _read_held(fs: FileSystem, layout: Layout, lease: Lease) -> RunReader:
+    """A reader of the run whose lease is held, and of no other that has its name by now."""
+    held = held_layout(lease, layout, fs)
+    run = find_run_id(fs, held)
+    adopt_indexes(held.index, held.index_in_use, reader_index_path(layout.root, run))
+    with contextlib.ExitStack() as undo:
+        reader = RunReader(layout.root, fs, index=held.index_in_use)
+        undo.callback(reader.close)
+        lease.check()
+        if reader.run != run:
+            raise StorageFailure(
+                f"Another run was at {layout.root} while it was being opened.", hint="Resume it again."
+            )
+        undo.pop_all()
+    return reader
 
 
 def _sync_run_name(fs: FileSystem, root: Path) -> None:
@@ -79,19 +97,23 @@ def _open_under_lease(
     pins = _missing_pins(reader)
     session = make(reader, number, pins)
     options = writer.configured(session.config)
-    # Absolute, because a task may change the working directory.
-    directory = reader.layout.journal.absolute()
-    journal = options.open(reader.fs, directory, reader.run, number, format_=reader.format)
+    # After a failed sync these bytes may be in memory only, and a second sync would not write them: a copy is sure.
+    copies = [doubtful.copy for doubtful in reader.index.doubtful()]
+    lease.check()
+    directory = held_layout(lease, reader.layout, reader.fs).journal
+    journal = options.open(reader.fs, directory.absolute(), reader.run, number, format_=reader.format)
     with contextlib.ExitStack() as undo:
         undo.callback(journal.abandon)
-        # After a failed sync these bytes may be in memory only, and a second sync would not write them: a copy is sure.
-        for doubtful in reader.index.doubtful():
-            journal.copy(doubtful.copy)
+        for copy in copies:
+            journal.copy(copy)
         crashpoints.reach("session.settled")
         journal.queue.commit(encode(session))
         crashpoints.reach("session.opened")
         # What was there before has just been read, under the lease.
         reader.refresh(again=False)
+        # From now on by its name, absolute because a task may change the working directory: so a loss is noticed.
+        journal.moved_to(reader.layout.journal.absolute())
+        lease.check()
         undo.pop_all()
     return RunSession(reader, journal, lease, session)
 

@@ -23,7 +23,7 @@ from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.index_feed import IndexFeed
 from holdfast.run.session.journal_sink import JournalSink
 from holdfast.run.session.session_counts import LeftByWriters, SessionCounts
-from holdfast.run.session.session_lease import SessionLease
+from holdfast.run.session.session_lease import SessionLease, held_layout
 from holdfast.run.session.store_copy import SegmentUploader, StoreCopy
 from holdfast.storage import Lease
 from holdfast.storage.leases.holder import AcknowledgedFrames
@@ -41,8 +41,11 @@ class RunSession:
         self.reader, self.record, self.run, self.layout = reader, record, reader.run, reader.layout
         self.lease = SessionLease(lease, str(self.layout.root))
         self.sink = JournalSink(journal, reader.blobs, self.lease)
-        self._feed = IndexFeed(reader, self.lease.is_in_place)
+        self.held = held_layout(lease, self.layout, reader.fs)
+        """The places of the run in its directory itself, until the session has ended."""
+        self._feed = IndexFeed(reader, self.lease.is_in_place, self.held.index)
         journal.on_written, journal.check_lease = self._feed.written, lease.check
+        self.lease.watch_journal(journal.find_loss)
         self._process = os.getpid()
         self.counts = SessionCounts(reader, self._feed, record.number)
         self._writers = WriterAdmission(reader.fs, self.layout.root, WriterTerms(record.number))
@@ -222,7 +225,7 @@ class RunSession:
                 self.uploader.finish()
             with contextlib.suppress(StorageFailure):
                 counts = self.counts.now()
-            self._feed.finish(self.layout.index)
+            self._feed.finish()
         finally:
             self.abandon()
         return counts

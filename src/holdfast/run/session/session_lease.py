@@ -4,15 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
-from holdfast.errors import RunGone, RunHeld
-from holdfast.storage import Lease
+from holdfast.errors import HoldfastError, RunGone, RunHeld
+from holdfast.run.core.layout import Layout
+from holdfast.storage import Lease, RealFileSystem
+from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.holder import AcknowledgedFrames
 from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
 
 INTACT_HINT = "All synced records are intact; see `holdfast status`, then resume."
 _CHECK_SECONDS = 0.2
+_DELETION_SECONDS = 0.5
+
+
+def held_layout(lease: Lease, layout: Layout, fs: FileSystem) -> Layout:
+    """The places of a held run, in its directory itself: what is made there is made in no other run.
+
+    Another file system than the machine's own knows the run by its name only.
+    """
+    return Layout(lease.root) if isinstance(fs, RealFileSystem) else layout
+
+
+@contextlib.contextmanager
+def noticing_loss(lease: Lease) -> Iterator[None]:
+    """Lets a block that reads a run by its name end only while that run is there.
+
+    Raises:
+        RunGone: it is not, whatever else the block met because of that.
+    """
+    try:
+        yield
+    except (HoldfastError, OSError):
+        lease.check()
+        raise
+    lease.check()
 
 
 class SessionLease:
@@ -25,6 +52,8 @@ class SessionLease:
     def __init__(self, lease: Lease, place: str, lost: str = "") -> None:
         """`place` names the run in messages; `lost` is what is said where the lease is lost."""
         self._lost = lost
+        self._find_journal_loss: Callable[[], RunGone | None] = lambda: None
+        self._journal_loss: RunGone | None = None
         self._report: Callable[[bool], None] = lambda _: None
         self._use(lease, place)
 
@@ -36,6 +65,10 @@ class SessionLease:
         """From now on the session holds the run only while it holds this lease too."""
         self._use(LocalAndRemoteLease(self._lease, remote), url)
 
+    def watch_journal(self, find_loss: Callable[[], RunGone | None]) -> None:
+        """From now on the segment that is being written belongs to the place that is held."""
+        self._find_journal_loss = find_loss
+
     def report(self, report: Callable[[bool], None]) -> None:
         """Reports from now on whether the lease is held, whenever a record had to wait for that."""
         self._report = report
@@ -43,7 +76,7 @@ class SessionLease:
     @property
     def loss(self) -> RunGone | None:
         """What became of the run, where it is not at its place any more."""
-        return self._lease.loss
+        return self._lease.loss or self._journal_loss
 
     @property
     def notes(self) -> list[str]:
@@ -54,9 +87,24 @@ class SessionLease:
         """Looks now, rather than at the next acknowledgement, whether the run is at its place.
 
         Raises:
-            RunGone: it was moved, deleted or replaced.
+            RunGone: it was moved, deleted or replaced, or its journal was.
         """
         self._lease.check()
+        if self._journal_loss is None:
+            # Where it cannot be said, who writes to the journal meets the error.
+            with contextlib.suppress(OSError):
+                self._journal_loss = self._find_journal_loss()
+            if self._journal_loss is not None:
+                self._wait_for_deletion()
+        if self._journal_loss is not None:
+            raise self._journal_loss
+
+    def _wait_for_deletion(self) -> None:
+        """Who deletes a run may delete its journal first: a moment later it is known whether the rest is gone too."""
+        deadline = time.monotonic() + _DELETION_SECONDS
+        while time.monotonic() < deadline:
+            self._lease.check()
+            time.sleep(_DELETION_SECONDS / 20)
 
     def publish(self, frames: AcknowledgedFrames) -> None:
         """Writes down how far the session has come."""
@@ -65,12 +113,12 @@ class SessionLease:
     def is_in_place(self) -> bool:
         """Whether files of the run may be written by their names: looks now."""
         with contextlib.suppress(RunGone):
-            self._lease.check()
-        return self._lease.loss is None
+            self.check()
+        return self.loss is None
 
     def lost_error(self) -> RunHeld | RunGone:
         """The error for whoever writes to a run that this process has lost."""
-        return self._lease.loss or RunHeld(
+        return self.loss or RunHeld(
             self._lost or f"This session has lost the run {self.place}; another session may be using it.",
             hint=INTACT_HINT,
         )

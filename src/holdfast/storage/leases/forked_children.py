@@ -128,7 +128,7 @@ def end_orphans(run: Path, killed: LeaseHolder | None) -> list[str]:
         told += [_end_or_name(child, identity, killed) for child in left]
         (run / CHILDREN_NAME).unlink(missing_ok=True)
     except OSError as error:
-        told.append(f"{run / CHILDREN_NAME} cannot be read ({error.strerror}); no process was ended.")
+        told.append(f"The file {CHILDREN_NAME} of the run cannot be read ({error.strerror}); no process was ended.")
     return told + _left_commands(killed)
 
 

@@ -8,6 +8,7 @@ has locked before it acknowledges anything. A run that was moved and linked back
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import time
@@ -25,9 +26,13 @@ class HeldPlace:
     """The directory of a held run, and the file in it whose lock is held."""
 
     def __init__(self, run: Path, name: str, fd: int) -> None:
-        """`fd` is open on the file `name` in the run."""
+        """`fd` is open on the file `name` in the run.
+
+        Raises:
+            OSError: that file is not in the directory that is at `run` now.
+        """
         self._name, self._identity = name, open_identity(fd)
-        self.directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.directory = _open_directory_of(run, name, self._identity)
         """Open on the run, wherever it is moved to."""
         self._lock = threading.Lock()
         self.loss: RunGone | None = None
@@ -39,6 +44,15 @@ class HeldPlace:
         # Absolute, because a task may change the working directory.
         self._run = run.absolute()
         self._path = str(self._run / self._name)
+
+    @property
+    def root(self) -> Path:
+        """The held directory itself, whatever has its name by now; its name where this system has no such path."""
+        held = Path(f"/proc/self/fd/{self.directory}")
+        with contextlib.suppress(OSError):
+            if self.directory >= 0 and is_file_at(held, open_identity(self.directory)):
+                return held
+        return self._run
 
     def check(self) -> None:
         """Compares the place with what is held, until it is closed; costs one call of the kernel.
@@ -77,7 +91,7 @@ class HeldPlace:
             other = not is_here and self._run.exists()
         if is_here:
             return self._lost_file()
-        at_old_path = f" Something else is at {self._run} now, and was left unchanged." if other else ""
+        at_old_path = f" Something else is at {self._run} now; nothing more is written there." if other else ""
         now = _present_path(self.directory)
         if now is not None and is_file_at(now, directory):
             return RunGone(
@@ -114,6 +128,19 @@ class HeldPlace:
         directory, self.directory = self.directory, -1
         if directory >= 0:
             os.close(directory)
+
+
+def _open_directory_of(run: Path, name: str, identity: FileIdentity) -> int:
+    """A descriptor of the run in which this very file is: another run may have taken the path since it was opened."""
+    directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = os.stat(name, dir_fd=directory)
+        if (found.st_dev, found.st_ino) != identity:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(run / name))
+    except OSError:
+        os.close(directory)
+        raise
+    return directory
 
 
 def _present_path(directory: int) -> Path | None:

@@ -26,7 +26,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.errors import RunGone, RunHeld, StorageFailure
-from holdfast.storage.filesystem import FileSystem, is_file_at, open_identity
+from holdfast.storage.filesystem import FileSystem, RealFileSystem, is_file_at, open_identity
 from holdfast.storage.leases.forked_children import (
     close_in_children,
     end_orphans,
@@ -64,6 +64,10 @@ class Lease(Protocol):
     @property
     def loss(self) -> RunGone | None:
         """What became of the run's directory, where the run is not at its place any more."""
+
+    @property
+    def root(self) -> Path:
+        """The held directory itself, whatever has its name by now."""
 
     def check(self) -> None:
         """Compares the run's place with what is held.
@@ -113,6 +117,10 @@ class _FileLockLease:
     @property
     def loss(self) -> RunGone | None:
         return self._place.loss
+
+    @property
+    def root(self) -> Path:
+        return self._place.root
 
     def check(self) -> None:
         self._place.check()
@@ -164,7 +172,7 @@ def take_lease(fs: FileSystem, run: Path, *, lifetime_seconds: float = LIFETIME_
     path = run / LEASE_NAME
     try:
         lease = _take_lock(fs, run)
-        lease.notes += end_orphans(run, lease.killed)
+        lease.notes += end_orphans(lease.root, lease.killed)
         return _take_from_writers(fs, run, lease)
     except OSError as error:
         if error.errno not in _NO_LOCKS:
@@ -179,7 +187,8 @@ def _take_from_writers(fs: FileSystem, run: Path, lease: Lease) -> Lease:
     """The lease, once the processes that wrote for the holder before have stopped; they notice by themselves."""
     with contextlib.ExitStack() as undo:
         undo.callback(lease.release)
-        if not end_writers(fs, run):
+        # Not by the name of the run: another may have taken it.
+        if not end_writers(fs, lease.root if isinstance(fs, RealFileSystem) else run):
             raise RunHeld(
                 f"A process that wrote for an earlier session of the run {run} has not stopped.",
                 hint="Wait until it ends, or stop it, then resume.",
@@ -338,6 +347,10 @@ class _HeartbeatLease:
     @property
     def loss(self) -> RunGone | None:
         return self._place.loss
+
+    @property
+    def root(self) -> Path:
+        return self._place.root
 
     def check(self) -> None:
         self._place.check()

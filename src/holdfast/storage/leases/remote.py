@@ -242,6 +242,10 @@ class LocalAndRemoteLease:
     def loss(self) -> RunGone | None:
         return self._here.loss
 
+    @property
+    def root(self) -> Path:
+        return self._here.root
+
     def check(self) -> None:
         self._here.check()
 

@@ -219,6 +219,10 @@ class JoinedLease:
     def loss(self) -> RunGone | None:
         return self._place.loss
 
+    @property
+    def root(self) -> Path:
+        return self._place.root
+
     def check(self) -> None:
         try:
             self._place.check()
