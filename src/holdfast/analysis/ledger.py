@@ -67,9 +67,11 @@ class Ledger(NamedTuple):
         if repeated.retried:
             yield f"{_made_again(repeated.retried)}, by attempts that started anew{self._of(RETRIED)}."
         if repeated.interrupted:
-            yield f"{_made_again(repeated.interrupted)}, after a session ended with them in flight."
+            them = "it" if repeated.interrupted == 1 else "them"
+            yield f"{_made_again(repeated.interrupted)}, after a session ended with {them} in flight."
         if repeated.takeover:
-            yield f"{_made_again(repeated.takeover)}: a session that lost the run had their replies."
+            reply = "its reply" if repeated.takeover == 1 else "their replies"
+            yield f"{_made_again(repeated.takeover)}: a session that lost the run had {reply}."
         if repeated.diverged or self.unused:
             yield self._divergence_text(place)
         if self.saved:
