@@ -155,7 +155,7 @@ def test_the_selected_trials_decide_the_exit_code(redone, tmp_path):
     assert "finished with failures" in told.out
     # A failed trial is selected, and is not run unless it is to be run again.
     told = redone("resume", "d", "--where", "sample=a", code=1)
-    assert "nothing to run; 1 of 1 selected trials failed: 1 of 3 trials finished" in told.out
+    assert "nothing to run; 1 of 1 selected trials remain: 1 of 3 trials finished" in told.out
     redone("resume", "d", "--where", "sample=a", "--redo", "status=failed and sample=a", code=0)
 
 

@@ -30,7 +30,7 @@ from holdfast.engine.progress import short_id
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.core.display_text import change_text, shell_word
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
-from holdfast.run.fold.states import StateCounts
+from holdfast.run.fold.states import SAME_ERROR, StateCounts
 from holdfast.spec.compare import Difference
 from holdfast.terminal.broken_stream import mute_if_broken
 from holdfast.terminal.text import printable, quantity
@@ -74,6 +74,8 @@ def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
     if len(selection.redo):
         kept = "; a finished trial keeps its result until the new attempt has finished" if selection.again else ""
         say(f"Running {quantity(len(selection.redo), 'trial')} again{kept}.")
+        if stopped := counts.remaining_by_reason.get(SAME_ERROR, 0):
+            say(f"A task of theirs that was stopped continues: up to {quantity(stopped, 'more trial')} are run.")
         if selection.remaining is None and counts.to_run:
             say("Other trials that a resume runs are run as well; --where chooses among them.")
 
@@ -120,7 +122,7 @@ def _print_complete(
 
 def _print_left(complete: CompleteRun, scores: RunScores | None, done: str) -> None:
     """Says that a resume runs nothing although trials remain, and what would run them."""
-    selected = "" if complete.selected is None else f"; {complete.left} of {complete.selected} selected trials failed"
+    selected = "" if complete.selected is None else f"; {complete.left} of {complete.selected} selected trials remain"
     click.echo(f"{complete.place}: nothing to run{selected}: {done}.")
     first = scores.first_session if scores is not None else None
     for line in (
