@@ -108,8 +108,10 @@ def test_resume_49_an_end_that_cannot_be_written_is_a_warning(holdfast, server, 
     server.behave(hold=True, **{"pass": 2})
     started = holdfast.start("run", eval_file, "--run-dir", "r")
     server.wait_for(answered=2, in_flight=2)
-    # Nothing can be created in a directory that is not there; what is open can still be written to.
-    (tmp_path / "r/journal").rename(tmp_path / "r/elsewhere")
+    # The end has a segment of its own, whose name is taken; what is open can still be written to.
+    newest = max(path.name for path in (tmp_path / "r/journal").iterdir())
+    taken = tmp_path / "r/journal" / f"{newest[:12]}{int(newest[12:18]) + 1:06}.open.jsonl.zst"
+    taken.mkdir()
     started.send(signal.SIGINT)
     until(lambda: "to stop immediately" in started.told(), "the signal was taken")
     started.send(signal.SIGINT)
@@ -117,7 +119,7 @@ def test_resume_49_an_end_that_cannot_be_written_is_a_warning(holdfast, server, 
     assert ended.code == 130
     assert "The end of the session could not be recorded" in ended.err
     assert "2 of 6 trials finished, 4 remaining: 2 interrupted, 2 not started.\n" in ended.out
-    (tmp_path / "r/elsewhere").rename(tmp_path / "r/journal")
+    taken.rmdir()
     assert holdfast.json("status", "r")["finished"] == 2
     server.behave()
     holdfast("resume", "r", code=0)
