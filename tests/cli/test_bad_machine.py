@@ -16,6 +16,7 @@ from evals import http_eval
 from holdfast.run import RunReader, verify_run
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, Status, StepRecord, TrialRecord
 from holdfast.storage.filesystem import RealFileSystem
+from program import until
 
 
 def test_steps_26_garbage_in_the_index_in_mid_run_is_rebuilt_and_nothing_is_lost(holdfast, server, tmp_path):
@@ -170,3 +171,15 @@ def test_recovery_29_a_lost_transcript_is_made_again_on_request_and_only_then(ho
     holdfast("resume", "r", "--redo", "transcript=lost", code=0)
     assert server.state()["received"] == 3 + lost
     assert holdfast.json("status", "r")["transcripts_lost"] == 0
+
+
+def test_a_session_at_work_is_not_taken_for_damaged(holdfast, server, tmp_path):
+    """What it publishes while somebody reads is further than what was read."""
+    server.behave(latency=0.02)
+    session = holdfast.start("run", http_eval(tmp_path, server.base_url, 400, concurrency_limit=4), "--run-dir", "r")
+    until((tmp_path / "r" / "journal").exists, "the run is there")
+    looks = 0
+    while session.is_running and looks < 25:
+        holdfast("verify", "r", code=0)
+        looks += 1
+    assert session.wait().code == 0 and looks

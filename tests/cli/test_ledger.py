@@ -311,3 +311,12 @@ def test_a_prompt_that_changes_at_every_resume_repeats_each_place_once(holdfast,
     # Bought: the first question three times, the second three times (two of them in flight at a kill), the third once.
     assert server.state()["received"] == status["calls"]["made"] == 7
     assert repeated(status) == {"diverged": 2} and status["calls"]["in_flight_at_kill"] == 2
+
+
+def test_a_draw_that_was_passed_on_twice_is_still_one(holdfast, server, tmp_path):
+    """In a fork of a fork, another epoch is another draw: no reply that is kept is given a second time."""
+    holdfast("run", http_eval(tmp_path, server.base_url, 2), "--run-dir", "a", code=0)
+    holdfast("fork", "a", "--run-dir", "b", code=0)
+    holdfast("fork", "b", "--set", "tasks.t.epochs=2", "--run-dir", "c", code=0)
+    holdfast("resume", "c", code=0)
+    assert server.worked_on() == {"q1": 2, "q2": 2}
