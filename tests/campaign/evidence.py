@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,8 +133,3 @@ def unfinished(evidence: Evidence) -> Iterator[str]:
 
 
 DETECTORS = (lost, counted_twice, invented, unexplained, unfinished)
-
-
-def repeated_by_trial(records: list[dict[str, Any]]) -> Counter[str]:
-    """How often the calls of each trial repeat others, by the journal."""
-    return Counter(one["trial"] for one in records if one["type"] == "call" and one.get("repeats"))
