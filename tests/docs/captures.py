@@ -96,6 +96,8 @@ def call(directory: Path, command: str) -> str:
     done = subprocess.run(
         ["bash", "-c", command], cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
+    if done.returncode == 127:
+        raise SystemExit(f"{command}: not found. Call this script with the Python of the environment: .venv/bin/python")
     text = done.stdout.replace(f"{directory}/", "")
     for times, one in _TIMES:
         text = times.sub(one, text)
