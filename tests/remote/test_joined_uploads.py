@@ -221,3 +221,14 @@ def test_the_end_is_not_satisfied_by_a_round_that_began_before_it(session, place
     uploader.finish()
     (left,) = (session.layout.root / "journal").glob("000001-0001-*.open.jsonl.zst")
     assert f"journal/{left.name}" in place.keys("")
+
+
+def test_what_was_uploaded_before_anybody_listens_is_in_the_first_report(session, place):
+    """The first round may be over before the engine asks for reports; no segment is left out of their sum."""
+    until(place.segments, "the first segment is in the store")
+    assert session.uploader.flush(60)
+    reports = []
+    session.uploader.report_uploads(lambda uploaded, behind, failure: reports.append((uploaded, behind, failure)))
+    asyncio.run(asyncio.wait_for(session.sink.keep(TrialRecord(trial="t", attempt=1, status=Status.VALID)), 60))
+    assert session.uploader.flush(60)
+    assert sum(uploaded for uploaded, _, _ in reports) == len(place.segments())

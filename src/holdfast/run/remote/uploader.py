@@ -44,7 +44,7 @@ class Uploader:
         self._is_over = False
         """Whether nobody writes for the session any more."""
         self._on_confirmed: Callable[[dict[int, int]], None] = lambda _: None
-        self._report: ReportUpload = lambda _uploaded, _behind, _failure: None
+        self._report: ReportUpload | None = None
         self._reported = (0, 0, "")
 
     @property
@@ -131,9 +131,12 @@ class Uploader:
         return True
 
     def _report_round(self, failure: str) -> None:
-        """Reports what differs from the round before, before the callers that wait for the round continue."""
+        """Reports what differs from the last report, before the callers that wait for the round continue.
+
+        The first rounds may be over before anybody listens: what they did is in the first report.
+        """
         before, now = self._reported, (self._uploads.segments_uploaded, self.lag.segments, failure)
-        if now != before:
+        if self._report is not None and now != before:
             self._reported = now
             self._report(now[0] - before[0], now[1], failure)
 
