@@ -1,7 +1,5 @@
 """The ledger of a run: which of its calls repeat others and why, what was recorded and not used, and what was saved."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from functools import reduce

@@ -1,7 +1,5 @@
 """How samplings went: how many succeeded and by which turn, and what was spent on candidates that lost."""
 
-from __future__ import annotations
-
 from functools import reduce
 from itertools import accumulate
 

@@ -1,7 +1,5 @@
 """What a run has taken: tokens, and what they cost where a price is known."""
 
-from __future__ import annotations
-
 from functools import reduce
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ whose replies it did not live to record. That number is never too low: what a ki
 record, so the bound is its admission mark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

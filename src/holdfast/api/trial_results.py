@@ -1,7 +1,5 @@
 """The trials of a run, one row each: what was asked, answered, scored and spent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -97,7 +95,7 @@ class TrialResults:
         self._reader = reader
 
     @cached_property
-    def _samples(self) -> SavedSamples:
+    def _samples(self) -> "SavedSamples":
         # Datasets and tasks are needed here only.
         from holdfast.engine.planning.saved_samples import SavedSamples  # noqa: PLC0415
 
@@ -121,7 +119,7 @@ class TrialResults:
         about, fold = coordinates(trial), self._reader.fold
         return TrialCandidate(self._reader, fold, trial.key, about, trial, lambda: self._metadata(trial))
 
-    def _sample(self, trial: FoldedTrial) -> SavedSample | None:
+    def _sample(self, trial: FoldedTrial) -> "SavedSample | None":
         task, key = trial.standing.group.task, trial.row.sample
         return self._samples.find(task, key, trial.standing.group.axes) if task and key else None
 

@@ -1,7 +1,5 @@
 """Damage: bytes that differ from what was written, where they are, and which trials they concern."""
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Iterable
 
@@ -53,7 +51,7 @@ class Damage(msgspec.Struct, frozen=True, omit_defaults=True):
     consequences: tuple[str, ...] = ()
     """What else does not agree because of it: the same damage seen from other places, not further damage."""
 
-    def with_consequence(self, other: Damage) -> Damage:
+    def with_consequence(self, other: "Damage") -> "Damage":
         """The same damage, seen also as `other`."""
         return msgspec.structs.replace(
             self,

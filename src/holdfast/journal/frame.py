@@ -12,8 +12,6 @@ bytes of the payload, so a frame can be checked without being decompressed; the 
 wrong CRC, or of another run or segment, does not count.
 """
 
-from __future__ import annotations
-
 import struct
 from hashlib import blake2b
 from typing import NamedTuple

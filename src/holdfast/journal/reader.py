@@ -4,8 +4,6 @@ The order of a run is (session, writer, sequence number, index), never a clock. 
 was rewritten.
 """
 
-from __future__ import annotations
-
 import contextlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -104,7 +102,7 @@ class SegmentWalk:
     still vouch for a successor that was started since; `follow` adds that.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: "Journal") -> None:
         self._journal, self._left = journal, journal.segments()
         self.found = {segment.ident for segment in self._left}
 

@@ -10,8 +10,6 @@ frames and records, chains their digests, lists the frames of every key, and say
 created a successor, so the absence of that successor is a loss too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -51,7 +49,7 @@ class SegmentId(NamedTuple):
         return f"{self.session:06}-{self.writer:04}-{self.number:06}"
 
     @property
-    def next(self) -> SegmentId:
+    def next(self) -> "SegmentId":
         """The one that its writer begins after it."""
         return self._replace(number=self.number + 1)
 

@@ -5,8 +5,6 @@ between, pins for everything that a later session saw. A missing segment that an
 ordinary crash.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
@@ -42,7 +40,7 @@ class SegmentState(NamedTuple):
     def pin(self) -> SegmentPin:
         return SegmentPin(*self.ident, self.frames, self.last_digest.hex(), self.sealed)
 
-    def followed_by(self, after: SegmentState) -> SegmentState:
+    def followed_by(self, after: "SegmentState") -> "SegmentState":
         """The state of a segment that was read in two parts, of which this is the first."""
         return after._replace(
             frames=self.frames + after.frames,

@@ -4,8 +4,6 @@ The built-in ones are found without any metadata, so that a source tree works, a
 group "holdfast.providers". A plug-in cannot take a built-in's name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import inspect
@@ -70,7 +68,7 @@ def import_provider(name: str) -> None:
             load_opener(point)
 
 
-def plug_ins() -> dict[str, list[EntryPoint]]:
+def plug_ins() -> "dict[str, list[EntryPoint]]":
     """Providers of other installed packages, by name."""
     from importlib import metadata  # noqa: PLC0415 - slow to load, and most evals name built-in providers
 
@@ -81,7 +79,7 @@ def plug_ins() -> dict[str, list[EntryPoint]]:
     return found
 
 
-def _open_plug_in(point: EntryPoint, spec: ModelSpec) -> Provider:
+def _open_plug_in(point: "EntryPoint", spec: ModelSpec) -> Provider:
     opened = _of_plug_in(point, "opened", load_opener(point), spec)
     if not callable(getattr(opened, "send", None)) or not callable(getattr(opened, "close", None)):
         raise ConfigurationError(
@@ -91,7 +89,7 @@ def _open_plug_in(point: EntryPoint, spec: ModelSpec) -> Provider:
     return cast("Provider", opened)
 
 
-def _of_plug_in(point: EntryPoint, done: str, function: Callable[..., object], *args: object) -> object:
+def _of_plug_in(point: "EntryPoint", done: str, function: Callable[..., object], *args: object) -> object:
     """What a function of a plug-in returns; whatever it raises is one sentence, without a known secret."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to load, and for plug-ins only
 
@@ -107,7 +105,7 @@ def _of_plug_in(point: EntryPoint, done: str, function: Callable[..., object], *
     return outcome.result()
 
 
-def load_opener(point: EntryPoint) -> Opener:
+def load_opener(point: "EntryPoint") -> Opener:
     """The opener behind an entry point; a ConfigurationError names a plug-in that cannot be loaded."""
     opener = _of_plug_in(point, "loaded", point.load)
     if not callable(opener):
@@ -157,7 +155,7 @@ def _is_listening(url: str) -> bool:
     return True
 
 
-def _status_of_plug_in(name: str, points: list[EntryPoint]) -> ProviderStatus:
+def _status_of_plug_in(name: str, points: "list[EntryPoint]") -> ProviderStatus:
     if len(points) > 1:
         return _provider_status(name, f"one package that offers it, not {len(points)}", "A plug-in")
     try:

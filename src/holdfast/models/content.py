@@ -4,8 +4,6 @@ Most messages are one text, and then no part is made. A part that this version h
 came as, and goes back to the server as that.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -3,8 +3,6 @@
 A `Request` carries its whole generation: a provider sends what stands there and merges nothing into it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -90,7 +88,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=
     cached_input_tokens: int = 0
     reasoning_tokens: int = 0
 
-    def __add__(self, other: Usage) -> Usage:
+    def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,

@@ -6,8 +6,6 @@ contain every character that a reference is made of, so nothing is parsed by its
 of which it is a spelling. Names in full come before beginnings, and a text that names several trials is refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cached_property

@@ -6,8 +6,6 @@ follows the schema and the class on each field; a new field is judged the day it
 here.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -11,8 +11,6 @@ Contract, the same for every implementation:
 - A name made by `create`, `rename` or `make_directory` survives a power loss only after `sync_directory` of its parent.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -4,8 +4,6 @@ Keys are relative to the run's URL. A conditional write either wins or loses, an
 that ignores the condition, and leases refuse it. Any other answer is a StorageFailure, which callers may retry.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator
@@ -36,7 +34,7 @@ class ObjectReadFile:
     Reading raises StorageFailure where the store fails.
     """
 
-    def __init__(self, store: ObjectStore, entry: StoredObject) -> None:
+    def __init__(self, store: "ObjectStore", entry: StoredObject) -> None:
         self._store, self._entry = store, entry
 
     def size(self) -> int:

@@ -5,8 +5,6 @@ the name of what could not be written, with the last reason, and the first of ea
 once.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 

@@ -4,8 +4,6 @@ An answer is recorded before it is scored, so what cannot be recorded is refused
 value as it is recorded, so that they judge the same answer in every session.
 """
 
-from __future__ import annotations
-
 import inspect
 from typing import Any, Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """One item of a dataset, as solvers and scorers see it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """A scorer's judgement of one answer: a finite number, or none for a reason, and beside it what can be recorded."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

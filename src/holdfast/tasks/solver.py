@@ -4,8 +4,6 @@ The messages are the system text, the worked examples and the prompt, in that or
 axis "prompt" of the grid says which one a trial asks with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

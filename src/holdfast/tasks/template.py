@@ -5,8 +5,6 @@ are no format specifications, no attributes and no calls, so a dataset or a prom
 harm. Whatever is wrong is a ConfigurationError that names the field, those there are, and the nearest.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -40,7 +38,7 @@ class Template(msgspec.Struct, frozen=True):
     parts: tuple[str | Placeholder, ...]
 
     @classmethod
-    def parse(cls, text: str, where: str = "template") -> Template:
+    def parse(cls, text: str, where: str = "template") -> "Template":
         return cls(text, where, tuple(_parse_parts(text, where)))
 
     @property

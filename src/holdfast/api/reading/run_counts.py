@@ -1,7 +1,5 @@
 """The counts of `Run`: what cannot be known without a session record is None, as it is null in `--json`."""
 
-from __future__ import annotations
-
 import msgspec
 
 from holdfast.run.fold.states import StateCounts
@@ -27,7 +25,7 @@ class RunCounts(msgspec.Struct, frozen=True):
     remaining_by_reason: dict[str, int] | None
 
     @classmethod
-    def of(cls, counts: StateCounts) -> RunCounts:
+    def of(cls, counts: StateCounts) -> "RunCounts":
         """The counts of a run; every run that has a plan has planned trials."""
         fields = msgspec.structs.asdict(counts)
         return cls(**fields if counts.planned else {**fields, **dict.fromkeys(_OF_PLAN)})

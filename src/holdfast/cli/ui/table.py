@@ -4,8 +4,6 @@ Where there is not room for all of it, columns that may be left out are, the fir
 wide enough to say something. Then the widest of the flexible ones are cut, with "…".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ because rows are missing or others have come before them, the new rows are appen
 others would be chosen, by a shuffle and a slice for example, the run's own copy is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -42,7 +40,7 @@ class ResumedInputs:
         """What has to be copied into the run."""
         return {name: path for name, path in self.fresh.files.items() if self.is_new(name)}
 
-    def choose(self, name: str, selections: Sequence[SampleSelection]) -> None:
+    def choose(self, name: str, selections: "Sequence[SampleSelection]") -> None:
         """Decides which rows of a changed dataset are used by the tasks that ask about it."""
         before = [selection.keys_before(self.saved.rows(name, selection.task)) for selection in selections]
         for merge in (False, True):

@@ -4,8 +4,6 @@ A trial is one (task, axis values, model, sample, epoch). Trials are made one at
 plan of a million trials takes no more memory than its datasets do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from itertools import product

@@ -7,8 +7,6 @@ in Python only rows with columns of the usual names are shown. Whatever is missi
 error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -77,7 +75,7 @@ class SavedSamples:
             self._note(task, f"The run's copy of the samples of the task {task!r} does not have the sample {key!r}.")
         return found
 
-    def _samples_of(self, task: str) -> _TaskSamples | None:
+    def _samples_of(self, task: str) -> "_TaskSamples | None":
         if task not in self._tasks:
             # A failure is not retried: files would be read again for each of many lookups.
             self._tasks[task] = None
@@ -104,7 +102,7 @@ class SavedSamples:
         # Shared by all tasks: those that ask about one dataset share its rows.
         return SavedInputs(self._reader.layout, self._session.inputs)
 
-    def _open(self, task: str) -> _TaskSamples:
+    def _open(self, task: str) -> "_TaskSamples":
         entry = self._spec.tasks.get(task)
         if entry is None:
             raise UsageError("The run's newest configuration does not have this task.")
@@ -115,7 +113,7 @@ class SavedSamples:
             return _TaskSamples(declared.bind_all(rows), solver=asked_by)
         return self._open_python_task(task, rows)
 
-    def _open_python_task(self, task: str, rows: Rows) -> _TaskSamples:
+    def _open_python_task(self, task: str, rows: Rows) -> "_TaskSamples":
         code = self._session.code.get(task)
         if code is not None and code.rows is not None:
             return _TaskSamples(recorded_samples(task, code.rows).bind_all(rows))

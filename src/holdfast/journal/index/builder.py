@@ -8,8 +8,6 @@ The index does not know what records mean. A `Fold` gets the records of every fr
 and keeps its results in its own tables, in the same file and the same transactions.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol

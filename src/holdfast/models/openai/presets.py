@@ -3,8 +3,6 @@
 A preset is data; `open_preset` in `provider.py` makes a provider of it. Anything a model states itself comes first.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 

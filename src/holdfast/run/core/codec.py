@@ -4,8 +4,6 @@
 when it is encoded. A line that is too large for the journal is stored as a blob, and a short one cites it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Where runs are, and where things are in the directory of each."""
 
-from __future__ import annotations
-
 import os
 from hashlib import blake2b
 from pathlib import Path

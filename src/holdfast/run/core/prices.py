@@ -4,8 +4,6 @@ There is a price for input and one for output tokens; cached and reasoning token
 If tokens of a kind without a price were used, the cost is unknown: never 0, and never the sum of the rest.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple

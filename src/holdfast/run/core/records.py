@@ -4,8 +4,6 @@ Every record is a typed struct with a tag. A field that has its default is left 
 that this version does not know is skipped by it and kept in the journal.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import Any
 
@@ -116,7 +114,7 @@ class RaisedError(msgspec.Struct, frozen=True, omit_defaults=True):
     """As JSON; a tuple is `{"!tuple": […]}`, bytes are `{"!bytes": "base64"}`."""
     attributes: dict[str, Any] = {}
     """Those that can be recorded, spelled in the same way."""
-    members: tuple[RaisedError, ...] = ()
+    members: tuple["RaisedError", ...] = ()
     """Of a group, its exceptions."""
     traceback: str = ""
     lost: str = ""

@@ -5,8 +5,6 @@ that most segments have, so that a damaged or a foreign one does not decide. A r
 where they differ, the oldest counts.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ A sum does not depend on the order in which trials are read, so a report about s
 of interruptions.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Self

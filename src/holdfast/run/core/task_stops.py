@@ -4,8 +4,6 @@ A decision is durable before it takes effect, so that whoever resumes the run de
 about a task the newest counts; one valid trial of the task outweighs them all.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -7,8 +7,6 @@ It compares the two evals, field by field (spec/compare.py); the content of ever
 the code of every Python task, by normalised source, with its settings and its size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

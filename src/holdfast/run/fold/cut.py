@@ -1,7 +1,5 @@
 """A cut through a run: only records up to a session, a moment, or the last upload that a store has confirmed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

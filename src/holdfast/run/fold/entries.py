@@ -3,8 +3,6 @@
 Texts, requests and results are not decoded. A line that is not a record, or not one of this version, gives None.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from holdfast.models.message import Usage

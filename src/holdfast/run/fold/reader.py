@@ -5,8 +5,6 @@ otherwise the reader builds one in its own cache. Everything reported as finishe
 tail of an unsealed segment itself before it counts it.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
@@ -286,7 +284,7 @@ class RunReader:
             decisions=self.fail_fast_decisions,
         )
 
-    def folded_again(self, cut: Cut | None = None) -> RunReader:
+    def folded_again(self, cut: Cut | None = None) -> "RunReader":
         """The same run, folded from its frames alone, up to a cut; to be closed."""
         again = RunReader(self.layout.root, self.fs, fold=FoldWriter(cut))
         again._is_own = self._is_own

@@ -3,8 +3,6 @@
 It reads the rows that `FoldWriter` keeps in the index, and gives them the names that follow from the newest plan.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, reduce
@@ -180,7 +178,7 @@ class RunFold:
         self._decisions = decisions
         self.session = sessions[-1] if sessions else None
 
-    def with_plan(self, offered: list[PlanEntry]) -> RunFold:
+    def with_plan(self, offered: list[PlanEntry]) -> "RunFold":
         """The same trials by another plan."""
         sessions = [self.session] if self.session else []
         return RunFold(self._query, sessions, offered, self._working, self._unmetered, self._decisions)

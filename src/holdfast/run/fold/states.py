@@ -5,8 +5,6 @@ valid trial with a missing score of the plan is unfinished. Of a task that was s
 for the reason `same error`.
 """
 
-from __future__ import annotations
-
 import enum
 from collections import Counter
 from collections.abc import Mapping
@@ -55,7 +53,7 @@ class StateCounts(msgspec.Struct, frozen=True):
     remaining_by_reason: dict[str, int] = {}
 
     @classmethod
-    def of(cls, planned: int, trials: Mapping[tuple[State, str], int], stopped: int = 0) -> StateCounts:
+    def of(cls, planned: int, trials: Mapping[tuple[State, str], int], stopped: int = 0) -> "StateCounts":
         """The counts, given how many trials have records; those of the plan that have none are not started.
 
         `stopped` of these belong to tasks that were stopped.

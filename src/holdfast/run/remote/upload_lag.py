@@ -1,7 +1,5 @@
 """The upload lag of a run: how far its store is behind the spool, noted by the session for readers on this machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

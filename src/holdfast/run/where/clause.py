@@ -4,8 +4,6 @@ A clause carries, beside its test, the status values for which it can be true an
 sets may be too large, never too small; that keeps them correct under every combination.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 

@@ -4,8 +4,6 @@ Built-in names come first. A bare name is then an axis or a scorer of the run; `
 which is meant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The text of an expression that selects trials: its tokens, and errors that point at a column of it."""
 
-from __future__ import annotations
-
 import enum
 import re
 import unicodedata

@@ -11,8 +11,6 @@ The modules of the schema do not postpone their annotations: those are read when
 whoever decodes, and each would be compiled from text every time.
 """
 
-from __future__ import annotations
-
 import enum
 import typing
 from typing import Annotated, Any, ClassVar

@@ -4,8 +4,6 @@ Bounds are wide enough for any sensible eval, and narrow enough that a slip (10^
 time) is refused at the door with the bounds in the message.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from msgspec import Meta

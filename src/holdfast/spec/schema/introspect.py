@@ -4,8 +4,6 @@ Loading, saving, the table in the documentation and the tests that try every fie
 so that none of them can forget one.
 """
 
-from __future__ import annotations
-
 import functools
 import types
 import typing

@@ -4,8 +4,6 @@ A process id alone proves nothing: it is reused after a restart, and means anoth
 start time, the boot id and the process-id namespace are recorded with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from datetime import UTC, datetime

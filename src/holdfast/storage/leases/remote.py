@@ -6,8 +6,6 @@ clock, and takes over only if nothing moved. Wall clocks are never compared. The
 run and its progress.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import threading

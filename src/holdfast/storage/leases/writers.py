@@ -12,8 +12,6 @@ So nothing is written for a session after its end, or beside the session after i
 one another's locks: those of one machine, or of several on a filesystem that has locks for all of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

@@ -3,8 +3,6 @@
 Every column that is no part of a sample by its name is metadata, under its own name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ refused in one sentence naming the file, the line and, where it is known, the fi
 streamed; only a JSON array is read whole, up to a cap.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path

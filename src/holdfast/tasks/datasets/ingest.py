@@ -4,8 +4,6 @@ The canonical form has one object per line with sorted keys, so that the same ro
 format, spacing or key order they came in. Memory does not grow with the number of rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO

@@ -4,8 +4,6 @@ A scorer's identity holds everything that its judgement depends on. It is compar
 changes when, and only when, an answer might be judged differently.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Mapping
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable

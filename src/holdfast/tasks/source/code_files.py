@@ -1,7 +1,5 @@
 """Where the code of a task is: beside the eval file or, once that is gone, as copies in the run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

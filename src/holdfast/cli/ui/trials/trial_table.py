@@ -3,8 +3,6 @@
 Where a trial has an error, it stands in a line of its own below the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The tables of the fold, and how a trial is packed into them."""
 
-from __future__ import annotations
-
 import sqlite3
 import struct
 from itertools import chain

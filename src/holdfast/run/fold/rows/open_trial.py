@@ -3,8 +3,6 @@
 Records come in any order of segments, each once; whatever the order, the outcome is the same.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,6 +1,6 @@
 """A score slot in the fold: one row for each scorer and attempt of a trial."""
 
-from __future__ import annotations
+from typing import Self
 
 import msgspec
 
@@ -40,7 +40,7 @@ class Slot(msgspec.Struct, gc=False):
     def _doubt(self) -> tuple[bool, bool]:
         return self.value is None and self.state == FILLED, self.cached
 
-    def gives_way_to(self, other: Slot) -> bool:
+    def gives_way_to(self, other: Self) -> bool:
         """The first filled record of the newest session counts; a score that only the end of a trial gives, if none
         does. A failure never replaces a filled one, and of several the last attempt counts.
 

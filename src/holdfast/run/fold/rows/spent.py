@@ -4,8 +4,6 @@ There is no cost here: that is computed when reading, by the newest price. Every
 sums do not depend on the order in which records are read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from operator import add, sub
 from typing import NamedTuple
@@ -33,7 +31,7 @@ class Spent(NamedTuple):
     microseconds: int = 0
     shares: Mapping[ShareKey, Usage] = {}
 
-    def plus(self, other: Spent) -> Spent:
+    def plus(self, other: "Spent") -> "Spent":
         shares = dict(self.shares)
         for key, usage in other.shares.items():
             shares[key] = shares.get(key, _NO_USAGE) + usage
@@ -103,7 +101,7 @@ class AttemptSpent(msgspec.Struct, array_like=True, gc=False):
     def tokens(self) -> Tokens:
         return self.input_tokens, self.output_tokens, self.cached_input_tokens, self.reasoning_tokens
 
-    def gives_way_to(self, other: AttemptSpent) -> bool:
+    def gives_way_to(self, other: "AttemptSpent") -> bool:
         return (other.session, self.order) > (self.session, other.order)
 
     def by_share(self, own: str, reused: Tokens) -> Shares:
@@ -186,7 +184,7 @@ class SlotSpent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     def order(self) -> tuple[int, int, int]:
         return self.writer, self.seq, self.place
 
-    def gives_way_to(self, other: SlotSpent) -> bool:
+    def gives_way_to(self, other: "SlotSpent") -> bool:
         return (other.session, self.order) > (self.session, other.order)
 
     def by_attempt(self) -> list[AttemptReplies]:

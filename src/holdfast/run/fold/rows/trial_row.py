@@ -5,8 +5,6 @@ that are kept, the first of the newest session counts: a late holder of the run 
 takes the place of one that is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec
@@ -74,7 +72,7 @@ class DecidingEnd(msgspec.Struct, array_like=True, gc=False):
     def order(self) -> tuple[int, int, int]:
         return self.writer, self.seq, self.place
 
-    def gives_way_to(self, other: DecidingEnd) -> bool:
+    def gives_way_to(self, other: "DecidingEnd") -> bool:
         """Whether the other one decides, now that both are known."""
         kept, other_kept = self.status.is_kept, other.status.is_kept
         if kept != other_kept:

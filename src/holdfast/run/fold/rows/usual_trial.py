@@ -4,8 +4,6 @@ Nearly every trial of a large run is one. All of its records are in memory at on
 rows follow from them directly, for a third of the work. `OpenTrial` would produce the same rows, record by record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec
