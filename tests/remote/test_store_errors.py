@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
 from pathlib import Path
 
 import pytest
 
-from holdfast.errors import UsageError
+from holdfast.errors import StorageFailure, UsageError
 from holdfast.run.core.layout import spool_root
+from holdfast.storage.object_store import ObjectStore
 from object_store import BUCKET
 
 
@@ -37,6 +40,40 @@ def test_a_store_that_is_not_there_is_told(holdfast, place, monkeypatch):
         ended = holdfast("status", place.url, code=5)
     assert address in ended.err
     assert "AWS_ENDPOINT_URL" in ended.err and "intact" in ended.err
+
+
+@pytest.mark.parametrize("key", ["409", "Conflict", "journal/000001"])
+def test_an_outage_is_not_taken_for_a_lost_race(place, proxy, tmp_path, key):
+    """Whatever the name or the address says, only an answer of 409 is one; a lease depends on it."""
+    store, file = ObjectStore(place.url), tmp_path / "segment"
+    file.write_bytes(b"frames")
+    tag = store.put_new(key, b"first")
+    proxy.mode = "503"
+    with pytest.raises(StorageFailure, match="503"):
+        store.put_new(key, b"second")
+    with pytest.raises(StorageFailure, match="503"):
+        store.put_over(key, b"second", tag)
+    with pytest.raises(StorageFailure, match="503"):
+        store.put_segment(f"other-{key}", file)
+
+
+def test_an_answer_of_409_is_a_lost_race(place, monkeypatch):
+    """Some servers answer so; where the object then does not exist, nothing is called a conflict."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=_answer_conflicts, args=(listener,), daemon=True).start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")
+    assert ObjectStore(place.url).put_new("lease", b"mine") is None
+    listener.close()
+
+
+def _answer_conflicts(listener):
+    body = b"<Error><Code>ConditionalRequestConflict</Code></Error>"
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            with client:
+                client.recv(65536)
+                client.sendall(b"HTTP/1.1 409 Conflict\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
 
 
 def test_listing_a_directory_that_is_not_there_is_told(holdfast):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
-from holdfast.storage.object_store_errors import failure_hint, failure_reason
+from holdfast.storage.object_store_errors import failure_hint, failure_reason, is_lost_race
 
 SCHEMES = ("s3", "gs", "az", "abfs", "azure")
 _CHUNK = 1 << 20
@@ -107,7 +107,12 @@ class ObjectStore:
             StorageFailure: the store failed.
         """
         data = path.read_bytes()
-        if self.put_new(key, data) is None and (self.get(key) or (b"",))[0] != data:
+        if self.put_new(key, data) is not None:
+            return
+        found = self.get(key)
+        if found is None:
+            raise StorageFailure(f"Cannot store {key} in {self.url}: it refused a new object and has none.")
+        if found[0] != data:
             spool = path.parent.parent
             raise SegmentConflict(
                 f"{self.url}/{key} holds other bytes than {path}; neither was changed.",
@@ -133,8 +138,7 @@ class ObjectStore:
             except FileNotFoundError:
                 return None
             except exceptions.GenericError as error:
-                # Some servers answer 409 to the loser of a race.
-                if "409" in str(error) or "Conflict" in str(error):
+                if is_lost_race(error):
                     return None
                 raise
 

@@ -33,6 +33,13 @@ def failure_reason(error: BaseException) -> str:
     return f"{answer['status'].strip()}{name} ({request['url']})"
 
 
+def is_lost_race(error: BaseException) -> bool:
+    """Whether the store answered 409, as some do to the loser of a race; an address may have these digits too."""
+    request = _REQUEST.search(str(error))
+    answer = _ANSWER.search(request["answer"]) if request else None
+    return answer is not None and answer["status"].startswith("409")
+
+
 def failure_hint(error: BaseException) -> str:
     """What may help; in any case that nothing here is lost."""
     text = str(error)
