@@ -147,8 +147,29 @@ def test_a_misspelled_field_lists_the_columns_of_the_row(place, tmp_path):
     task = {**TASK, "prompt": "{questoin}", "target": "x"}
     (tmp_path / "other.yaml").write_text(json.dumps({**EVAL, "tasks": {"t": task}}))
     ended = place("run", "other.yaml", "--run-dir", "r", code=2)
-    assert "which rows.jsonl row 1 does not have; it has answer, id, question, target." in ended.err, ended.err
+    assert "which rows.jsonl row 1 does not have; it has answer, id, question." in ended.err, ended.err
     assert "Did you mean 'question'?" in ended.err
+
+
+MADE_PARTS = {
+    "a target by a template": ({"target": "{a}"}, {}, "a, b, id, q"),
+    "a target that is a column as well": ({"target": "{target}"}, {"target": "x"}, "a, b, id, q, target"),
+    "choices by templates": ({"target": "A", "choices": ["{a}", "{b}"], "scorers": ["choice"]}, {}, "a, b, id, q"),
+    "a prompt that names the input too": ({"target": "{a}", "prompt": "{input} {question}"}, {"input": "i"},
+                                          "a, b, id, input, q"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE_PARTS)
+def test_only_columns_of_the_row_are_listed(place, tmp_path, name):
+    """Parts of a sample that the task makes of other columns are not in the file, whatever they are made of."""
+    task, more, listed = MADE_PARTS[name]
+    row = {"id": "1", "q": "x", "a": "y", "b": "z", **more}
+    (tmp_path / "rows.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    data = {**EVAL, "datasets": {"rows": {"path": "rows.csv"}}, "tasks": {"t": {**TASK, **task}}}
+    (tmp_path / "other.yaml").write_text(json.dumps(data))
+    ended = place("run", "other.yaml", "--run-dir", "r", code=2)
+    assert f"names the field 'question', which rows.csv row 1 does not have; it has {listed}." in ended.err, ended.err
 
 
 def test_a_position_as_text_is_explained(place, tmp_path):

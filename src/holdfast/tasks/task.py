@@ -25,6 +25,7 @@ from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.arguments import fit_arguments
 from holdfast.tasks.source.digest import source_digest
 from holdfast.tasks.source.unpacked_copies import original_path
+from holdfast.tasks.template import MissingField
 from holdfast.tasks.trial_interface import Solver
 
 
@@ -154,8 +155,11 @@ class Task:
         # What only depends on the types of a row's values is the same for all rows of the same types.
         by_type = all(getattr(scorer, "checks_types_only", False) for scorer in self.scorers)
         for position in dataset.positions_of_distinct_types() if by_type else range(len(dataset)):
-            sample, place = dataset[position], dataset.place(position)
-            self.check_sample(sample, place)
+            try:
+                sample, place = dataset[position], dataset.place(position)
+                self.check_sample(sample, place)
+            except MissingField as error:
+                raise error.of_row(dataset.row(position)) from None
             if on_sample is not None:
                 on_sample(sample, place)
 

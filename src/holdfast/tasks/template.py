@@ -6,7 +6,7 @@ harm. Whatever is wrong is a ConfigurationError that names the field, those ther
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,21 @@ from holdfast.tasks.json_values import json_text
 
 _TOKENS = re.compile(r"\{\{|\}\}|\{(?P<path>[^{}]*)\}|[{}]")
 _NONE = ("input", "")
+
+
+class MissingField(ConfigurationError):
+    """A template names a field that is not there; the message ends with those that are."""
+
+    def __init__(self, fault: str, path: str, known: Sequence[str]) -> None:
+        hint = did_you_mean(path, known) or "For literal braces, write {{ and }}."
+        super().__init__(f"{fault}; it has {listing(known)}.", hint=hint)
+        self._fault, self._path, self._known = fault, path, known
+
+    def of_row(self, row: Mapping[str, Any]) -> "MissingField":
+        """The same about the row that the fields come from, which lacks the parts that a task makes of others."""
+        nested = row.get("metadata")
+        columns = {*row, *(nested if isinstance(nested, Mapping) else ())}
+        return MissingField(self._fault, self._path, [name for name in self._known if name in columns])
 
 
 class Placeholder(msgspec.Struct, frozen=True):
@@ -85,10 +100,7 @@ class Template(msgspec.Struct, frozen=True):
         value = lookup(fields, path)
         if value is MISSING:
             known = _present(fields)
-            raise ConfigurationError(
-                f"The {self.where} names the field {path!r}, which {place} does not have; it has {listing(known)}.",
-                hint=did_you_mean(path, known) or "For literal braces, write {{ and }}.",
-            )
+            raise MissingField(f"The {self.where} names the field {path!r}, which {place} does not have", path, known)
         if value is None:
             raise ConfigurationError(
                 f"The {self.where} names the field {path!r}, which is null in {place}.",

@@ -76,6 +76,10 @@ class Dataset:
             return sample
         return shuffled(sample, self._shuffle_choices, self._identities.name(number), place)
 
+    def row(self, position: int) -> Row:
+        """The row that the sample at a position is made from."""
+        return self.rows[self._selection.rows[position]]
+
     def __iter__(self) -> Iterator[Sample]:
         return (self[position] for position in range(len(self)))
 
