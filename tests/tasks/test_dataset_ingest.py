@@ -172,6 +172,38 @@ def test_a_bad_csv_row_is_refused_with_its_line(tmp_path, content, said):
     assert "table.csv" in message and said in message
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("t.csv", "id,input\n1,a\n"), ("t.jsonl", '{"input": "a"}\n'), ("t.json", '[{"input": "a"}]')],
+)
+def test_a_file_in_a_wide_encoding_is_named_as_that(tmp_path, encoding, name, content):
+    """What a spreadsheet saves as Unicode is not called a bad row; the way out works."""
+    path = tmp_path / name
+    path.write_bytes(content.encode(encoding))
+    message = refusal(path)
+    assert f"{name} is encoded in {'UTF-32' if '32' in encoding else 'UTF-16'}, not in UTF-8." in message
+    assert message.endswith("Re-save the file as UTF-8.")
+    path.write_bytes(content.encode("utf-8"))
+    assert ingest(path, None, io.BytesIO()).rows == 1
+
+
+@pytest.mark.parametrize("content", [b"\0\n", b"a\0b,c\n", b"\0" * 64, b'{"input": "\0\0\0\0"}\n'])
+def test_nul_bytes_alone_are_no_encoding(tmp_path, content):
+    """A file that a crash has filled with NUL bytes is not UTF-16."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    assert "NUL byte" in refusal(path)
+
+
+@pytest.mark.parametrize("header", [b"id,id", b"id,", b" id ,id"])
+def test_a_bad_header_is_corrected_and_not_removed(tmp_path, header):
+    """The way out fits the line: without its header a table has no fields."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(header + b"\n1,a\n")
+    assert refusal(path).endswith("Correct the header.")
+
+
 def test_long_csv_cells_are_read_and_the_limit_of_the_process_is_left_alone(tmp_path):
     """A cell longer than Python's own limit is fine, and that limit is as before afterwards."""
     before = csv.field_size_limit()

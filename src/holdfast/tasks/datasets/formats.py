@@ -24,6 +24,15 @@ _OTHER_SUFFIXES = {".parquet", ".xlsx", ".xls", ".ods", ".arrow", ".feather", ".
 _SHOWN_HEADER = 80
 _SEPARATORS = {";": "semicolons", "\t": "tabs"}
 BOM = b"\xef\xbb\xbf"
+_WIDE_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+"""How a file begins whose encoding has two or four bytes to a character; the longer marks first."""
+_RE_SAVE = "Re-save the file as UTF-8."
+_LOOKED_AT, _SHORT = 1000, 3
 
 Row = dict[str, Any]
 Reader = Callable[[BinaryIO, str], Iterator[Row]]
@@ -70,8 +79,22 @@ def decode_row(line: bytes, place: str) -> Row:
 
 
 def row_refusal(place: str, fault: str) -> ConfigurationError:
-    hint = "Re-save the file as UTF-8." if "UTF-8" in fault else "Correct or remove that row."
+    hint = _RE_SAVE if "UTF-8" in fault else "Correct or remove that row."
     return ConfigurationError(f"Dataset {place} {fault}.", hint=hint)
+
+
+def _header_refusal(place: str, fault: str) -> ConfigurationError:
+    """The names of all columns are in that line, so it cannot be removed."""
+    return ConfigurationError(f"Dataset {place} is the header, and {fault}.", hint="Correct the header.")
+
+
+def _refuse_wide_encoding(beginning: bytes, source: str) -> None:
+    """Spreadsheets save "Unicode text" with two or four bytes to a character, which is full of NUL bytes."""
+    found = next((name for mark, name in _WIDE_MARKS.items() if beginning.startswith(mark)), "")
+    # Without a mark: in English text every second byte is NUL. A NUL byte alone is a fault of its row.
+    fewer, more = sorted(half.count(0) / len(half) if half else 0.0 for half in (beginning[::2], beginning[1::2]))
+    if found or (len(beginning) > _SHORT and fewer < 0.1 and more > 0.5):
+        raise ConfigurationError(f"Dataset {source} is encoded in {found or 'UTF-16'}, not in UTF-8.", hint=_RE_SAVE)
 
 
 def describe_row_fault(line: bytes, reason: str) -> str:
@@ -103,6 +126,7 @@ def _bounded_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes]]
         if len(line) > MAX_ROW_BYTES:
             raise row_refusal(f"{source} line {number}", f"is longer than {MAX_ROW_BYTES:,} bytes")
         if number == 1:
+            _refuse_wide_encoding(line[:_LOOKED_AT], source)
             line = line.removeprefix(BOM)
         if b"\0" in line:
             raise row_refusal(f"{source} line {number}", f"holds a NUL byte (byte {line.index(0) + 1})")
@@ -124,6 +148,7 @@ def _read_json(stream: BinaryIO, source: str) -> Iterator[Row]:
             f"Dataset {source} is a JSON array of more than {MAX_ARRAY_BYTES:,} bytes, which is read whole.",
             hint="Write it as JSON lines, which are streamed.",
         )
+    _refuse_wide_encoding(content[:_LOOKED_AT], source)
     for number, item in enumerate(_elements(content.removeprefix(BOM), source), start=1):
         yield decode_row(bytes(item), f"{source} row {number}")
 
@@ -140,7 +165,9 @@ def _elements(content: bytes, source: str) -> list[msgspec.Raw]:
             hint="JSON lines need the format jsonl.",
         ) from None
     except RecursionError:
-        raise row_refusal(source, "is nested too deeply") from None
+        raise ConfigurationError(
+            f"Dataset {source} is nested too deeply.", hint="Write it as a JSON array of flat objects."
+        ) from None
     except ValueError as error:
         raise ConfigurationError(
             f"Dataset {source} {describe_row_fault(content, str(error))}.",
@@ -214,10 +241,10 @@ def _text_lines(stream: BinaryIO, source: str) -> Iterator[str]:
 def _column_names(names: list[str], place: str) -> list[str]:
     trimmed = [name.strip() for name in names]
     if "" in trimmed:
-        raise row_refusal(place, f"is the header, and its column {trimmed.index('') + 1} has no name")
+        raise _header_refusal(place, f"its column {trimmed.index('') + 1} has no name")
     repeated = {name for name in trimmed if trimmed.count(name) > 1}
     if repeated:
-        raise row_refusal(place, f"is the header, and names the field {min(repeated)!r} twice")
+        raise _header_refusal(place, f"names the field {min(repeated)!r} twice")
     return trimmed
 
 
