@@ -204,6 +204,33 @@ def test_a_bad_header_is_corrected_and_not_removed(tmp_path, header):
     assert refusal(path).endswith("Correct the header.")
 
 
+@pytest.mark.parametrize(
+    ("content", "row"),
+    [
+        ("id, country\n1, France\n", {"id": "1", "country": "France"}),
+        ('id, country\n1, "Korea, South"\n', {"id": "1", "country": "Korea, South"}),
+        ('id, "country, or land"\n1, x\n', {"id": "1", "country, or land": "x"}),
+        ("\n id , country \n 1 , New Zealand \n", {"id": "1", "country": "New Zealand"}),
+        ('id, country\n1, " kept"\n', {"id": "1", "country": " kept"}),
+        ("id,country\n1, kept \n", {"id": "1", "country": " kept "}),
+        ('"a, b",c\n1, kept\n', {"a, b": "1", "c": " kept"}),
+    ],
+)
+def test_spaces_around_commas_count_in_all_lines_or_in_none(tmp_path, content, row):
+    """Where the header is padded so are the cells, and neither keeps the padding; quotes keep it."""
+    path = tmp_path / "padded.csv"
+    path.write_text(content)
+    with open_rows(path) as rows:
+        assert list(rows) == [row]
+
+
+def test_a_padded_table_with_a_bad_row_names_its_line(tmp_path):
+    """Looking at the header first does not move the line numbers."""
+    path = tmp_path / "padded.csv"
+    path.write_text("\n\nid, country\n1, x\n2\n")
+    assert "padded.csv line 5 has no value for the field 'country'" in refusal(path)
+
+
 def test_long_csv_cells_are_read_and_the_limit_of_the_process_is_left_alone(tmp_path):
     """A cell longer than Python's own limit is fine, and that limit is as before afterwards."""
     before = csv.field_size_limit()

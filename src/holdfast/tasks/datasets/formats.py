@@ -196,10 +196,13 @@ def _csv_rows(stream: BinaryIO, source: str) -> Iterator[Row]:
     if header is None:
         return
     names = _column_names(header[1], f"{source} line {header[0]}")
+    has_trailing_spaces = any(name.endswith(" ") for name in header[1])
     _refuse_other_separator(names, source)
     for number, values in records:
         if len(values) != len(names):
             raise row_refusal(f"{source} line {number}", _describe_misfit(names, values))
+        if has_trailing_spaces:
+            values = [value.rstrip(" ") for value in values]
         yield dict(zip(names, values, strict=True))
 
 
@@ -214,10 +217,15 @@ def _refuse_other_separator(names: list[str], source: str) -> None:
 
 
 def _csv_records(stream: BinaryIO, source: str) -> Iterator[tuple[int, list[str]]]:
-    """Each record with the line it begins on; blank lines are passed over."""
+    """Each record with the line it begins on; blank lines are passed over.
+
+    Where the header has spaces after its commas, they belong to the commas in all rows.
+    """
     import csv  # noqa: PLC0415 - as above
 
-    reader = csv.reader(_text_lines(stream, source), strict=True)
+    lines = _text_lines(stream, source)
+    head = [*_up_to_header(lines)]
+    reader = csv.reader(itertools.chain(head, lines), strict=True, skipinitialspace=_has_spaces_after_commas(head))
     while True:
         begins = reader.line_num + 1
         try:
@@ -228,6 +236,23 @@ def _csv_records(stream: BinaryIO, source: str) -> Iterator[tuple[int, list[str]
             raise row_refusal(f"{source} line {begins}", f"is not CSV: {error}") from None
         if record:
             yield begins, record
+
+
+def _up_to_header(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if line.strip():
+            return
+
+
+def _has_spaces_after_commas(head: list[str]) -> bool:
+    import csv  # noqa: PLC0415 - as above
+
+    try:
+        return any(name.startswith(" ") for names in csv.reader(head) for name in names)
+    except csv.Error:
+        # Whoever reads the records meets it again, and says so.
+        return False
 
 
 def _text_lines(stream: BinaryIO, source: str) -> Iterator[str]:
