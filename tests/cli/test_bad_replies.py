@@ -89,7 +89,7 @@ def test_one_refused_request_does_not_condemn_a_model_that_replies(holdfast, ser
     """A 403 for one prompt leaves that trial unfinished; the others go on."""
     eval_file = http_eval(tmp_path, server.base_url, 20, concurrency_limit=1)
     server.behave(refuse_status=403, refuse_times=99, refuse_only=["q5"])
-    told = "19 of 20 valid; 1 got no reply: "
+    told = "19 of 20 valid; 1 was refused: "
     assert told in holdfast("run", eval_file, "--run-dir", "r", code=1).out
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from holdfast.api.trial_results import TrialResults
+from holdfast.models.errors import Rejected
 from holdfast.run.core.records import Failure
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import INTERRUPTED, NOT_SCORED, TASK_ERROR
@@ -31,6 +32,15 @@ class FailureGroup(NamedTuple):
     """As in `remaining_by_reason`."""
     error: str
     """That of the first, in one line; empty where none is on record."""
+    setting: str = ""
+    """The key of the eval that would mend it, with its value, if that is known."""
+    is_refused: bool = False
+    """Whether a server refused the requests, as it will again."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a resume without any change could only meet the same error."""
+        return self.is_refused or bool(self.setting)
 
     def __str__(self) -> str:
         # That a model is disabled is said by the reason.
@@ -63,7 +73,7 @@ def read_failures(reader: RunReader) -> Failures:
     for trial in trials:
         error = results.row(trial, with_sample=False).error
         equal = trial.standing.reason, error_identity(error) if error is not None else ""
-        group = found.get(equal) or FailureGroup(0, trial.standing.reason, _text_of_error(error))
+        group = found.get(equal) or _new_group(trial.standing.reason, error)
         found[equal] = group._replace(trials=group.trials + 1)
     groups = list(found.values())
     groups.sort(key=lambda group: (-group.trials, group.reason, group.error))
@@ -99,5 +109,8 @@ def _trials_in(fold: RunFold, standings: set[int]) -> Iterator[FoldedTrial]:
             yield trial
 
 
-def _text_of_error(error: Failure | None) -> str:
-    return " ".join(failure_line(error).split()) if error is not None else ""
+def _new_group(reason: str, error: Failure | None) -> FailureGroup:
+    if error is None:
+        return FailureGroup(0, reason, "")
+    text = " ".join(failure_line(error).split())
+    return FailureGroup(0, reason, text, error.setting, is_refused=error.kind == Rejected.kind)

@@ -1,7 +1,8 @@
 """Why a model gave no reply, by what the caller may do about it.
 
 ModelError            the base; `status` of HTTP where there was one, `detail` a short excerpt of the answer, `usage`
-│                     where the server reported what it took all the same
+│                     where the server reported what it took all the same, `setting` the key of the eval that would
+│                     mend it, as `--set` takes it
 ├── PassingError      waiting may cure it; `retry_after` in seconds where the server named a time
 │   ├── RateLimited   wait and try again; never counts as a try of the trial
 │   └── Unavailable   try again: server error, no connection, timeout, broken or unreadable answer
@@ -33,9 +34,11 @@ class ModelError(HoldfastError):
     kind = "model"
     usage: Usage | None = None
 
-    def __init__(self, message: str, *, status: int | None = None, detail: str = "", hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, status: int | None = None, detail: str = "", hint: str = "", setting: str = ""
+    ) -> None:
         super().__init__(known_secrets.redact(message), hint=known_secrets.redact(hint))
-        self.status = status
+        self.status, self.setting = status, setting
         self.detail = excerpt(detail)
 
 

@@ -76,12 +76,12 @@ class EndText:
         return bool(self._ended.exit_code) and set(self._counts.remaining_by_reason) == {NO_REPLY}
 
     def _no_reply_text(self) -> str:
-        """The error first, then what happens, then what to check: each is a sentence."""
-        only = self._failures.only
-        error, stop, advice = printable(only.error).rstrip(".").partition(". ") if only is not None else ("", "", "")
-        why = f": {error}" if error else ""
-        retried = "It is retried on resume." if self._counts.remaining == 1 else "They are retried on resume."
-        return f"{self._counts.remaining} got no reply{why}. {retried}" + (f" {advice}." if stop else "")
+        """The error as it is, with what to check, then what happens; a refusal would be repeated on resume."""
+        only, count = self._failures.only, self._counts.remaining
+        why = f": {printable(only.error).rstrip('.')}" if only is not None else ""
+        if self._failures.groups and all(group.is_stuck for group in self._failures.groups):
+            return f"{count} {'was' if count == 1 else 'were'} refused{why}."
+        return f"{count} got no reply{why}. {'It is' if count == 1 else 'They are'} retried on resume."
 
 
 def _same_error_text(group: FailureGroup) -> str:

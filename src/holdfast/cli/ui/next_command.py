@@ -6,6 +6,7 @@ retry does.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.drift.rerun_command import rerun_command
-from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, TASK_ERROR
+from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED, StateCounts
 from holdfast.terminal.text import printable, quantity
 
@@ -43,9 +44,33 @@ class NextSteps:
             if self._counts.to_run:
                 yield f"Run what remains: {self._resume}"
         elif self._counts.to_run:
-            yield f"Resume with: {self._resume}"
+            yield from self._resume_lines()
         if self._counts.failed_in_slots:
             yield from retry_scorers_lines(self._counts, self._place)
+
+    def _resume_lines(self) -> Iterator[str]:
+        """A plain resume where it can help; otherwise what changes the requests that were refused, or where they go."""
+        stuck = [group for group in self._groups if group.is_stuck]
+        if not (stuck and stuck == self._groups and self._has_only_errors()):
+            yield f"Resume with: {self._resume}"
+        for setting in dict.fromkeys(group.setting for group in stuck if group.setting):
+            yield printable(self._setting_line(setting))
+        if any(not group.setting for group in stuck):
+            again = rerun_command(self._first, self._place)
+            yield printable(f"A resume would send the refused requests again. After changing the eval: {again}")
+            yield printable(f"If the server has changed instead: {self._resume}")
+
+    def _has_only_errors(self) -> bool:
+        """Whether every trial that a resume would run has an error, or waits for a model that is disabled."""
+        reasons = set(self._counts.remaining_by_reason)
+        return reasons <= {NO_REPLY, MODEL_DISABLED} or (reasons == {MODEL_DISABLED, NOT_STARTED})
+
+    def _setting_line(self, setting: str) -> str:
+        word = shlex.quote(setting)
+        if _may_change_on_resume(setting.partition("=")[0]):
+            return f"Resume with another {_field(setting)}: {self._resume} --set {word}"
+        forked = f"holdfast fork {shell_word(self._place)} --set {word} --run-dir NEW"
+        return f"A resume would send the same requests. Change them in a new run: {forked}, then: holdfast resume NEW"
 
     @property
     def _resume(self) -> str:
@@ -57,7 +82,7 @@ class NextSteps:
             return ""
         models = self._first.config.get("models", {}) if self._first is not None else {}
         for name, model in models.items():
-            for group in self._groups:
+            for group in (group for group in self._groups if not group.setting):
                 disabled, found, answer = group.error.partition(_NOT_FOUND)
                 if found and disabled.startswith(f"{name} ") and model["model"] in answer:
                     return str(name)
@@ -70,6 +95,21 @@ class NextSteps:
         forked = f"holdfast fork {shell_word(self._place)} --config EVAL"
         yield printable(f"The model name of {name} cannot be changed in this run. Correct it in the eval file, then:")
         yield f"  {forked}  (the new run keeps what is finished)"
+
+
+def _field(setting: str) -> str:
+    return setting.partition("=")[0].rpartition(".")[2]
+
+
+def _may_change_on_resume(key: str) -> bool:
+    """Whether a key of a model says where it is reached, and not what is asked."""
+    # Only where a server has refused something.
+    from holdfast.spec import ModelSpec  # noqa: PLC0415
+    from holdfast.spec.schema.drift import Drift  # noqa: PLC0415
+    from holdfast.spec.schema.introspect import schema_fields  # noqa: PLC0415
+
+    field = schema_fields(ModelSpec).get(_field(key))
+    return field is not None and field.drift is Drift.LOCATION
 
 
 def redo_command(place: str) -> str:

@@ -59,7 +59,7 @@ class ModelClosed(Rejected):
     def __init__(self, model: OpenModel, usage: Usage | None = None) -> None:
         """`usage` is what a reply took that could not be used."""
         super().__init__(f"{model.name} is disabled for this session. {model.refusal}")
-        self.usage = usage
+        self.usage, self.setting = usage, model.setting
 
 
 class Tries:
@@ -150,7 +150,8 @@ class Caller:
             if is_dead or not tries.allow(pause, now):
                 raise error
         else:
-            error.hint = error.hint.replace(THIS_MODEL, key_path("models", model.name))
+            name = key_path("models", model.name)
+            error.hint, error.setting = error.hint.replace(THIS_MODEL, name), error.setting.replace(THIS_MODEL, name)
             self._close_if_hopeless(error, model)
             raise error
         self._counts.retries += 1
@@ -246,7 +247,7 @@ class Caller:
 
     def _close(self, model: OpenModel, error: Rejected) -> None:
         if not model.refusal:
-            model.refusal = str(error)
+            model.refusal, model.setting = str(error), error.setting
             self._on_refused(model)
 
     def _pause(self, error: PassingError, tries: int) -> float:

@@ -41,6 +41,9 @@ class OpenModel:
     refusal: str = ""
     """Why this model is disabled for this session, if it is."""
 
+    setting: str = ""
+    """The key of the eval that would mend that, if one would."""
+
     failing_since: float | None = None
     """Since when every call has failed; None once one has been answered."""
 

@@ -68,7 +68,8 @@ class Outcome:
         """The error as it is recorded."""
         error = _innermost(self.error) or RuntimeError("unknown")
         if isinstance(error, ModelError | LimitReached):
-            return Failure(kind=getattr(error, "kind", "limit"), message=error_text(error))
+            setting = getattr(error, "setting", "")
+            return Failure(kind=getattr(error, "kind", "limit"), message=error_text(error), setting=setting)
         return Failure(
             kind=type(error).__name__,
             message=error_text(error),

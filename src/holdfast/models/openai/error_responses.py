@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from holdfast.models.errors import THIS_MODEL, Blocked, ModelError, RateLimited, Rejected, Unavailable, excerpt
+from holdfast.models.openai.endpoint import Endpoint
 from holdfast.models.openai.no_credit import is_credit_code, is_out_of_credit
 from holdfast.models.openai.reply_encoding import as_utf_8
 
@@ -26,6 +27,8 @@ _HINTED = 500
 _TOKEN_LIMITS = re.compile(r"\bmax_(?:completion_)?tokens\b")
 _NOT_KNOWN = ("not supported", "unsupported", "unrecogni", "unknown", "not permitted", "unexpected")
 _KEY_REFUSED = frozenset({401, 403})
+_NO_SUCH_PLACE = frozenset({404, 405})
+_ADDRESS = f"{THIS_MODEL}.base_url=URL"
 _TRY_AGAIN = frozenset({408, 409, 425})
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _PARSED = 1 << 20
@@ -40,17 +43,16 @@ class Complaint(msgspec.Struct, frozen=True):
 
 
 def from_status(
-    name: str, status: int, headers: Mapping[str, str], body: bytes, key_variable: str = "", charset: str = ""
+    endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes, charset: str = ""
 ) -> ModelError:
-    """The error for an answer whose status is not a success.
-
-    `key_variable` is where the key came from, `charset` the encoding that the answer's header names.
-    """
-    complaint = read_complaint(body, charset)
+    """The error for an answer whose status is not a success; `charset` is the encoding that its header names."""
+    name, complaint = endpoint.name, read_complaint(body, charset)
     if is_out_of_credit(status, complaint.code, complaint.words):
         return _no_credit(name, status, complaint)
     if status in _KEY_REFUSED:
-        return _key_refused(name, status, complaint, key_variable)
+        return _key_refused(name, status, complaint, endpoint.key_variable)
+    if status in _NO_SUCH_PLACE and endpoint.model not in complaint.words:
+        return _wrong_address(endpoint, status, complaint)
     if 300 <= status < 400:
         target = excerpt(headers.get("Location", ""), 200) or "nowhere"
         return Rejected(
@@ -58,6 +60,7 @@ def from_status(
             status=status,
             detail=complaint.words,
             hint="Set base_url to the address it names.",
+            setting=_ADDRESS,
         )
     return _by_status(name, status, complaint, retry_after(headers))
 
@@ -157,7 +160,9 @@ def _by_status(name: str, status: int, complaint: Complaint, wait: float | None)
         return Unavailable(said, status=status, detail=detail, retry_after=wait)
     if complaint.code in _POLICY_CODES:
         return Blocked(said, status=status, detail=detail)
-    return Rejected(said, status=status, detail=detail, hint=_max_tokens_hint(complaint))
+    key, field = f"{THIS_MODEL}.args.max_tokens_field", _max_tokens_field(complaint)
+    hint, setting = (f"Set {key}: {field}.", f"{key}={field}") if field else ("", "")
+    return Rejected(said, status=status, detail=detail, hint=hint, setting=setting)
 
 
 def _no_credit(name: str, status: int, complaint: Complaint) -> Rejected:
@@ -168,11 +173,20 @@ def _no_credit(name: str, status: int, complaint: Complaint) -> Rejected:
     return Rejected(said, status=as_status, detail=complaint.words, hint="Add credit, then resume.")
 
 
+def _wrong_address(endpoint: Endpoint, status: int, complaint: Complaint) -> Rejected:
+    """The server has nothing at this address, and does not speak of the model."""
+    said = f"{endpoint.name} answered {_phrase(status)} at {excerpt(endpoint.url, 200)}: {_quoted(complaint)}."
+    hint = f"Check {THIS_MODEL}.base_url, which usually ends in /v1, and the model's name."
+    return Rejected(said, status=status, detail=complaint.words, hint=hint, setting=_ADDRESS)
+
+
 def _key_refused(name: str, status: int, complaint: Complaint, variable: str) -> ModelError:
     """The server does not accept the key, or not for this."""
     said = f"{name} answered {_phrase(status)}: {_quoted(complaint)}."
     if complaint.code in _POLICY_CODES:
         return Blocked(said, status=status, detail=complaint.words)
+    has_no_key = not variable and status == http.HTTPStatus.UNAUTHORIZED
+    setting = f"{THIS_MODEL}.api_key_env=VARIABLE" if has_no_key else ""
     if not variable:
         hint = f"No key was sent: set {THIS_MODEL}.api_key_env to the environment variable that holds it."
     elif status == http.HTTPStatus.UNAUTHORIZED:
@@ -180,17 +194,16 @@ def _key_refused(name: str, status: int, complaint: Complaint, variable: str) ->
         hint = f"Correct {variable} in the environment or in .env."
     else:
         hint = f"The key in {variable} may not do this: check the permissions of the key, and the model's name."
-    return Rejected(said, status=status, detail=complaint.words, hint=hint)
+    return Rejected(said, status=status, detail=complaint.words, hint=hint, setting=setting)
 
 
-def _max_tokens_hint(complaint: Complaint) -> str:
+def _max_tokens_field(complaint: Complaint) -> str:
     """The other name of the limit on a reply's tokens, where the server does not know the one that was sent."""
     words = complaint.words[:_HINTED].lower()
     found = _TOKEN_LIMITS.search(words)
     if found is None or not any(refused in words for refused in _NOT_KNOWN):
         return ""
-    other = "max_tokens" if found[0] == "max_completion_tokens" else "max_completion_tokens"
-    return f"Set {THIS_MODEL}.args.max_tokens_field: {other}."
+    return "max_tokens" if found[0] == "max_completion_tokens" else "max_completion_tokens"
 
 
 def _complaint_in(data: Any) -> Complaint:

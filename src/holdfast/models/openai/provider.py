@@ -71,7 +71,7 @@ class OpenAIProvider:
 
     def _read_failure(self, response: aiohttp.ClientResponse, content: bytes) -> ModelError:
         status, headers, charset = response.status, response.headers, response.charset or ""
-        return from_status(self._name, status, headers, content, self._endpoint.key_variable, charset)
+        return from_status(self._endpoint, status, headers, content, charset)
 
     async def close(self) -> None:
         """End every connection. Closing twice is harmless."""

@@ -102,6 +102,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     message: str
     traceback: str = ""
+    setting: str = ""
+    """The key of the eval that would mend it, with its value, where a model's server has told which."""
 
 
 class RaisedError(msgspec.Struct, frozen=True, omit_defaults=True):
