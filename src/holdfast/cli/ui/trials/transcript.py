@@ -15,6 +15,7 @@ from holdfast.cli.ui.message_text import first_characters, message_text
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.sampling_grid import sampling_lines
 from holdfast.cli.ui.trials.trial_table import trial_score
+from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
     CANDIDATE,
     CHOICE,
@@ -49,24 +50,32 @@ def print_transcript(records: Iterable[Any]) -> None:
     found: dict[tuple[int, str], RecordedSamplings] = {}
     ended: set[tuple[int, str]] = set()
     last: Any = None
+    unanswered = 0
     for record in records:
         if _is_end_without_retry(last, record):
             click.echo(f"── not retried (attempt {record.attempt}): the task was stopped")
             continue
         last = record
+        unanswered += isinstance(record, StepRecord) and _is_unanswered(record)
         place = sampling_place(record) if isinstance(record, StepRecord) else None
         if place is not None:
             found.setdefault(place[:2], RecordedSamplings()).add(record)
         if place is None or record.name not in {CANDIDATE, CHOICE}:
-            _print_record(record, place)
-            if isinstance(record, TrialRecord) and not found:
-                _print_summaries(record.samplings)
+            _print_record(record, place, unanswered)
+            if isinstance(record, TrialRecord):
+                unanswered = 0
+                _print_summaries(() if found else record.samplings)
         elif record.name == CHOICE and place[:2] not in ended:
             ended.add(place[:2])
             _print_samplings(found[place[:2]])
     for of, recorded in found.items():
         if of not in ended:
             _print_samplings(recorded)
+
+
+def _is_unanswered(step: StepRecord) -> bool:
+    """Whether it is a call of the solver that was sent and got no reply: the end of an attempt does not count it."""
+    return step.error is not None and step.tries > 0 and step.role is ModelRole.UNDER_TEST
 
 
 def _is_end_without_retry(last: Any, record: Any) -> bool:
@@ -90,9 +99,9 @@ def _print_samplings(recorded: RecordedSamplings) -> None:
             click.echo(line)
 
 
-def _print_record(record: Any, place: StepPlace | None) -> None:
+def _print_record(record: Any, place: StepPlace | None, unanswered: int) -> None:
     if not isinstance(record, LargeRecord):
-        click.echo(printable(_record_text(record, place)))
+        click.echo(printable(_record_text(record, place, unanswered)))
         return
     click.echo(f"── {record.type} of {record.size:,} bytes, as it is stored")
     for part in with_line_breaks(record.pieces):
@@ -100,7 +109,7 @@ def _print_record(record: Any, place: StepPlace | None) -> None:
     click.echo()
 
 
-def _record_text(record: Any, place: StepPlace | None) -> str:
+def _record_text(record: Any, place: StepPlace | None, unanswered: int) -> str:
     if isinstance(record, StepRecord):
         return _step_text(record, place)
     if isinstance(record, AnswerRecord):
@@ -108,7 +117,8 @@ def _record_text(record: Any, place: StepPlace | None) -> str:
     if isinstance(record, ScoreRecord):
         return _slot_text(record)
     error = f"\n{record.error.kind}: {record.error.message}\n{record.error.traceback}" if record.error else ""
-    calls = f"{quantity(record.calls, 'call')}, {record.replayed} replayed"
+    without = f", {unanswered} without a reply" if unanswered else ""
+    calls = f"{quantity(record.calls + unanswered, 'call')}{without}, {record.replayed} replayed"
     return f"── {record.status.value} after {record.seconds:.2f} s (attempt {record.attempt}), {calls}{error}"
 
 
