@@ -62,7 +62,7 @@ def test_one_run_fits_80_columns(told, tmp_path):
     assert "  trials   2 of 3 trials finished, 1 remaining: 1 not started" in lines
     assert "  states   2 valid, 1 not started" in lines
     assert re.search(r"^  started  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; last written \d{4}-\d\d", out, re.MULTILINE)
-    assert "  calls    2 made, 0 replayed; up to 2 calls may have been billed twice" in lines
+    assert "  calls    2 made, 0 replayed; up to 2 calls in flight at the end, which a" in lines
     assert lines[-1] == "  Resume with: holdfast resume r"
     assert max(map(len, lines)) <= 80
 

@@ -187,9 +187,11 @@ def _samplings_text(samplings: SamplingCounts) -> str:
 def _calls_text(status: RunStatus) -> str:
     calls = status.calls
     text = f"{calls.made} made, {calls.replayed} replayed"
-    if not calls.in_flight_at_kill:
-        return text
-    return f"{text}; up to {quantity(calls.in_flight_at_kill, 'call')} may have been billed twice"
+    # Whatever the last session left in flight has not been made again yet.
+    left = status.sessions[-1].in_flight_at_kill if status.state == "incomplete" else 0
+    if earlier := calls.in_flight_at_kill - left:
+        text += f"; up to {quantity(earlier, 'call')} may have been billed twice"
+    return text + (f"; up to {quantity(left, 'call')} in flight at the end, which a resume makes again" if left else "")
 
 
 def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:

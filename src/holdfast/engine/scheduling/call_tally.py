@@ -89,12 +89,14 @@ class CallTally:
 class Flight:
     """One call, from before it is sent until its end is durable."""
 
-    __slots__ = ("_group", "_is_paused", "_model", "_tally", "has_failed", "is_in_flight", "requests", "tokens")
+    __slots__ = ("_group", "_model", "_tally", "has_failed", "is_in_flight", "is_paused", "requests", "tokens")
 
     def __init__(self, model: str, tally: ModelTally, tokens: float = 0.0, group: GroupTally | None = None) -> None:
         """`tokens` are what it is expected to take; `group` is there where a trial makes the call."""
         self._model, self._tally, self.tokens, self._group = model, tally, tokens, group
-        self.is_in_flight = self._is_paused = False
+        self.is_in_flight = False
+        self.is_paused = False
+        """Whether its last request has failed, and the next one is not sent yet."""
         self.requests = 0
         """How many were sent."""
         self.has_failed = False
@@ -123,13 +125,13 @@ class Flight:
 
     def note_retry(self) -> None:
         """A request of it has failed, and is sent again after a pause."""
-        self._is_paused = True
+        self.is_paused = True
         self._tally.paused += 1
         if self._group is not None:
             self._group.retries += 1
 
     def end_pause(self) -> None:
         """The next request is sent, if the call was pausing."""
-        if self._is_paused:
-            self._is_paused = False
+        if self.is_paused:
+            self.is_paused = False
             self._tally.paused -= 1

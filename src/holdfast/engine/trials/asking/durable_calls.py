@@ -267,12 +267,13 @@ class DurableCalls:
     ) -> None:
         """Records that a call which was sent is no longer in flight, unless the end of the session stops it.
 
-        Nothing was sent if there is no flight.
+        Nothing was sent if there is no flight. A call that only waits for its next try has nothing in flight either.
         """
         environment, recorder = self._environment, self._recorder
         if isinstance(error, PassingError | ModelClosed):
             self._account.note_unanswered(key, error)
-        if flight is None or (isinstance(error, asyncio.CancelledError) and environment.admission.is_closed):
+        is_cut_off = isinstance(error, asyncio.CancelledError) and environment.admission.is_closed
+        if flight is None or (is_cut_off and not flight.is_paused):
             return
         usage: Usage | None = getattr(error, "usage", None)
         failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", "given up")
