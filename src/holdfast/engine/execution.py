@@ -83,7 +83,8 @@ class SessionOutcome:
     """What became of the run, where it was moved, deleted or replaced meanwhile; the counts are the session's own."""
 
 
-FINISHED_WITH_FAILURES, GONE = "finished with failures", "run gone"
+FINISHED_WITH_FAILURES, INCOMPLETE, GONE = "finished with failures", "incomplete", "run gone"
+"""With trials that are failed or blocked; with none of these, and some that remain for other reasons."""
 _FLUSH_SECONDS = 5.0
 _COLLECTED_OBJECTS = 50_000
 
@@ -522,7 +523,8 @@ class Execution:
         if self._interrupt.has_arrived and (remaining or self._redo_left()):
             return "interrupted", self._interrupt.exit_code
         if remaining or blocked or self.progress.redo_failed:
-            return FINISHED_WITH_FAILURES, 1
+            has_failures = counts.failed or blocked or self.progress.redo_failed
+            return (FINISHED_WITH_FAILURES if has_failures else INCOMPLETE), 1
         return "completed" if selected is None else "selected trials completed", 0
 
     def _remaining_of(self, selected: KeySet) -> int:

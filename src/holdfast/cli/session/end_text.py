@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from holdfast.api.failure_groups import FailureGroup, Failures, failure_lines
 from holdfast.cli.session.run_scores import RunScores
 from holdfast.cli.ui.next_command import NextSteps, stop_lines
-from holdfast.engine.execution import FINISHED_WITH_FAILURES, SessionOutcome
+from holdfast.engine.execution import FINISHED_WITH_FAILURES, INCOMPLETE, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.fold.rows.trial_row import NO_REPLY, TASK_ERROR
@@ -55,7 +55,8 @@ class EndText:
         counts = self._counts
         if self._got_no_reply:
             return f"Stopped: {counts.valid} of {counts.planned} valid; {self._no_reply_text()}"
-        stopped = f"Stopped ({self._ended.how})" if self._ended.exit_code else "Selected trials are finished"
+        how = "" if self._ended.how == INCOMPLETE else f" ({self._ended.how})"
+        stopped = f"Stopped{how}" if self._ended.exit_code else "Selected trials are finished"
         return f"{stopped}: {self._finished_text('trials finished')}, {counts.remaining_text()}."
 
     def _finished_text(self, what: str) -> str:

@@ -18,7 +18,16 @@ _ALL, _LAST = 10, 5
 """Of more sessions than the first number, the first one and the last few are listed."""
 _INDENT, _NOTE = "  ", "         "
 _SHOWN_CHARACTERS = 1000
-_COLOURS = {"completed": "green", "running": "cyan", "killed": "red", "interrupted": "yellow", "finished": "yellow"}
+_COLOURS = {
+    "completed": "green",
+    "running": "cyan",
+    "killed": "red",
+    "interrupted": "yellow",
+    "with": "yellow",
+    "incomplete": "yellow",
+}
+_SHORT_ENDS = {"finished with failures": "with failures", "selected trials completed": "selected completed"}
+"""As they are listed below "ended as": every column has to fit into 80."""
 _COLUMNS = (
     Column("session", is_number=True),
     Column("started (UTC)", is_optional=True),
@@ -26,7 +35,7 @@ _COLUMNS = (
     Column("ended as", is_flexible=True, least=14, colours=_COLOURS),
     Column("trials", is_number=True),
     Column("calls", is_number=True),
-    Column("billed twice?", is_number=True),
+    Column("in flight", is_number=True),
 )
 
 
@@ -52,7 +61,7 @@ def _cells(session: SessionStatus) -> list[str]:
         str(session.number),
         time_text(session.started_at, zone=False)[:_MINUTE],
         _duration(session),
-        session.ended_as,
+        _SHORT_ENDS.get(session.ended_as, session.ended_as),
         f"{session.finished:,}",
         f"{session.calls:,}",
         doubtful,
