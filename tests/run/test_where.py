@@ -232,6 +232,11 @@ def test_the_error_on_the_page_is_the_one_that_is_printed():
     [
         ("task=x", STATES),
         ("status=failed", ["failed"]),
+        ("state=failed", ["failed"]),
+        (
+            "not state='not started' and state!=valid",
+            [state for state in STATES if state not in {"valid", "not_started"}],
+        ),
         ("status!=failed", [state for state in STATES if state != "failed"]),
         ("status~fin", ["unfinished"]),
         ("status=failed or status=valid", ["failed", "valid"]),
@@ -254,6 +259,7 @@ def test_states_are_restricted_by_status(text, states):
     ("text", "fields"),
     [
         ("status=failed", {"status"}),
+        ("state=failed", {"status"}),
         ("tier=T0 or axes.both=1", {"axes"}),
         ("exact=1 and not (metadata.a.b=1 or cost>1)", {"scores", "metadata", "cost"}),
         ("trial=9f and transcript=lost", {"trial", "transcript"}),
@@ -444,6 +450,12 @@ def test_a_built_in_name_wins():
     assert parse_where("status=valid", NAMES).fields == {"status"}
     assert parse_where("axes.cost=1", NAMES).fields == {"axes"}
     assert parse_where("scores.status=1", NAMES).fields == {"scores"}
+
+
+def test_an_axis_called_state_comes_before_the_state_of_a_trial():
+    """Expressions about runs with such an axis mean what they meant."""
+    assert parse_where("state=Texas", Names(frozenset({"state"}), frozenset())).fields == {"axes"}
+    assert parse_where("status=failed", Names(frozenset({"state"}), frozenset())).fields == {"status"}
 
 
 def test_names_with_dots_are_found():

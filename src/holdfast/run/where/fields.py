@@ -28,6 +28,8 @@ _CHOICES = {"status": STATES, "transcript": ("whole", "lost")}
 _TEXTS = ("reason", "task", "model", "sample", "trial")
 _NUMBERS = ("epoch", "attempt", "cost", "tokens", "seconds")
 _BUILT_IN = (*_CHOICES, *_TEXTS, *_NUMBERS)
+_OTHER_NAMES = {"state": "status"}
+"""As tables and JSON call it; an axis or a scorer of this name comes first, for expressions that mean it."""
 _SOURCES = ("axes", "scores", "metadata")
 
 
@@ -58,7 +60,7 @@ class FieldCompiler:
         """
         source, name = self._source_of(compared.field)
         if source in _CHOICES:
-            return self._choice(compared)
+            return self._choice(compared, source)
         if source == "trial" and compared.symbol != "~" and "#" in compared.value.text:
             return self._reference(compared)
         tester = self._tester(source, compared)
@@ -107,10 +109,9 @@ class FieldCompiler:
             what = f"{in_quotes(compared.field.text)} is text and cannot be compared with {compared.symbol}"
             raise self._text.error(compared.operator.position, what, "use =, != or ~")
 
-    def _choice(self, compared: Compared) -> Clause:
+    def _choice(self, compared: Compared, name: str) -> Clause:
         """A field with a few values: those that pass are known now."""
         self._refuse_order(compared)
-        name = compared.field.text
         wanted = compared.value.text.replace(" ", "_")
         tester = text_tester(compared.symbol, wanted)
         passing = frozenset(choice for choice in _CHOICES[name] if tester(choice))
@@ -130,6 +131,8 @@ class FieldCompiler:
         found = [source for source in ("axes", "scores") if field.text in self._known_in(source)]
         if len(found) == 1:
             return found[0], field.text
+        if not found and field.text in _OTHER_NAMES:
+            return _OTHER_NAMES[field.text], _OTHER_NAMES[field.text]
         raise self._ambiguous(field) if found else self._unknown_field(field)
 
     def _known_in(self, source: str) -> frozenset[str]:
