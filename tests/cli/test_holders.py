@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,7 @@ def test_resume_43_every_verb_that_writes_is_refused_while_the_run_is_held(holdf
     started = holding(holdfast, server, tmp_path)
     ended = holdfast(*verb.split(), code=4)
     assert f"is in use by process {started.pid} on {lease(tmp_path)['host']} since " in ended.err
+    assert re.search(r" since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\b", ended.err), ended.err
     assert holdfast.json(*verb.split(), code=4)["kind"] == "held"
     for reading in ("status r", "report r", "show r", "verify r"):
         holdfast(*reading.split(), code=0)

@@ -7,8 +7,9 @@ import random
 import click
 import pytest
 
-from holdfast.cli.ui.output_text import output_columns, time_text
+from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.table import Column, table_lines
+from holdfast.terminal.text import time_text
 from holdfast.terminal.width import columns_of, cut, distinct_cuts, hanging, one_line, padded, wrapped
 
 ODD = [

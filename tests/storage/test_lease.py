@@ -111,7 +111,7 @@ def test_resume_43_a_held_run_is_refused_and_its_holder_named(tmp_path, kind):
         take(kind, tmp_path)
     told = str(refused.value)
     assert f"process {os.getpid()} on {this_process().host}" in told
-    assert re.search(r"since \d{4}-\d\d-\d\dT", told)
+    assert re.search(r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", told)
     assert refused.value.exit_code == 4
     lease.release()
     lease.release()

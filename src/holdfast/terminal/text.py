@@ -1,4 +1,4 @@
-"""Text for a terminal: foreign text made harmless, and counts and durations in words.
+"""Text for a terminal: foreign text made harmless, and counts, durations and times in words.
 
 Model output must not move the cursor, change colours or hide anything.
 """
@@ -33,6 +33,16 @@ def duration_text(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60}m{whole % 60:02}s"
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+def time_text(at: str | None, *, zone: bool = True) -> str:
+    """A recorded time for people: "2026-11-17 11:32:12 UTC"."""
+    if not at:
+        return "(not known)"
+    moment, plus, offset = at.replace("T", " ").partition("+")
+    if plus and offset != "00:00":
+        return at
+    return f"{moment} UTC" if zone else moment
 
 
 def terminal_columns(stream: TextIO) -> int:

@@ -15,7 +15,7 @@ from holdfast.analysis.sampling_report import SamplingCounts
 from holdfast.analysis.status import RunStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.next_command import NextSteps, stop_lines
-from holdfast.cli.ui.output_text import output_columns, time_text
+from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.session_table import session_lines
 from holdfast.cli.ui.table import Column, table_lines
 from holdfast.errors import HoldfastError
@@ -27,7 +27,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.locate import find_run, known_runs
-from holdfast.terminal.text import printable, quantity
+from holdfast.terminal.text import printable, quantity, time_text
 from holdfast.terminal.width import hanging, one_line
 
 _COLOURS = {"complete": "green", "running": "cyan", "incomplete": "yellow", "unreadable": "red"}

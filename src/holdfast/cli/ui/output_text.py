@@ -1,4 +1,4 @@
-"""Text for standard output: how wide it is, how it is styled, and times as people read them."""
+"""Text for standard output: how wide it is, and how it is styled."""
 
 from __future__ import annotations
 
@@ -20,13 +20,3 @@ def output_columns() -> int:
 def styled(text: str, **style: Any) -> str:
     """The text with a style, unless NO_COLOR is set; `click.echo` leaves it out where there is no terminal."""
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
-
-
-def time_text(at: str | None, *, zone: bool = True) -> str:
-    """A recorded time for people: "2026-11-17 11:32:12 UTC"."""
-    if not at:
-        return "(not known)"
-    moment, plus, offset = at.replace("T", " ").partition("+")
-    if plus and offset != "00:00":
-        return at
-    return f"{moment} UTC" if zone else moment

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from holdfast.analysis.status import SessionStatus
-from holdfast.cli.ui.output_text import time_text
 from holdfast.cli.ui.table import Column, table_lines
 from holdfast.run.core.display_text import change_text
-from holdfast.terminal.text import duration_text, quantity
+from holdfast.terminal.text import duration_text, quantity, time_text
 from holdfast.terminal.width import hanging, one_line
 
 _MINUTE = len("2026-11-17 11:32")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.terminal.text import time_text
+
 
 class LeaseHolder(msgspec.Struct, frozen=True):
     """One process, named so that it cannot be confused with another."""
@@ -25,7 +27,7 @@ class LeaseHolder(msgspec.Struct, frozen=True):
     """When it took the run, as ISO 8601 in UTC; shown, never compared."""
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since}"
+        return f"process {self.pid} on {self.host} since {time_text(self.since)}"
 
 
 class AcknowledgedFrames(msgspec.Struct, frozen=True, array_like=True):
