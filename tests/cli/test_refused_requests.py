@@ -9,7 +9,9 @@ import pytest
 
 from evals import http_eval
 
-MAX_TOKENS = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+MAX_TOKENS = (
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+)
 SETTING = "models.m.args.max_tokens_field=max_completion_tokens"
 
 

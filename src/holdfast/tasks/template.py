@@ -20,7 +20,7 @@ _TOKENS = re.compile(r"\{\{|\}\}|\{(?P<path>[^{}]*)\}|[{}]")
 _NONE = ("input", "")
 
 
-class MissingField(ConfigurationError):
+class MissingField(ConfigurationError):  # noqa: N818 - reads as a sentence where it is raised
     """A template names a field that is not there; the message ends with those that are."""
 
     def __init__(self, fault: str, path: str, known: Sequence[str]) -> None:

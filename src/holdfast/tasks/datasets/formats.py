@@ -201,9 +201,8 @@ def _csv_rows(stream: BinaryIO, source: str) -> Iterator[Row]:
     for number, values in records:
         if len(values) != len(names):
             raise row_refusal(f"{source} line {number}", _describe_misfit(names, values))
-        if has_trailing_spaces:
-            values = [value.rstrip(" ") for value in values]
-        yield dict(zip(names, values, strict=True))
+        cells = [value.rstrip(" ") for value in values] if has_trailing_spaces else values
+        yield dict(zip(names, cells, strict=True))
 
 
 def _refuse_other_separator(names: list[str], source: str) -> None:
