@@ -24,7 +24,7 @@ def t():
 
 
 def test_a_session_without_failed_trials_does_not_end_with_failures(holdfast, server, tmp_path):
-    """ "failed" is a state, and none of them is in it."""
+    """It says `failed` of none, since none of them is in that state."""
     server.behave(refuse_status=503, refuse_times=9, refuse_only=["q1"], said="overloaded")
     out = holdfast("run", http_eval(tmp_path, server.base_url, 2, retry_deadline=0.01), "--run-dir", "r", code=1).out
     assert "failures" not in out

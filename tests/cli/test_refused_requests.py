@@ -1,4 +1,4 @@
-"""Requests that a server refuses: a plain resume is offered only where it can help, and every command works as typed."""
+"""Requests that a server refuses: a plain resume is offered only where it can help, and every command works."""
 
 from __future__ import annotations
 
