@@ -195,3 +195,48 @@ def test_show_without_any_run_names_one_way_out(holdfast):
     """A trial of the newest run is only offered where there is a run."""
     ended = holdfast("show", "r1", code=2)
     assert ended.err.endswith("Start one with: holdfast run EVAL\n") and "newest" not in ended.err
+
+
+UNKNOWN_ENTRIES = {
+    "a model": ("models.mm.concurrency_limit=4", "The eval has no model 'mm'.", "Did you mean 'm'?"),
+    "a dataset": ("datasets.row.format=jsonl", "The eval has no dataset 'row'.", "Did you mean 'rows'?"),
+    "a task far from all": ("tasks.zzz.epochs=2", "The eval has no task 'zzz'.", "It has t."),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_ENTRIES)
+@pytest.mark.parametrize("verb", ["run", "resume", "fork"])
+def test_a_setting_of_what_does_not_exist_names_what_does(place, verb, name):
+    """Nothing is said about a provider that is missing, and the eval file is not blamed."""
+    setting, thing, way_out = UNKNOWN_ENTRIES[name]
+    words = ["run", "eval.yaml", "--run-dir", "r"]
+    if verb != "run":
+        place(*words, code=0)
+        words = [verb, "r"]
+    ended = place(*words, "--set", setting, code=2)
+    assert ended.err == f"holdfast: {thing} {way_out}\n"
+
+
+def test_a_model_that_can_stand_alone_may_be_added_by_settings(place):
+    """Only an entry that says nothing of what it is counts as a slip."""
+    added = ["--set", "models.n.provider=scripted", "--set", "models.n.model=echo"]
+    assert "Complete: 6 of 6" in place("run", "eval.yaml", "--run-dir", "r", *added, code=0).out
+
+
+def test_a_wrong_setting_is_not_blamed_on_the_file(place, tmp_path):
+    """The file is named only if the file alone has the fault."""
+    ended = place("run", "eval.yaml", "--set", "tasks.t.models=[mm]", code=2)
+    assert ended.err.startswith("holdfast: the command line: tasks.t.models"), ended.err
+    (tmp_path / "other.yaml").write_text(json.dumps({**EVAL, "tasks": {"t": {**TASK, "models": ["mm"]}}}))
+    ended = place("run", "other.yaml", "--set", "seed=2", code=2)
+    assert ended.err.startswith("holdfast: other.yaml: tasks.t.models"), ended.err
+
+
+@pytest.mark.parametrize("directory", ["first", "runs/first"])
+@pytest.mark.parametrize("typed", ["frist", "runs/frist"])
+def test_a_mistyped_run_names_the_nearest(place, directory, typed):
+    """What is suggested can be typed."""
+    place("run", "eval.yaml", "--run-dir", directory, code=0)
+    ended = place("resume", typed, code=2)
+    assert ended.err.endswith(f"Did you mean {directory}?\n"), ended.err
+    place("resume", directory, code=0)

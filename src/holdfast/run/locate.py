@@ -15,6 +15,7 @@ from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import RUNS, Layout, all_runs, spool_root
 from holdfast.run.core.start_time import start_time
 from holdfast.storage.object_store import is_url
+from holdfast.suggestions import nearest_name
 
 LATEST = "@latest"
 _NEW_RUN = "Start one with: holdfast run EVAL"
@@ -83,6 +84,8 @@ def _find_by_name(text: str, runs: Path) -> Path:
             hint="Give more of the name.",
         )
     hint = f"Newest runs: {_newest_names(known)}." if known else _NEW_RUN
+    if (near := nearest_name(Path(text).name, [item.name for item in known], cutoff=0.6)) is not None:
+        hint = f"Did you mean {next(item for item in known if item.name == near)}?"
     raise NotARun(f"There is no run {text!r}: not a path, and not part of a name below {runs}/ or here.", hint=hint)
 
 

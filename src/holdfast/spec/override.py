@@ -18,6 +18,7 @@ from holdfast.spec.loading.validate import inlined_fields
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.introspect import block_within, blocks_in, schema_fields, schema_places
+from holdfast.suggestions import did_you_mean, listing
 
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"|[^."]+')
 
@@ -29,13 +30,25 @@ def override(spec: EvalSpec, changes: Mapping[str | Steps, Any], source: str = "
 
     Raises:
         ConfigurationError: a path does not exist, or cannot have that value.
-        UsageError: a path is not written as one.
+        UsageError: a path is not written as one, or names a model, dataset or task that the eval does not have.
     """
     data = plain_data(spec)
     for path, value in changes.items():
         for steps in _meant_paths(spec, path) if isinstance(path, str) else [path]:
             _set_value(data, steps, value)
+    for first, kind in _MAPS.items():
+        _refuse_unknown_entries(first, kind, getattr(spec, first), data.get(first))
     return typed_eval(data, source)
+
+
+def _refuse_unknown_entries(first: str, kind: str, known: Mapping[str, Any], changed: Any) -> None:
+    """A setting of an entry that does not exist makes a new one, which is meant only if it can stand alone."""
+    for name, entry in changed.items() if isinstance(changed, dict) else ():
+        if name not in known and isinstance(entry, dict) and entry and _ENOUGH[first].isdisjoint(entry):
+            raise UsageError(
+                f"The eval has no {kind} {name!r}.",
+                hint=did_you_mean(name, known) or f"It has {listing(known)}.",
+            )
 
 
 def _meant_paths(spec: EvalSpec, path: str) -> list[Steps]:
@@ -60,7 +73,9 @@ def _parse_path(path: str) -> Steps:
     return tuple(json.loads(step) if step.startswith('"') else step for step in found)
 
 
-_MAPS = ("models", "datasets", "tasks")
+_MAPS = {"models": "model", "datasets": "dataset", "tasks": "task"}
+_ENOUGH = {"models": {"provider", "base"}, "datasets": {"path"}, "tasks": {"dataset", "use"}}
+"""The keys of which an entry needs one to be anything."""
 
 
 def _places_named(spec: EvalSpec, name: str) -> Iterator[Steps]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ import click
 
 from holdfast.analysis.fail_under import ScoreBound, check_bounds
 from holdfast.api.dry_run import check_session
+from holdfast.api.offered_eval import COMMAND_LINE
 from holdfast.api.start import RunRequest, start_session
 from holdfast.cli.session.dry_run import print_dry_run
 from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.cli.ui.fail_under_option import fail_under_option
-from holdfast.errors import UsageError
+from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_arguments, resolve
 from holdfast.spec.loading.error_messages import naming_source
@@ -104,7 +106,16 @@ def _eval_from_options(
         ("tasks", name, key): value for name in spec.tasks for key, value in tasks.items() if value is not None
     }
     changes |= dict(parse_arguments(settings))
-    return resolve(override(spec, changes), eval_file)
+    return _resolved(spec, changes, eval_file)
+
+
+def _resolved(spec: EvalSpec, changes: Mapping[str | tuple[str, ...], Any], eval_file: str) -> EvalSpec:
+    """The eval with its changes; an error is blamed on the file only if the file alone has it."""
+    try:
+        return resolve(override(spec, changes), COMMAND_LINE)
+    except ConfigurationError:
+        resolve(spec, eval_file)
+        raise
 
 
 def _is_python(eval_file: str) -> bool:
