@@ -69,7 +69,7 @@ EVALS = {
     "resume_36 a huge file": ("# " + "x" * (50 * 2**20), ["larger than", "too large for an eval file"]),
     "empty": ("", ["is empty"]),
     "only a comment": ("# nothing\n", ["is empty"]),
-    "not YAML": ("models: [", ["line 2", "not valid YAML"]),
+    "not YAML": ("models: [", ["line 1", "not valid YAML"]),
     "not a map": ("- a\n- b\n", ["a list"]),
     "no text": (b"\x80\x81\xfe", ["not UTF-8"]),
     "NUL bytes": (b"name: a\x00b\n", ["line 1"]),

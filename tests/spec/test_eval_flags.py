@@ -82,5 +82,5 @@ def test_an_argument_without_name_or_value_is_refused(text):
 
 def test_a_broken_value_is_refused_with_its_name():
     """A value that is no YAML is refused, naming the argument."""
-    with pytest.raises(ConfigurationError, match="the argument n, line 2: not valid YAML"):
+    with pytest.raises(ConfigurationError, match="the argument n, line 1: not valid YAML"):
         parse_argument("n=[1")

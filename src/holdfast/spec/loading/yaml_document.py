@@ -15,12 +15,12 @@ import yaml
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec.loading.error_messages import describe_value
+from holdfast.spec.loading.yaml_errors import yaml_refusal
 
 MAX_BYTES = 2 * 2**20
 MAX_VALUES = 200_000
 MAX_DEPTH = 64
 
-_UNQUOTED = re.compile(r":\s+\{[^{}:\"']+\}\s*[^\s,}#]")
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_WORDS = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -66,17 +66,7 @@ def read_document(text: str, source: str) -> Any:
         line = text.count("\n", 0, error.position) + 1
         raise ConfigurationError(f"{source}, line {line}: {error.reason}.") from None
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        is_tab = error.problem_mark is not None and text[error.problem_mark.index :].startswith("\t")
-        hint = "In YAML, indent lines with spaces, not with tabs." if is_tab else _braces_hint(text, line)
-        raise ConfigurationError(f"{source}, line {line}: not valid YAML: {error.problem}.", hint=hint) from None
-
-
-def _braces_hint(text: str, line: int) -> str:
-    """What to do about a value that begins with a field in braces and goes on; where YAML stumbles, it is near."""
-    lines = text.splitlines()
-    found = [_UNQUOTED.search(near) for near in lines[max(line - 2, 0) : line]]
-    return 'In YAML, a value that begins with a brace must be quoted: prompt: "{field} ...".' if any(found) else ""
+        raise yaml_refusal(source, text, error) from None
 
 
 def write_document(data: Any) -> str:
