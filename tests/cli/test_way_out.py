@@ -197,6 +197,18 @@ def test_show_without_any_run_names_one_way_out(holdfast):
     assert ended.err.endswith("Start one with: holdfast run EVAL\n") and "newest" not in ended.err
 
 
+def test_a_missing_argument_of_a_task_names_both_ways_to_give_it(place, tmp_path):
+    """On the command line and in an eval file; both work."""
+    (tmp_path / "fun.py").write_text(PYTHON.format(asked="x").replace("n: int = 1", "n: int"))
+    ended = place("run", "fun.py", "--model", "scripted/echo", code=2)
+    way_out = "Give it with -T n=VALUE or, in an eval file, as args: {n: VALUE}."
+    assert ended.err == f"holdfast: The task 't' needs the argument 'n'. {way_out}\n"
+    assert "Complete" in place("run", "fun.py", "--model", "scripted/echo", "-T", "n=1", code=0).out
+    tasks = "models: {m: scripted/echo}\ntasks: {t: {use: 'fun.py:t', args: {n: 1}}}\n"
+    (tmp_path / "other.yaml").write_text(tasks)
+    assert "Complete" in place("run", "other.yaml", code=0).out
+
+
 UNKNOWN_ENTRIES = {
     "a model": ("models.mm.concurrency_limit=4", "The eval has no model 'mm'.", "Did you mean 'm'?"),
     "a dataset": ("datasets.row.format=jsonl", "The eval has no dataset 'row'.", "Did you mean 'rows'?"),

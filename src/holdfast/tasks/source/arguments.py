@@ -33,7 +33,10 @@ def fit_arguments(
     _refuse_unknown([] if free else [name for name in given if name not in named], named, where)
     missing = [name for name, parameter in named.items() if parameter.default is parameter.empty and name not in given]
     if missing:
-        raise ConfigurationError(f"{where} needs the argument {missing[0]!r}.", hint=f"Give it as {missing[0]}=...")
+        raise ConfigurationError(
+            f"{where} needs the argument {missing[0]!r}.",
+            hint=f"Give it with -T {missing[0]}=VALUE or, in an eval file, as args: {{{missing[0]}: VALUE}}.",
+        )
     hints = _type_hints(function)
     fitted = {name: parameter.default for name, parameter in named.items() if name not in given}
     for name, value in given.items():
