@@ -35,7 +35,7 @@ def test_equal_errors_are_listed_once(holdfast, tmp_path):
     """After that they are counted, and the count is printed at the end."""
     ended = holdfast("run", failing_eval(tmp_path), "--run-dir", "r", code=1)
     assert len(failed(ended.err)) == 1
-    assert ended.err.count("t: same error \N{MULTIPLICATION SIGN}6: ") == 1
+    assert ended.err.count("t: 6 more with the same error: ") == 1
     assert "7 unfinished" in ended.err and "try 1 failed" not in ended.err
     assert ended.err.count("m: retrying: ") == 1
 
@@ -51,7 +51,7 @@ def test_quiet_prints_only_the_result(holdfast, tmp_path):
     """Nothing goes to stderr, neither when a run starts nor when it is resumed."""
     loud = holdfast("run", failing_eval(tmp_path), "--run-dir", "loud", code=1)
     quiet = holdfast("run", failing_eval(tmp_path), "--run-dir", "r", "--quiet", code=1)
-    assert quiet.err == "" and quiet.out.replace(str(tmp_path / "r"), "X") == loud.out.replace(
+    assert quiet.err == "" and quiet.out.replace(str(tmp_path / "r"), "X").replace(" --quiet", "") == loud.out.replace(
         str(tmp_path / "loud"), "X"
     )
     resumed = holdfast("resume", "r", "-q", code=1)

@@ -113,7 +113,7 @@ def test_arguments_are_fitted_to_the_annotations(tasks, given, expected):
         ("ready", {"n": 1}, ["takes no argument 'n'"]),
         ("empty_handed", {}, ["returned int", "return a Task"]),
         ("broken", {"n": 0}, ["ZeroDivisionError", "tasks.py line 27"]),
-        ("plain_function", {}, ["is function, not a task", "@task"]),
+        ("plain_function", {}, ["is a function, not a task", "@task"]),
         ("sms", {}, ["no task 'sms'", "Did you mean 'sums'?"]),
     ],
 )

@@ -32,7 +32,6 @@ from holdfast.terminal.text import duration_text, quantity
 _REPEAT_SECONDS = 60.0
 _LONG_PAUSE = 60.0
 """From this many seconds on it is said how long a call waits: the run may seem to hang."""
-_TIMES = "\N{MULTIPLICATION SIGN}"
 _MOST_ERRORS = 100
 """How many different errors are listed."""
 _OTHERS = ("", "")
@@ -108,7 +107,9 @@ class EventText:
     def _repeated_text(self, _event: SessionEnded) -> str:
         """At the end, how often each error came that was listed once."""
         counts = [(error, count) for error, count in self._repeated.items() if count]
-        return "\n".join(f"{error[0]}: same error {_TIMES}{count}: {self._lines[error]}" for error, count in counts)
+        return "\n".join(
+            f"{error[0]}: {count} more with the same error: {self._lines[error]}" for error, count in counts
+        )
 
     def _lane_text(self, end: TrialRecord) -> str:
         """Once for each task, that samplings succeed although lanes of theirs fail: the errors are on record only."""

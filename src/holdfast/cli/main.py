@@ -20,7 +20,7 @@ from holdfast.version import __version__
 _COMPLETION = "_HOLDFAST_COMPLETE"
 """The variable with which a shell asks for completions; see docs/cli.md."""
 _OUTPUT_HINT = "No run is affected; check where the output goes."
-_STORAGE_HINT = "Check that it can be read and written here, then try again."
+_STORAGE_HINT = "Check the disk, its limits and the permissions here, then try again."
 GROUPS = {
     "run": {
         "init": "Write an eval file, a task and a dataset to start from.",
@@ -163,7 +163,9 @@ def _print_storage_error(error: OSError, *, as_json: bool) -> int:
     if is_output_error(error):
         failure = StorageFailure(f"Standard output cannot be written: {error.strerror}.", hint=_OUTPUT_HINT)
         return _print_error(failure, as_json=False)
-    failure = StorageFailure(f"{error.filename or 'The storage'}: {error.strerror}.", hint=_STORAGE_HINT)
+    reason = error.strerror or str(error) or type(error).__name__
+    said = f"{error.filename}: {reason}." if error.filename else f"A file could not be read or written: {reason}."
+    failure = StorageFailure(said, hint=_STORAGE_HINT)
     return _print_error(failure, as_json=as_json)
 
 

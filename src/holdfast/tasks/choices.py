@@ -12,6 +12,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.tasks.json_values import decoded_json, json_text
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.template import Template
+from holdfast.terminal.text import quantity
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -47,7 +48,9 @@ def checked_choices(value: Any, place: str) -> list[str]:
         )
     texts = [json_text(item) for item in options]
     if not 2 <= len(texts) <= len(LETTERS):
-        raise ConfigurationError(f"{place} has {len(texts)} choices.", hint=f"Give between 2 and {len(LETTERS)}.")
+        raise ConfigurationError(
+            f"{place} has {quantity(len(texts), 'choice')}.", hint=f"Give between 2 and {len(LETTERS)}."
+        )
     if len(set(texts)) < len(texts):
         raise ConfigurationError(f"{place} has the same choice twice.", hint="Make every choice a different text.")
     return texts

@@ -64,7 +64,7 @@ def recorded_samples(name: str, reading: RowReading) -> Task:
     columns = Columns(
         named=reading.columns,
         target=None if reading.target is None else Template.parse(reading.target, f"target of the task {name!r}"),
-        options=tuple(Template.parse(option, f"choices of the task {name!r}") for option in reading.options),
+        options=tuple(Template.parse(option, f"list of choices of the task {name!r}") for option in reading.options),
         asked=tuple(reading.asked),
         stand_in=None if reading.stand_in is None else Template.parse(reading.stand_in, f"prompt of the task {name!r}"),
     )
@@ -121,7 +121,7 @@ def _columns(name: str, spec: TaskSpec, dataset: DatasetSpec, solver: Generate) 
     columns = Columns(
         named=named,
         target=None if spec.target is None else Template.parse(spec.target, f"target of the task {name!r}"),
-        options=tuple(Template.parse(option, f"choices of the task {name!r}") for option in options),
+        options=tuple(Template.parse(option, f"list of choices of the task {name!r}") for option in options),
         asked=tuple(sorted({path for template in solver.templates for path in template.paths})),
         stand_in=solver.stand_in,
     )

@@ -79,7 +79,7 @@ def _named_task(
         return found
     if name in vars(module):
         raise ConfigurationError(
-            f"{home}:{name} is {type(found).__name__}, not a task.",
+            f"{home}:{name} is {_kind_text(found)}, not a task.",
             hint="Decorate a function that returns a Task with @task.",
         )
     raise ConfigurationError(f"{home} has no task {name!r}; it has {listing(tasks)}.", hint=did_you_mean(name, tasks))
@@ -116,4 +116,11 @@ def _check_solver(found: object, reference: str) -> None:
     if isinstance(found, FunctionType) and not inspect.iscoroutinefunction(inspect.unwrap(found)):
         raise ConfigurationError(f"{reference} is not an async function.", hint=_SOLVER)
     if not callable(found) or isinstance(found, type):
-        raise ConfigurationError(f"{reference} is {type(found).__name__}, not a solver.", hint=_SOLVER)
+        raise ConfigurationError(f"{reference} is {_kind_text(found)}, not a solver.", hint=_SOLVER)
+
+
+def _kind_text(found: object) -> str:
+    """What was found instead, with its article."""
+    if isinstance(found, FunctionType):
+        return "a function"
+    return f"the class {found.__name__}" if isinstance(found, type) else f"of the type {type(found).__name__}"

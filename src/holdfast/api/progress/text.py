@@ -12,7 +12,6 @@ from holdfast.engine.scheduling.admission import DRAIN
 from holdfast.terminal.text import duration_text, quantity
 from holdfast.terminal.width import one_line
 
-_TIMES = "\N{MULTIPLICATION SIGN}"
 _MOST_GROUPS = 3
 _MOST_CHARACTERS = 200
 
@@ -51,14 +50,18 @@ def _spent_parts(progress: Progress) -> Iterator[str]:
     if cost := progress.cost:
         yield f"cost {money_text(cost, progress.prices.currency)}"
     if progress.failed:
-        same = f" (same error {_TIMES}{progress.same_errors})" if progress.same_errors else ""
-        yield f"{progress.failed} failed{same}"
+        yield f"{progress.failed} failed{_errors_text(progress)}"
     if progress.unfinished:
         yield f"{progress.unfinished} unfinished"
     if progress.retries:
         yield f"{progress.retries} {'retry' if progress.retries == 1 else 'retries'}"
     if lag := progress.lag():
         yield lag
+
+
+def _errors_text(progress: Progress) -> str:
+    """How many different errors the failed trials have, where some have the same."""
+    return f" ({quantity(progress.failed - progress.same_errors, 'error')})" if progress.same_errors else ""
 
 
 def score_parts(progress: Progress) -> Iterator[str]:

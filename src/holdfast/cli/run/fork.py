@@ -54,7 +54,7 @@ def _print_fork(forked: ForkSummary) -> None:
     if forked.rescored:
         click.echo(f"  {forked.rescored} kept with their answers, to be scored again")
     for why, count in sorted(forked.remaining_by_reason.items()):
-        click.echo(f"  {count} remaining: {why}")
+        click.echo(f"  {count} remaining: {why if count == 1 else why.replace('its answer', 'their answers')}")
     if forked.cost:
         cost = money_text(forked.cost, forked.currency)
         click.echo(f"  the remaining trials will cost about {cost}, going by the trials so far")
