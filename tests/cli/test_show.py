@@ -69,6 +69,16 @@ def shown(holdfast, tmp_path):
     return holdfast
 
 
+def test_inputs_that_begin_alike_show_what_differs(holdfast, tmp_path):
+    """At 80 columns too, of a list of wrong answers."""
+    countries = ["Finland", "Peru", "Chad", "Laos"]
+    rows = [{"id": f"sample-{name}", "q": f"What is the capital of {name}?", "a": "a town"} for name in countries]
+    holdfast("run", make_eval(tmp_path, rows), "--run-dir", "r", code=0)
+    header, *lines = table(holdfast("show", "r", "--wrong", code=0, COLUMNS="80").out)
+    place = column_of(header, "input")
+    assert [line[place:].split("?")[0] for line in lines] == [f"…{name}" for name in countries]
+
+
 @pytest.mark.parametrize("columns", ["80", "200", "60", "40", "1"])
 def test_no_line_is_wider_than_the_terminal(shown, columns):
     """Whatever ids, inputs and answers are like; nothing in them acts on a terminal."""

@@ -10,7 +10,7 @@ import pytest
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.table import Column, table_lines
 from holdfast.terminal.text import time_text
-from holdfast.terminal.width import columns_of, cut, distinct_cuts, hanging, one_line, padded, wrapped
+from holdfast.terminal.width import columns_of, cut, distinct_cuts, distinct_endings, hanging, one_line, padded, wrapped
 
 ODD = [
     "abc",
@@ -113,6 +113,28 @@ def test_times_and_widths(monkeypatch):
     for chosen, columns in (("120", 120), ("0", 80), ("-1", 80), ("wide", 80), ("", 80)):
         monkeypatch.setenv("COLUMNS", chosen)
         assert output_columns() == columns
+
+
+def test_texts_that_begin_alike_show_where_they_differ():
+    """Only as far as they are cut, and only those that would look alike."""
+    asked = [f"What is the capital of {country}?" for country in ("France", "Finland", "Peru")]
+    others = ["What is this?", "How far is it from here to there?"]
+    shown = distinct_endings([*asked, *others], 12)
+    assert [shown[text] for text in asked] == ["…France?", "…Finland?", "…Peru?"]
+    assert [shown[text] for text in others] == ["What is thi…", "How far is…"]
+    assert distinct_endings(asked, 40) == {text: text for text in asked}
+    assert distinct_endings(["x" * 30 + "a", "x" * 30 + "b"], 10) == {"x" * 30 + "a": "…a", "x" * 30 + "b": "…b"}
+
+
+def test_texts_that_share_several_beginnings_are_told_apart():
+    """However many groups begin alike: nothing is wider than the column, and no two are alike where there is room."""
+    rng = random.Random(7)
+    words = ["capital", "of", "the", "a", "日本", "river", "x" * 30]
+    texts = {" ".join(rng.choices(words, k=rng.randrange(1, 12))) + f" {number}" for number in range(60)}
+    for width in (1, 5, 6, 12, 30):
+        shown = distinct_endings(texts, width)
+        assert max(map(columns_of, shown.values())) <= width, (width, shown)
+    assert len(set(distinct_endings(texts, 30).values())) == len(texts)
 
 
 def test_names_that_differ_look_different():

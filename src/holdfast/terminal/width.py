@@ -14,6 +14,7 @@ from holdfast.terminal.text import printable
 _FLAT = {"Mn", "Me", "Cf"}
 """The categories of characters that take no column."""
 _NARROWEST = 20
+_TOO_NARROW = 5
 _JOINER = "\u200d"
 
 
@@ -68,6 +69,30 @@ def distinct_cuts(texts: Collection[str], width: int) -> dict[str, str]:
         text: shown if shown == text else cut_middle(f"…{text.removeprefix(shared)}", width)
         for text, shown in found.items()
     }
+
+
+def distinct_endings(texts: Collection[str], width: int) -> dict[str, str]:
+    """Each text as it is shown in a column: cut at its end, and so that different ones look different.
+
+    Where several would look alike, the words that they all begin with give way to "…".
+    """
+    found = {text: cut(text, width) for text in texts}
+    alike: dict[str, list[str]] = {}
+    for text, shown in found.items():
+        alike.setdefault(shown, []).append(text)
+    for group in alike.values() if width > _TOO_NARROW else ():
+        if len(group) > 1:
+            shared = _shared_words(group)
+            endings = distinct_endings({text[shared:] for text in group}, width - 1)
+            found |= {text: f"…{endings[text[shared:]]}" for text in group}
+    return found
+
+
+def _shared_words(texts: Collection[str]) -> int:
+    """How many characters all of them begin with, up to the end of a word; inside of one where they share no more."""
+    # Characters and not parts of a path are compared, as is meant here.
+    shared = os.path.commonprefix(list(texts))  # noqa: RUF071
+    return shared.rfind(" ") + 1 or len(shared)
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:

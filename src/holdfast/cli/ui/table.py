@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.cli.ui.output_text import styled
-from holdfast.terminal.width import columns_of, distinct_cuts, one_line, padded
+from holdfast.terminal.width import columns_of, distinct_cuts, distinct_endings, one_line, padded
 
 _GAP = "  "
 _MOST_CHARACTERS = 1000
@@ -31,6 +31,8 @@ class Column(NamedTuple):
     """Whether it is aligned to the right."""
     is_name: bool = False
     """Whether it is cut in the middle: names often differ at their ends."""
+    is_prose: bool = False
+    """Whether it holds texts that may begin alike: where these are cut, what differs is shown."""
     colours: Mapping[str, str] = {}
     """The colour of a cell by its first word."""
 
@@ -41,8 +43,9 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], width:
     texts = [[column.title, *(row[place] for row in cells)] for place, column in enumerate(columns)]
     widths = _fit(columns, [max(map(columns_of, text)) for text in texts], width)
     for place, column in enumerate(columns):
-        if column.is_name and widths[place]:
-            shown = distinct_cuts({row[place] for row in cells}, widths[place])
+        if (column.is_name or column.is_prose) and widths[place]:
+            cutting = distinct_cuts if column.is_name else distinct_endings
+            shown = cutting({row[place] for row in cells}, widths[place])
             cells = [[*row[:place], shown[row[place]], *row[place + 1 :]] for row in cells]
     header = _line(columns, [column.title for column in columns], widths)
     return [styled(header, bold=True), *(_line(columns, row, widths, in_colour=True) for row in cells)]

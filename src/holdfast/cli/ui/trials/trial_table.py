@@ -33,7 +33,7 @@ def trial_table(trials: Sequence[ListedTrial], width: int) -> list[str]:
         Column("trial", most=width // 3, is_name=True),
         Column("state", is_flexible=True, least=16, colours=_STATE_COLOURS),
         *([Column(one_line(name, _SCORER_CHARACTERS), is_number=True) for name in scorers] or [_all_scores(trials)]),
-        *(Column(title, is_flexible=True, is_optional=True) for title in ("input", "target", "answer")),
+        *(Column(title, is_flexible=True, is_optional=True, is_prose=True) for title in ("input", "target", "answer")),
     ]
     header, *lines = table_lines(columns, [_cells(trial, scorers) for trial in trials], width)
     found = [header]
