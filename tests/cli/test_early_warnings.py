@@ -92,6 +92,15 @@ WARNINGS = {
             " Write {choices} where the list belongs, or leave the choices of the task out."
         ),
     ),
+    "choices that are compared as texts": (
+        {**CHOICES, "scorers": ["exact"]},
+        ROWS,
+        (
+            "The choices of the task 't' are asked by letter, and its target is not a letter (first: 'Paris'): the"
+            " scorer exact counts an answer such as B as wrong. Use the scorer choice, which accepts the letter and the"
+            " text."
+        ),
+    ),
     "choices in the question": (
         {"prompt": "{question}", "choices": "options", "target": "A", "scorers": ["choice"]},
         [{"question": f"Which? a. x{number} b. y", "options": [f"x{number}", "y"]} for number in range(3)],
@@ -140,6 +149,14 @@ QUIET = {
     "one sample": ({"prompt": "Which capital?"}, ROWS[:1]),
     "a system text that names a field": ({"prompt": "Well?", "system": "{question}"}, ROWS),
     "choices that are added to the same prompt": ({"prompt": "Which?", **CHOICES}, ROWS),
+    "choices whose target is a letter": (
+        {"prompt": "{question}", **CHOICES, "target": "A", "scorers": ["exact"]},
+        ROWS,
+    ),
+    "choices for the scorer of choices as well": (
+        {"prompt": "{question}", **CHOICES, "scorers": ["exact", "choice"]},
+        ROWS,
+    ),
     "choices where the prompt says": ({"prompt": "{question}\n{choices}", **CHOICES}, ROWS),
     "choices that the question mentions": (
         {"choices": "options", "target": "A", "scorers": ["choice"]},

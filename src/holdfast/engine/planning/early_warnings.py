@@ -16,6 +16,7 @@ from holdfast.models.message import ROLES, Message
 from holdfast.suggestions import listing
 from holdfast.tasks.choices import LETTERS, prompt_fields
 from holdfast.tasks.sample import Sample
+from holdfast.tasks.scorers.choice import Choice
 from holdfast.tasks.scorers.exact import Exact
 from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.scorers.includes import Includes
@@ -71,6 +72,7 @@ def task_warnings(planned: PlannedTask, watch: SampleWatch) -> list[str]:
     task, first = planned.task, planned.dataset[0]
     found = [*_no_scorer(task), *_target_warnings(planned, first), *watch.warnings()]
     if isinstance(task.solver, Generate):
+        found += _unlettered_target(task, first)
         for title, template in _prompts(task, task.solver):
             found += _prompt_warnings(title, template, planned, first)
     # Names of fields and files are foreign text.
@@ -150,6 +152,19 @@ def _lists_choices_twice(template: Template, task: Task, first: Sample) -> bool:
 def _is_listed(letter: str, choice: str, text: str) -> bool:
     marks = f"{letter}|{letter.lower()}|{LETTERS.index(letter) + 1}"
     return re.search(rf"(?<!\w)(?:{marks})[).:\]]\s*{re.escape(choice.strip())}", text) is not None
+
+
+def _unlettered_target(task: Task, first: Sample) -> Iterator[str]:
+    """A list of lettered choices is answered by letter, which a comparison with the text of a choice takes as wrong."""
+    comparing = [scorer.name for scorer in task.scorers if isinstance(scorer, Exact | Includes | Regex)]
+    has_choice = any(isinstance(scorer, Choice) for scorer in task.scorers)
+    if not first.choices or not comparing or has_choice or first.target in (None, *LETTERS[: len(first.choices)]):
+        return
+    yield (
+        f"The choices of {_of(task)} are asked by letter, and its target is not a letter (first: {first.target!r}): the"
+        f" scorer {comparing[0]} counts an answer such as B as wrong. Use the scorer choice, which accepts the letter"
+        " and the text."
+    )
 
 
 def _target_warnings(planned: PlannedTask, first: Sample) -> Iterator[str]:
