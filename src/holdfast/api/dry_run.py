@@ -65,7 +65,7 @@ def _check_resume(request: RunRequest) -> CheckedRun:
     root = open_readable_copy(place) if is_url(place) else Path(place)
     with contextlib.closing(RunReader(root)) as reader:
         refuse_older(reader.format, place)
-        plan = plan_resume(reader, request.spec, request.tasks)
+        plan = plan_resume(reader, request.offer, request.tasks)
         with contextlib.closing(plan.inputs):
             prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
         request.check_plan(plan_entries(prepared))

@@ -38,7 +38,8 @@ class NextSteps:
         if name := self._wrong_model_name():
             yield from self._wrong_name_lines(name)
         elif TASK_ERROR in self._counts.remaining_by_reason:
-            yield printable(f"After fixing the code: {rerun_command(self._first, self._place)}")
+            again = rerun_command(self._first, self._place) or f"evaluate(..., run=NEW, reuse={self._place!r})"
+            yield printable(f"After fixing the code: {again}")
             yield from retry_failed_lines(self._counts, self._place)
             if self._counts.to_run:
                 yield f"Run what remains: {self._resume}"

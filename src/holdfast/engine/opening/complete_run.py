@@ -11,13 +11,13 @@ import contextlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from holdfast.engine.opening.offer import Offer
 from holdfast.engine.opening.resume_plan import ResumePlan, plan_resume
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.run.core.config_file import write_config
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
-from holdfast.spec import EvalSpec
 from holdfast.spec.compare import Difference
 from holdfast.storage import take_lease
 from holdfast.tasks.task import Task
@@ -50,7 +50,7 @@ class CompleteRun(NamedTuple):
 
 
 def plan_unless_complete(
-    reader: RunReader, offered: EvalSpec | None, tasks: Mapping[str, Task] | None, *, is_selected: bool = False
+    reader: RunReader, offer: Offer | None, tasks: Mapping[str, Task] | None, *, is_selected: bool = False
 ) -> ResumePlan | CompleteRun:
     """What the next session would do; or, where it would run nothing and change nothing, what there is to report.
 
@@ -63,9 +63,9 @@ def plan_unless_complete(
     # Of a complete run too, trials may be selected to be run once more.
     is_finished = _has_nothing_to_run(reader) and not is_selected
     try:
-        plan = plan_resume(reader, offered, tasks)
+        plan = plan_resume(reader, offer, tasks)
     except UsageError:
-        if not is_finished or offered is not None:
+        if not is_finished or offer is not None:
             raise
         # A task's code or a library no longer exists here; nothing would be run with it.
         return _complete_run(reader, [], "")

@@ -8,6 +8,7 @@ leaves either nothing or a complete run. Trials that are run again use the repli
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec
 from holdfast.tasks.from_spec import declared_samples
+from holdfast.tasks.scorers.base import BuiltIn
 from holdfast.tasks.task import Task
 
 
@@ -87,6 +89,31 @@ def fork_run(
         reader.close()
 
 
+class ForkForecast(msgspec.Struct, frozen=True):
+    """What a fork would keep."""
+
+    planned: int
+    kept: int
+    """Finished trials whose answers would be kept, to be scored again or not."""
+
+
+_MOST_FORECAST = 20_000
+"""Of more trials a forecast takes too long for a message."""
+
+
+def forecast_fork(reader: RunReader, spec: EvalSpec, tasks: Mapping[str, Task] | None = None) -> ForkForecast | None:
+    """What a fork with this eval would keep; None where there are too many trials to count. Nothing is written.
+
+    Raises:
+        ConfigurationError: the eval is wrong.
+    """
+    with contextlib.closing(FreshInputs()) as inputs:
+        prepared = prepare_eval(spec, inputs, tasks)
+        if prepared.planned > _MOST_FORECAST:
+            return None
+        return ForkForecast(prepared.planned, _KeptTrials(reader, prepared).count_kept())
+
+
 class _KeptTrials:
     """Goes through the new plan and finds what the old run has of it."""
 
@@ -101,12 +128,21 @@ class _KeptTrials:
         self._why: Counter[str] = Counter()
         self._estimate = CostEstimate(reader, prepared.spec)
 
-    def records(self) -> Iterator[Record]:
-        """Every record to be kept, and at the end a note that says so."""
+    def count_kept(self) -> int:
+        """How many finished trials of the run keep their answers."""
+        unchanged = (planned.key for planned in self._planned() if not self._difference(planned))
+        found = map(self._reader.fold.find, unchanged)
+        return sum(trial is not None and trial.state.is_finished for trial in found)
+
+    def _planned(self) -> Iterator[PlannedTrial]:
         for task in self._new.prepared.tasks:
             for model in task.models:
-                for planned in TrialSequence(task, model, KeySet([]), KeySet([])).trials():
-                    yield from self._records_of(planned)
+                yield from TrialSequence(task, model, KeySet([]), KeySet([])).trials()
+
+    def records(self) -> Iterator[Record]:
+        """Every record to be kept, and at the end a note that says so."""
+        for planned in self._planned():
+            yield from self._records_of(planned)
         text = f"kept from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
         runs = [noted_run(self._source, self._reader.layout.root)]
         yield NoteRecord(kind=FORK, text=text, data={"run": self._source, "trials": self._taken, "runs": runs})
@@ -184,8 +220,9 @@ class _KeptTrials:
         position = old.dataset.position(planned.task.dataset.key(planned.position)) if old else None
         if old is None or position is None:
             return set()
-        before = self._old.score_identities(old, position)
-        after = self._new.score_identities(planned.task, planned.position)
+        built_in = {scorer.name for scorer in planned.task.task.scorers if isinstance(scorer, BuiltIn)}
+        before = self._old.score_identities(old, position, built_in)
+        after = self._new.score_identities(planned.task, planned.position, built_in)
         return {name for name, identity in after.items() if before.get(name) == identity}
 
     def summary(self, root: Path) -> ForkSummary:

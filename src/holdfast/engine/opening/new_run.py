@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.engine.events import Observer
-from holdfast.engine.opening.resume_plan import raw_digest, task_codes
-from holdfast.engine.planning.inputs import FreshInputs
-from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
+from holdfast.engine.planning.inputs import FreshInputs, raw_digest
+from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval, task_codes
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.scheduling.admission_mark import first_mark
 from holdfast.engine.trials.reuse import ReusableReplies

@@ -6,6 +6,7 @@ nowhere else.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from holdfast.run.core.records import Input
 from holdfast.spec import DatasetSpec, TaskSpec
 from holdfast.tasks.datasets.derived_cache import DerivedCache
 from holdfast.tasks.datasets.ingest import ingest, ingest_samples
+from holdfast.tasks.datasets.row_content import content_at
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
 
@@ -34,6 +36,15 @@ class Inputs(Protocol):
 
     def code_copy(self, task: str, name: str) -> Path | None:
         """The copy of a file behind a task, for one that no longer exists; None where there is none."""
+
+
+def raw_digest(path: Path) -> str:
+    """The digest of a file as it is; empty if it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def input_name(task: str, entry: TaskSpec) -> str:
@@ -96,9 +107,11 @@ class FreshInputs:
 
 
 def _row_identity(row: Mapping[str, Any], task: Task) -> tuple[str, bytes]:
-    """What makes a row the same one in two files: its id or, where it has none, all that it holds."""
-    given = task.columns.sample_id(row, task.name)
-    return (given, b"") if given is not None else ("", packed_digest(canonical_json(row)))
+    """What makes a row the same one in two files: its id or, where it has none, all that is used of it."""
+    given, used = task.columns.sample_id(row, task.name), task.used_paths()
+    if given is not None:
+        return given, b""
+    return "", packed_digest(canonical_json(row) if used is None else content_at(row, used))
 
 
 class SavedInputs:

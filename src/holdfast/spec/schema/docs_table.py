@@ -29,12 +29,13 @@ ON_RESUME = {
 _INSTEAD = {"currency": "changed and recorded"}
 """Fields whose change is never refused."""
 EXCEPTIONS = {
+    "durability": "; `local` may become `remote`",
     "prompt": "; a new variant is run and recorded",
     "scorers": "; a new scorer scores the recorded answers",
     "solver": "; a file that was moved is accepted if its code is the same",
     "use": "; a file that was moved is accepted if its code is the same",
 }
-"""Fields that may not change, but may grow or move."""
+"""Fields that may not change, but may grow, move or become stricter."""
 
 
 def fields_table() -> str:
