@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.opening.offer import Offer
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.run.core.display_text import unlike_option
 from holdfast.spec import EvalSpec, load_eval, resolve

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from holdfast.api.observers import find_observers
 from holdfast.engine.events import Observer
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.complete_run import CompleteRun, plan_unless_complete
 from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_plan, default_root, start_run
 from holdfast.engine.opening.noted_runs import noted_runs, reuse_note, unusable_text
-from holdfast.engine.opening.offer import Offer
 from holdfast.engine.opening.remote_run import (
     open_readable_copy,
     remote_exists,

@@ -11,7 +11,7 @@ from holdfast.api.offered_eval import edited_eval
 from holdfast.cli.session.warning_lines import print_env_warnings
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
-from holdfast.engine.opening.offer import Offer
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.resume_plan import ResumeComparison
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import ResumeAborted

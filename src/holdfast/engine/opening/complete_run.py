@@ -8,10 +8,11 @@ rewritten.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from holdfast.engine.opening.offer import Offer
+from holdfast.engine.opening.comparing.offer import Offer
+from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import ResumePlan, plan_resume
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import RunHeld, StorageFailure, UsageError
@@ -69,12 +70,11 @@ def plan_unless_complete(
             raise
         # A task's code or a library no longer exists here; nothing would be run with it.
         return _complete_run(reader, [], "")
-    plan.inputs.close()
-    if not is_finished or plan.decision.changes:
-        return plan
-    if plan.note:
-        _rewrite_config(reader)
-    return _complete_run(reader, plan.decision.kept, plan.note)
+    with contextlib.closing(plan.inputs):
+        if not is_finished or plan.decision.changes:
+            return plan
+        notes = [*([plan.note] if plan.note else []), *_put_right(reader, plan)]
+    return _complete_run(reader, plan.decision.kept, " ".join(notes))
 
 
 def _has_nothing_to_run(reader: RunReader) -> bool:
@@ -88,11 +88,17 @@ def _complete_run(reader: RunReader, kept: list[Difference], note: str) -> Compl
     return CompleteRun(reader.fold.counts, kept, note)
 
 
-def _rewrite_config(reader: RunReader) -> None:
-    """Writes the file unless another process holds the run; it is derived, and the next session writes it."""
+def _put_right(reader: RunReader, plan: ResumePlan) -> Iterator[str]:
+    """Writes what is derived, or can be made again, unless another process holds the run: the next session does."""
+    restorer = InputRestorer(reader, plan.inputs, plan.decision.spec, plan.tasks)
+    known = last_session(reader).inputs
+    if not plan.note and not restorer.damaged(known):
+        return
     with contextlib.suppress(OSError, RunHeld, StorageFailure):
         lease = take_lease(reader.fs, reader.layout.root)
         try:
-            write_config(reader.fs, reader.layout.config, reader.sessions)
+            if plan.note:
+                write_config(reader.fs, reader.layout.config, reader.sessions)
+            yield from restorer.restore(known)
         finally:
             lease.release()

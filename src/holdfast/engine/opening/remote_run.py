@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_plan, start_run
-from holdfast.engine.opening.offer import Offer
 from holdfast.engine.opening.resume import ALL_TRIALS, resume_run
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import NotARun, UsageError

@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.digests import file_digest
+from holdfast.engine.opening.comparing.growth import Growth, measure_growth
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_entries, planned_contents, raw_digests
-from holdfast.engine.opening.offer import Offer
+from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session
@@ -90,6 +92,8 @@ class _Resumption:
         self._selection = EVERYTHING
         self._plan: ResumePlan | None = None
         self._prepared: PreparedEval | None = None
+        self._growth: Growth | None = None
+        self._notes: list[str] = []
 
     def make_record(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> SessionRecord:
         last = last_session(reader)
@@ -101,6 +105,8 @@ class _Resumption:
         if self._selection.is_finished and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
+        self._growth = measure_growth(last.plan, prepared, reader)
+        self._notes = list(InputRestorer(reader, plan.inputs, plan.decision.spec, plan.tasks).restore(last.inputs))
         contents = replace(
             planned_contents(
                 plan.decision.spec.name or last.name, plain_data(plan.decision.spec, explicit=True), prepared
@@ -141,4 +147,6 @@ class _Resumption:
             self._plan.note,
             warnings=[*session.lease.notes, *self._prepared.warnings],
             selection=self._selection,
+            growth=self._growth,
+            notes=self._notes,
         )

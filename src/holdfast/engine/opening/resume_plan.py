@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from holdfast.digests import file_digest
-from holdfast.engine.opening.explicit_defaults import same_formats, spelled_as_saved
-from holdfast.engine.opening.offer import Offer
-from holdfast.engine.opening.renamed_members import MemberComparison
+from holdfast.engine.opening.comparing.explicit_defaults import same_formats, spelled_as_saved
+from holdfast.engine.opening.comparing.offer import Offer
+from holdfast.engine.opening.comparing.renamed_members import MemberComparison
+from holdfast.engine.opening.comparing.ways_out import WaysOut
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
-from holdfast.engine.opening.ways_out import WaysOut
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name, raw_digest
 from holdfast.engine.planning.prepared_eval import code_files, other_models, task_codes, task_of_entry

@@ -28,6 +28,9 @@ class ResumedInputs:
     def __init__(self, saved: SavedInputs, fresh: FreshInputs) -> None:
         self.saved, self.fresh = saved, fresh
         self._grown: set[str] = set()
+        # A second reader of the sources: what they have in place of a copy stays as it is when a dataset grows.
+        self._sources = FreshInputs()
+        saved.instead = self._rows_of_source
 
     def rows(self, name: str, task: Task) -> Rows:
         return self.fresh.rows(name, task) if self.is_new(name) else self.saved.rows(name, task)
@@ -42,6 +45,17 @@ class ResumedInputs:
     def files(self) -> dict[str, Path]:
         """What has to be copied into the run."""
         return {name: path for name, path in self.fresh.files.items() if self.is_new(name)}
+
+    def canonical_file(self, name: str, task: Task) -> Path | None:
+        """A file with exactly the content of a copy that is damaged or missing, made from its source."""
+        return None if self._rows_of_source(name, task) is None else self._sources.files[name]
+
+    def _rows_of_source(self, name: str, task: Task) -> Rows | None:
+        try:
+            rows = self._sources.rows(name, task)
+        except ConfigurationError:
+            return None
+        return rows if rows.digest == self.saved.digest(name) else None
 
     def choose(self, name: str, selections: Sequence[SampleSelection]) -> None:
         """Decides which rows of a changed dataset are used by the tasks that ask about it."""
@@ -62,6 +76,7 @@ class ResumedInputs:
 
     def close(self) -> None:
         self.fresh.close()
+        self._sources.close()
 
 
 class SampleSelection(NamedTuple):

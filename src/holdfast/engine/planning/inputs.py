@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -127,9 +127,19 @@ class SavedInputs:
         """By task, the files that no longer exist and whose copies were loaded."""
         self._cache = DerivedCache(layout.shelf)
         self._rows: dict[str, Rows] = {}
+        self.instead: Callable[[str, Task], Rows | None] = lambda _name, _task: None
+        """Gives the rows of a copy that is damaged or missing from elsewhere, if they are the same."""
+
+    def is_open(self, name: str) -> bool:
+        """Whether the copy was read, and is what it was."""
+        return name in self._rows
 
     def has(self, name: str) -> bool:
         return name in self._inputs
+
+    def digest(self, name: str) -> str:
+        """The digest of a copy; empty if there is none."""
+        return self._inputs[name].digest if name in self._inputs else ""
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - none is
         return False
@@ -144,7 +154,12 @@ class SavedInputs:
         self._cache.keep(layout.shelf)
 
     def rows(self, name: str, task: Task) -> Rows:
-        return self.copied_rows(name, task.name)
+        try:
+            return self.copied_rows(name, task.name)
+        except RunDamaged:
+            if (rows := self.instead(name, task)) is None:
+                raise
+            return rows
 
     def copied_rows(self, name: str, task: str) -> Rows:
         """As `rows`, where no more than the name of the task is known.

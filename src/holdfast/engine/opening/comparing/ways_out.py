@@ -11,8 +11,8 @@ import contextlib
 import shlex
 from collections.abc import Iterator, Mapping
 
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.fork import ForkForecast, forecast_fork
-from holdfast.engine.opening.offer import Offer
 from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.errors import HoldfastError
 from holdfast.run.core.display_text import shell_word
@@ -21,6 +21,8 @@ from holdfast.run.drift.rerun_command import rerun_command, rerun_words
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import Drift, EvalSpec
 from holdfast.tasks.task import Task
+
+_NEW_RUN = "a new run, in which identical requests are answered from this one"
 
 
 class WaysOut:
@@ -36,9 +38,9 @@ class WaysOut:
             yield from self._in_python()
             return
         if is_accepted_unchanged:
-            yield f"holdfast resume {self._run}  (without the change: the saved configuration is used)"
+            yield f"without the change, the saved configuration is used: holdfast resume {self._run}"
         else:
-            yield f"Undo the changes of data or code, then: holdfast resume {self._run}"
+            yield f"undo the changes of data or code, then: holdfast resume {self._run}"
         forecast = self._forecast()
         again = [self._rerun()] if any(item.drift is Drift.IDENTITY for item in decision.refused) else []
         forked = [self._fork(decision, forecast)]
@@ -49,8 +51,8 @@ class WaysOut:
         """Tasks that exist in a process only are resumed from there."""
         place = self._reader.place
         if self._offer is not None:
-            yield f"evaluate(..., run={place!r}) with the tasks and settings as they were"
-        yield f"evaluate(..., run=NEW, reuse={place!r})  (a new run; identical requests are answered from this one)"
+            yield f"with the tasks and settings as they were: evaluate(..., run={place!r})"
+        yield f"{_NEW_RUN}: evaluate(..., run=NEW, reuse={place!r})"
 
     def _forecast(self) -> ForkForecast | None:
         """What a fork would keep; None where that is not known."""
@@ -64,15 +66,13 @@ class WaysOut:
         if words is None:
             return ""
         command = " ".join(filter(None, ["holdfast fork", self._run, shlex.join(words)]))
-        return f"{command}  ({_fork_effect(decision, forecast)})"
+        return f"{_fork_effect(decision, forecast)}: {command}"
 
     def _rerun(self) -> str:
         first = self._reader.sessions[0]
         words = rerun_words(first) if self._offer is None else self._offer.run_words
         command = rerun_command(first, self._reader.place, words)
-        return (
-            f"{command}  (a new run; identical requests are answered from this one and cost nothing)" if command else ""
-        )
+        return f"{_NEW_RUN}: {command}" if command else ""
 
 
 def _fork_effect(decision: Decision, forecast: ForkForecast | None) -> str:
@@ -80,4 +80,4 @@ def _fork_effect(decision: Decision, forecast: ForkForecast | None) -> str:
     kept = "what the change does not affect" if forecast is None else f"{forecast.kept} of {forecast.planned} trials"
     if is_scoring:
         return f"a new run that keeps the answers of {kept} and scores them again"
-    return f"a new run that keeps {kept}; identical requests of the others are answered from this one"
+    return f"a new run that keeps {kept} and answers identical requests of the others from this one"
