@@ -39,7 +39,7 @@ from holdfast.spec.edited_values import edited_values
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks.datasets.row_file import Rows
-from holdfast.tasks.from_spec import declared_scorers
+from holdfast.tasks.from_spec import declared_samples, declared_scorers, recorded_samples
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.digest import source_files
 from holdfast.tasks.task import Task
@@ -100,11 +100,25 @@ class ResumeComparison:
         joined = merge_evals(self._saved, self._offered, self._freely())
         try:
             return self._decide(joined.spec)
-        except ConfigurationError:
-            if not any(item.verdict is DriftVerdict.REFUSED for item in joined.differences):
+        except UsageError:
+            differences = joined.differences + self._renamed_members()
+            if not any(item.verdict is DriftVerdict.REFUSED for item in differences):
                 raise
-            # A refused change may refer to things that do not exist here.
-            return Decision(joined.spec, joined.differences)
+            # A refused change may refer to things that do not exist here, or leave out the code of a task.
+            return Decision(joined.spec, differences)
+
+    def _renamed_members(self) -> list[Difference]:
+        """The members that come under another name, and the kinds of which nothing is left."""
+        members = MemberComparison(self._saved, self._offered, self._used_models, self._shares_samples)
+        return members.differences(
+            self._session.code, lambda new, old: comparable_code(self._added_task(new), self._session.code[old])
+        )
+
+    def _added_task(self, name: str) -> Task:
+        if name not in self._tasks:
+            entry = self._offered.tasks[name]
+            self._tasks[name] = task_of_entry(name, entry, self._offered, self._inputs, self._given.get(name))
+        return self._tasks[name]
 
     def _check_serving(self) -> None:
         path = self._reader.layout.root / "serving.yaml"
@@ -133,11 +147,7 @@ class ResumeComparison:
         offered = {name: comparable_code(task, self._session.code.get(name)) for name, task in made.items()}
         decision = decide(saved, Snapshot(self._offered, offered, after, files), self._freely())
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
-        members = MemberComparison(self._saved, self._offered, self._used_models, self._shares_samples)
-        renamed = members.differences(
-            self._session.code, lambda new, old: comparable_code(made[new], self._session.code[old])
-        )
-        decision = Decision(spec, self._with_cost_limits(spec, decision.differences) + renamed + kept)
+        decision = Decision(spec, self._with_cost_limits(spec, decision.differences) + self._renamed_members() + kept)
         if not decision.refused:
             self._check_offered()
             self._check_growth(decision)
@@ -157,17 +167,24 @@ class ResumeComparison:
 
     def _shares_samples(self, old: str, new: str) -> bool:
         """Whether most samples that a task of the run was asked about are asked about by a task that is added."""
-        saved, entry = self._session.inputs[input_name(old, self._saved.tasks[old])], self._offered.tasks[new]
-        rows = self._inputs.rows(input_name(new, entry), self._tasks[new])
-        if rows.digest == saved.digest:
+        source, entry = input_name(old, self._saved.tasks[old]), self._offered.tasks[new]
+        rows = self._inputs.rows(input_name(new, entry), self._added_task(new))
+        if rows.digest == self._session.inputs[source].digest:
             return True
-        before = self._selection(old, self._saved).selected_before(
-            self._inputs.saved.rows(input_name(old, self._saved.tasks[old]), self._tasks[old])
+        before = self._selection(old, self._saved, self._recorded(old)).selected_before(
+            self._inputs.saved.copied_rows(source, old)
         )
-        asked = select_samples(self._tasks[new], rows, entry.limit, entry.sample_ids)
+        asked = select_samples(self._added_task(new), rows, entry.limit, entry.sample_ids)
         now = {asked.input_digest(position) for position in range(len(asked))}
         shared = sum(before.input_digest(position) in now for position in range(len(before)))
         return 2 * shared > len(before)
+
+    def _recorded(self, name: str) -> Task:
+        """A task of the run as far as its samples are concerned; its code may no longer exist."""
+        entry, rows = self._saved.tasks[name], self._session.code[name].rows
+        if entry.use is None:
+            return declared_samples(name, entry, self._saved.datasets[entry.dataset or ""])
+        return self._tasks[name] if rows is None else recorded_samples(name, rows)
 
     def _check_offered(self) -> None:
         """Checks what the offered eval says of the run's own tasks as a new run would: what is kept may hide it.
@@ -277,11 +294,11 @@ class ResumeComparison:
             found.setdefault(input_name(name, spec.tasks[name]), []).append(name)
         return found
 
-    def _selection(self, name: str, spec: EvalSpec) -> SampleSelection:
+    def _selection(self, name: str, spec: EvalSpec, task: Task | None = None) -> SampleSelection:
         entry, code = self._saved.tasks[name], self._session.code.get(name)
         own = code.limit if code and entry.use else None
         limit = own if entry.limit is None else entry.limit
-        return SampleSelection(self._tasks[name], entry, limit, spec.tasks[name])
+        return SampleSelection(task or self._tasks[name], entry, limit, spec.tasks[name])
 
     def _input_state(self, source: str, task: Task) -> str:
         """How the rows of an input compare with those in the run: "same", "changed" or "gone"."""

@@ -129,7 +129,7 @@ class _UsedContent:
             if key in after.every
             if digest != after.every[key][0] and self._is_same(key)
         }
-        if not (before.keyed and after.keyed):
+        if not before.keyed and not after.keyed:
             same |= self._same_without_ids(before, after)
         return Samples(_under(same, before, after.asked), _under(same, before, after.every), after.keyed)
 
