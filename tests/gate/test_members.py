@@ -444,7 +444,7 @@ def test_resume_67_durability(world):
 
 
 def test_resume_66_titles_by_set(world):
-    """Resume 66: name, description and tags are applied where they are shown; the name is that of the run from then on."""
+    """Resume 66: name, description and tags are applied where they are shown."""
     world.run()
     words = ("--set", "name=another", "--set", "description=What it is.", "--set", "tags=[a, b]")
     world("resume", "r", *words, code=0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from gate_world import make_rows
 
@@ -127,9 +125,7 @@ def test_resume_75_many_sessions(world):
     world.run()
     sizes = session_bytes(world, 40)
     assert len(sizes) == 41
-    # Each pins the segments before it, which is all that grows, and by the same for each.
-    steps = {later - earlier for earlier, later in itertools.pairwise(sizes[10:])}
-    assert max(steps) - min(steps) < 200, sizes
+    assert max(sizes[1:]) - min(sizes[1:]) < 200, sizes
     out = world("status", "r", code=0).out
     assert "… 35 more sessions: 35 completed" in out and "--sessions lists them" in " ".join(out.split())
     listed = [line for line in out.splitlines() if line.strip()[:2].strip().isdigit() and "completed" in line]

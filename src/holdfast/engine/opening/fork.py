@@ -29,10 +29,12 @@ from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
 from holdfast.engine.trials.scopes import key_at_slot, slot_path
-from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, Status, StepRecord
+from holdfast.models.message import Usage
+from holdfast.run.core.prices import Prices
+from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, ShareKey, Status, StepRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.create import refuse_existing, refuse_unwritable
-from holdfast.spec import EvalSpec
+from holdfast.spec import EvalSpec, plain_data
 from holdfast.tasks.from_spec import declared_samples
 from holdfast.tasks.scorers.base import BuiltIn
 from holdfast.tasks.task import Task
@@ -51,6 +53,8 @@ class ForkSummary(msgspec.Struct):
     """Why the others remain, and how many."""
     cost: float | None
     """What those are likely to cost, by what the trials of the run have taken so far; None where that is unknown."""
+    saved: float | None = None
+    """What the replies that are kept would cost if they were asked for again; None where that is unknown."""
     currency: str = "USD"
     """Of the cost."""
     warnings: list[str] = []
@@ -127,6 +131,7 @@ class _KeptTrials:
         self._taken = self._rescored = 0
         self._why: Counter[str] = Counter()
         self._estimate = CostEstimate(reader, prepared.spec)
+        self._kept_usage: dict[ShareKey, Usage] = {}
 
     def count_kept(self) -> int:
         """How many finished trials of the run keep their answers."""
@@ -173,6 +178,7 @@ class _KeptTrials:
         # The first record of a trial says which it is.
         about: Coordinates | None = _coordinates(planned)
         for step in state.steps:
+            self._note_usage(step)
             yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt, about=about)
             about = None
         if state.answer is None:
@@ -180,7 +186,12 @@ class _KeptTrials:
         yield msgspec.structs.replace(state.answer, attempt=state.attempt, about=about)
         for scorer in sorted(kept):
             for step in _slot_steps(state, scorer):
+                self._note_usage(step)
                 yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt)
+
+    def _note_usage(self, step: StepRecord) -> None:
+        key = step.model, False
+        self._kept_usage[key] = self._kept_usage.get(key, Usage()) + (step.usage or Usage())
 
     def _drawn_in(self, step: StepRecord) -> str:
         """The run in which a reply was drawn: by that it is known as one draw, however often it is passed on."""
@@ -227,7 +238,9 @@ class _KeptTrials:
 
     def summary(self, root: Path) -> ForkSummary:
         planned = self._new.prepared.planned
-        return ForkSummary(str(root), planned, self._taken, self._rescored, dict(self._why), self._estimate.cost)
+        shares = {key: usage for key, usage in self._kept_usage.items() if key[0]}
+        saved = Prices(plain_data(self._new.prepared.spec)).cost(shares, ()).amount
+        return ForkSummary(str(root), planned, self._taken, self._rescored, dict(self._why), self._estimate.cost, saved)
 
 
 def _slot_steps(state: AttemptState, scorer: str) -> list[StepRecord]:

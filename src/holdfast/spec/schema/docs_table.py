@@ -34,8 +34,9 @@ EXCEPTIONS = {
     "scorers": "; a new scorer scores the recorded answers",
     "solver": "; a file that was moved is accepted if its code is the same",
     "use": "; a file that was moved is accepted if its code is the same",
+    **dict.fromkeys(("description", "name", "tags"), "; `--set` changes it where it is shown"),
 }
-"""Fields that may not change, but may grow, move or become stricter."""
+"""Fields that may not change, but may grow, move, become stricter or be set by hand."""
 
 
 def fields_table() -> str:
