@@ -104,6 +104,7 @@ def test_fork_without_a_change_keeps_everything(world):
         "rescored": 0,
         "remaining_by_reason": {},
         "cost": 0.0,
+        "saved": None,
         "currency": "USD",
         "warnings": [],
     }

@@ -17,6 +17,7 @@ from holdfast.models.catalogue import open_provider
 from holdfast.models.provider import Provider
 from holdfast.run.core.records import TaskCode
 from holdfast.spec import EvalSpec, SamplingSpec, TaskSpec, TrialLimits
+from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.from_spec import adapt_task, build_task
@@ -28,8 +29,6 @@ from holdfast.tasks.task_code import code_of
 from holdfast.tasks.task_reference import load_use
 
 T = TypeVar("T")
-IN_MEMORY = "python:"
-"""How a task that lives only in a Python process is referred to in a run's configuration."""
 
 
 class PreparedEval:

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.fork import ForkForecast, forecast_fork
-from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.errors import HoldfastError
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.drift.gate import Decision
 from holdfast.run.drift.rerun_command import rerun_command, rerun_words
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import Drift, EvalSpec
+from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.tasks.task import Task
 
 _NEW_RUN = "a new run, in which identical requests are answered from this one"
