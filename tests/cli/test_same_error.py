@@ -105,7 +105,7 @@ def test_steps_14_resumed_it_says_the_same_and_calls_nobody(holdfast, server, tm
     bought = server.state()["received"]
     buggy_eval(tmp_path, server, 60, solved=FIXED, concurrency_limit=1)
     refused = holdfast("resume", "r", code=3)
-    (command,) = [line.partition("answered: ")[2] for line in refused.err.splitlines() if "--reuse" in line]
+    (command,) = [line.partition("from this one: ")[2] for line in refused.err.splitlines() if "--reuse" in line]
     assert shlex.split(command) == ["holdfast", "run", str(eval_file), "--reuse", "r"]
     assert server.state()["received"] == bought
     answered = len(server.worked_on())

@@ -426,11 +426,13 @@ def test_evaluate_keeps_what_is_no_longer_asked_for(world):
     fewer = capitals(samples=[Sample("Rome", id="i", target="Rome")])
     with evaluate(fewer, ["scripted/echo"], run="r") as run:
         assert run.planned == run.finished == 2
-    third = capitals(samples=[Sample("Oslo", id="n", target="Oslo")])
+    third = capitals(samples=[Sample("Rome", id="i", target="Rome"), Sample("Oslo", id="n", target="Oslo")])
     with evaluate(third, ["scripted/echo"], run="r") as run:
         assert run.planned == run.finished == 3 and run.is_complete
     with pytest.raises(ResumeAborted, match="input edited: n"):
         evaluate(capitals(samples=[Sample("Bergen", id="n", target="Oslo")]), ["scripted/echo"], run="r")
+    with pytest.raises(ResumeAborted, match="this is a different eval"):
+        evaluate(capitals(samples=[Sample("Bern", id="b", target="Bern")]), ["scripted/echo"], run="r")
 
 
 def test_a_task_of_a_process_is_resumed_from_python_only(world):

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.api.start import RunRequest, check_surroundings, local_root
+from holdfast.engine.opening.comparing.growth import Growth, measure_growth
 from holdfast.engine.opening.new_run import check_new_run, plan_entries
 from holdfast.engine.opening.remote_run import open_readable_copy, refuse_existing_remote
 from holdfast.engine.opening.resume_plan import plan_resume
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
+from holdfast.engine.planning.saved_eval import last_session
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.drift.gate import Decision
 from holdfast.run.fold.reader import RunReader
@@ -35,6 +37,8 @@ class CheckedRun:
     """Of a run that exists: what the gate has accepted."""
     counts: StateCounts | None = None
     """Of a run that exists: how many of its trials are finished."""
+    growth: Growth | None = None
+    """Of a run that exists: what would be added to it."""
 
 
 def check_session(request: RunRequest) -> CheckedRun:
@@ -65,11 +69,12 @@ def _check_resume(request: RunRequest) -> CheckedRun:
     root = open_readable_copy(place) if is_url(place) else Path(place)
     with contextlib.closing(RunReader(root)) as reader:
         refuse_older(reader.format, place)
-        plan = plan_resume(reader, request.spec, request.tasks)
+        plan = plan_resume(reader, request.offer, request.tasks)
         with contextlib.closing(plan.inputs):
             prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
         request.check_plan(plan_entries(prepared))
         if not reader.fold.counts.is_complete or plan.decision.changes:
             refuse_held(reader.fs, root)
             prepared.open_providers()
-        return CheckedRun(prepared, request.warnings, plan.decision, reader.fold.counts)
+        growth = measure_growth(last_session(reader).plan, prepared, reader)
+        return CheckedRun(prepared, request.warnings, plan.decision, reader.fold.counts, growth)

@@ -19,6 +19,7 @@ from holdfast.api.evaluation.request import (
 )
 from holdfast.api.evaluation.showing import choose_showing
 from holdfast.api.execute import ending_commands, execute_session
+from holdfast.api.growth_text import growth_lines
 from holdfast.api.run import Run
 from holdfast.api.start import RunRequest, start_session
 from holdfast.engine.execution import FINISHED_WITH_FAILURES, SessionOutcome
@@ -26,7 +27,7 @@ from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.core.display_text import shell_word
-from holdfast.terminal.stderr import print_warning
+from holdfast.terminal.stderr import print_note, print_warning
 
 _LOOK_SECONDS = 0.2
 
@@ -158,6 +159,8 @@ class _Evaluation:
         for warning in started.warnings:
             # Before the first call: money may be saved by it.
             print_warning(warning)
+        for line in growth_lines(started.growth):
+            print_note(line)
         ended = await execute_session(started, showing=choose_showing(started, asked=self._progress))
         for error in (StorageFailure, ResumeAborted, RunHeld):
             if ended.exit_code == error.exit_code:

@@ -92,7 +92,7 @@ def _forked_eval(root: Path, offer: OfferEval | None) -> tuple[EvalSpec, list[st
         last = last_session(reader)
     warnings = read_env_file(eval_directory(last))
     saved = saved_eval(last)
-    return (saved if offer is None else offer(saved)), warnings
+    return (saved if offer is None else offer(saved).spec), warnings
 
 
 def _refuse_unknown_tasks(spec: EvalSpec, tasks: Mapping[str, Task]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from holdfast.api.observers import find_observers
 from holdfast.engine.events import Observer
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.complete_run import CompleteRun, plan_unless_complete
 from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_plan, default_root, start_run
 from holdfast.engine.opening.noted_runs import noted_runs, reuse_note, unusable_text
@@ -40,8 +41,8 @@ from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import SCHEMES, is_url
 from holdfast.tasks.task import Task
 
-OfferEval = Callable[[EvalSpec], EvalSpec]
-"""Makes the eval that is offered to a run, from the eval that is saved in it."""
+OfferEval = Callable[[EvalSpec], Offer]
+"""Makes the offer to a run, from the eval that is saved in it."""
 
 
 class StartInterrupted(KeyboardInterrupt):
@@ -84,6 +85,15 @@ class RunRequest:
     """Called before anything is written."""
     warnings: Sequence[str] = ()
     """What was noticed before: lines of `.env` that were skipped."""
+    fork_words: tuple[str, ...] | None = None
+    """The options with which `holdfast fork` offers the same to a new run."""
+    run_words: tuple[str, ...] | None = None
+    """The words with which `holdfast run` starts a new run of the same."""
+
+    @property
+    def offer(self) -> Offer:
+        """The eval as it is offered to a run that exists."""
+        return Offer(self.spec, fork_words=self.fork_words, run_words=self.run_words)
 
     def run_exists(self) -> bool:
         """Whether there is a run at the place, as far as can be seen without opening it."""
@@ -192,7 +202,7 @@ def local_root(spec: EvalSpec, place: str | None) -> Path:
 
 
 def _resume_requested(request: RunRequest) -> StartedSession | CompleteRun:
-    return _resume(str(request.place), lambda _saved: request.spec, request.tasks, check_plan=request.check_plan)
+    return _resume(str(request.place), lambda _saved: request.offer, request.tasks, check_plan=request.check_plan)
 
 
 def _resume(
@@ -215,9 +225,9 @@ def _resume(
         return _finish_upload(plan._replace(place=place))
     try:
         if is_url(place):
-            started = resume_remote_run(place, plan.decision.spec, offered=offered, tasks=tasks, selection=selection)
+            started = resume_remote_run(place, plan.decision.spec, offer=offered, tasks=tasks, selection=selection)
         else:
-            started = resume_run(root, offered=offered, tasks=tasks, selection=selection)
+            started = resume_run(root, offer=offered, tasks=tasks, selection=selection)
         return replace(started, warnings=[*warnings, *started.warnings])
     except SelectionFinished as found:
         selected = found.selection

@@ -9,14 +9,14 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.models.errors import excerpt
 from holdfast.models.local.weights import missing_installs
 from holdfast.models.openai.presets import PRESETS, Preset
-from holdfast.models.provider import Opener, Provider
+from holdfast.models.provider import Opener, Provider, read_options
 from holdfast.models.redaction import redact
 from holdfast.spec import ModelSpec
 from holdfast.suggestions import suggest_or_list
@@ -30,6 +30,11 @@ BUILT_IN = {
     "openai": "holdfast.models.openai.provider:open_openai",
     "local": "holdfast.models.local.provider:open_local",
     "scripted": "holdfast.models.scripted.provider:open_scripted",
+}
+_OPTIONS = {
+    **dict.fromkeys((*PRESETS, "openai"), "holdfast.models.openai.endpoint:OpenAIOptions"),
+    "local": "holdfast.models.local.options:LocalOptions",
+    "scripted": "holdfast.models.scripted.script:Script",
 }
 _PROBE_SECONDS = 0.2
 
@@ -56,6 +61,18 @@ def open_provider(spec: ModelSpec) -> Provider:
         rivals = ", ".join(point.value for point in found[name])
         raise ConfigurationError(f"Provider {name!r} is offered by {rivals}.", hint="Uninstall all but one.")
     return _open_plug_in(found[name][0], spec)
+
+
+def effective_options(name: str, args: dict[str, Any]) -> Any:
+    """The options of a provider with its defaults, as values that can be compared; of a plug-in only those given.
+
+    Raises:
+        ConfigurationError: an option does not exist, or cannot have that value.
+    """
+    if name not in _OPTIONS:
+        return args
+    module, _, kind = _OPTIONS[name].partition(":")
+    return read_options(f"Provider {name}", args, getattr(importlib.import_module(module), kind))
 
 
 def import_provider(name: str) -> None:

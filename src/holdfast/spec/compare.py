@@ -7,7 +7,7 @@ here.
 """
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.introspect import Field, block_within, blocks_in, schema_fields
+from holdfast.spec.schema.runner import RunnerSpec
 from holdfast.spec.schema.task import TaskSpec
 
 B = TypeVar("B", bound=Block)
@@ -61,9 +62,12 @@ _WAYS_OUT = {
 }
 
 
-def merge_evals(saved: EvalSpec, offered: EvalSpec) -> MergedEval:
-    """The saved eval with every change that may be made, and all differences with their verdicts."""
-    merger = _EvalMerger()
+def merge_evals(saved: EvalSpec, offered: EvalSpec, freely: Collection[str] = ()) -> MergedEval:
+    """The saved eval with every change that may be made, and all differences with their verdicts.
+
+    `freely` are the paths of what may change whatever its class is: members that no trial uses, titles set by hand.
+    """
+    merger = _EvalMerger(freely)
     spec = merger.block(saved, offered, "")
     return MergedEval(spec, _without_inherited(merger.differences))
 
@@ -89,7 +93,8 @@ def way_out_of(drift: Drift) -> str:
 
 
 class _EvalMerger:
-    def __init__(self) -> None:
+    def __init__(self, freely: Collection[str]) -> None:
+        self._freely = set(freely)
         self.differences: list[Difference] = []
 
     def block(self, saved: B, offered: B, path: str) -> B:
@@ -97,7 +102,10 @@ class _EvalMerger:
         for name, field in schema_fields(type(saved)).items():
             old, new = getattr(saved, field.attribute), getattr(offered, field.attribute)
             if not same_value(old, new):
-                changes[field.attribute] = self._field(saved, field, old, new, key_path(path, name))
+                place = key_path(path, name)
+                if path in self._freely:
+                    self._freely.add(place)
+                changes[field.attribute] = self._field(saved, field, old, new, place)
         return msgspec.structs.replace(saved, **changes)
 
     def _field(self, block: Block, field: Field, old: Any, new: Any, path: str) -> Any:
@@ -122,10 +130,12 @@ class _EvalMerger:
         return None if joined == kind() else joined
 
     def _leaf(self, drift: Drift, old: Any, new: Any, path: str) -> Any:
-        if drift is Drift.UNMATCHED:
+        is_free = path in self._freely
+        if drift is Drift.UNMATCHED and not is_free:
             return old
-        verdict = DriftVerdict.APPLIED if drift in _CHANGES else DriftVerdict.REFUSED
-        self._add(path, drift, old, new, verdict)
+        verdict = DriftVerdict.APPLIED if drift in _CHANGES or is_free else DriftVerdict.REFUSED
+        # Where a text is empty there is none.
+        self._add(path, drift, None if old == "" else old, new, verdict)
         return new if verdict is DriftVerdict.APPLIED else old
 
     def _map(self, field: Field, old: dict[str, Any], new: dict[str, Any], path: str) -> dict[str, Any]:
@@ -164,7 +174,7 @@ class _EvalMerger:
 
         The file of a scorer may be at another place: whether its code is the same, the gate compares.
         """
-        before, after = _scorers_by_name(old), _scorers_by_name(new)
+        before, after = scorers_by_name(old), scorers_by_name(new)
         joined = {**after, **before}
         for name in [name for name in before if name in after and _is_moved_scorer(before[name], after[name])]:
             kinds = _scorer_kind(before[name]), _scorer_kind(after[name])
@@ -175,7 +185,7 @@ class _EvalMerger:
 
     def prompt(self, field: Field, old: Any, new: Any, path: str) -> Any:
         """Prompt variants are an axis, whose values may be added; a prompt that is there may not change."""
-        before, after = _prompt_variants(old), _prompt_variants(new)
+        before, after = prompt_variants(old), prompt_variants(new)
         if before is None or after is None:
             return self._leaf(field.drift, old, new, path)
         self._members(field.drift, before, after, path, str)
@@ -202,6 +212,12 @@ class _EvalMerger:
         """A task or a solver of the same name in a file at another place: the gate compares its code."""
         return self._leaf(Drift.LOCATION if is_moved(old, new) else field.drift, old, new, path)
 
+    def durability(self, field: Field, old: str, new: str, path: str) -> str:
+        """Stricter is harmless; a laxer one would count trials as finished that are in no store."""
+        if new == "remote":
+            self._freely.add(path)
+        return str(self._leaf(field.drift, old, new, path))
+
     def _add(self, path: str, drift: Drift, old: Any, new: Any, verdict: DriftVerdict) -> None:
         out = way_out_of(drift) if verdict is DriftVerdict.REFUSED else ""
         self.differences.append(Difference(path, drift, old, new, verdict, out))
@@ -216,6 +232,7 @@ _BY_FIELD: dict[tuple[type[Block], str], Callable[[_EvalMerger, Field, Any, Any,
     (TaskSpec, "prompt"): _EvalMerger.prompt,
     (TaskSpec, "use"): _EvalMerger.use,
     (TaskSpec, "solver"): _EvalMerger.use,
+    (RunnerSpec, "durability"): _EvalMerger.durability,
 }
 _LEFT_OPEN = {"epochs", "limit"}
 """What a Python task may bring itself: how many there were and are is known only together with its code."""
@@ -239,7 +256,7 @@ def limit_bound(limit: int | None) -> float:
     return float("inf") if limit is None else limit
 
 
-def _scorers_by_name(scorers: list[Any]) -> dict[str, Any]:
+def scorers_by_name(scorers: list[Any]) -> dict[str, Any]:
     """Each scorer under the name that its scores have: the one it is given, its name in its file, or its kind."""
     named: dict[str, Any] = {}
     for scorer in scorers:
@@ -258,13 +275,19 @@ def _scorer_arguments(scorer: Any) -> Any:
     return {} if isinstance(scorer, str) else next(iter(scorer.values()))
 
 
+def scorer_parts(scorer: Any) -> tuple[str, Any]:
+    """The kind of a scorer and its arguments, apart from the name of its scores."""
+    arguments = _scorer_arguments(scorer) or {}
+    return _scorer_kind(scorer), {name: value for name, value in arguments.items() if name != "name"}
+
+
 def _is_moved_scorer(old: Any, new: Any) -> bool:
     kinds = _scorer_kind(old), _scorer_kind(new)
     same_arguments = same_value(_scorer_arguments(old), _scorer_arguments(new))
     return kinds[0] != kinds[1] and is_moved(*kinds) and same_arguments
 
 
-def _prompt_variants(prompt: Any) -> dict[str, str] | None:
+def prompt_variants(prompt: Any) -> dict[str, str] | None:
     """The variants of a prompt by name; None where there is only one prompt."""
     if isinstance(prompt, dict):
         return prompt

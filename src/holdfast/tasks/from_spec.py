@@ -26,7 +26,7 @@ def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec, base: CodeBase =
     Raises:
         ConfigurationError: something in it is wrong, or its solver or a scorer cannot be loaded from below `base`.
     """
-    scorers = _scorers(name, spec, base)
+    scorers = declared_scorers(name, spec, base)
     if not scorers:
         raise ConfigurationError(f"The task {name!r} has no scorer.", hint="Give scorers, such as [exact].")
     task = dataclasses.replace(declared_samples(name, spec, dataset), scorers=scorers)
@@ -83,7 +83,7 @@ def adapt_task(name: str, spec: TaskSpec, made: Task, base: CodeBase = Path()) -
     return dataclasses.replace(
         made,
         name=name,
-        scorers=_scorers(name, spec, base) or made.scorers,
+        scorers=declared_scorers(name, spec, base) or made.scorers,
         epochs=made.epochs if spec.epochs is None else spec.epochs,
         limits=made.limits if spec.limits == TrialLimits() else spec.limits,
         limit=made.limit if spec.limit is None else spec.limit,
@@ -91,7 +91,12 @@ def adapt_task(name: str, spec: TaskSpec, made: Task, base: CodeBase = Path()) -
     )
 
 
-def _scorers(name: str, spec: TaskSpec, base: CodeBase) -> tuple[Scorer, ...]:
+def declared_scorers(name: str, spec: TaskSpec, base: CodeBase) -> tuple[Scorer, ...]:
+    """The scorers that an entry of `tasks` names.
+
+    Raises:
+        ConfigurationError: one does not exist or cannot be loaded, or two have the same name.
+    """
     place = f"tasks.{name}.scorers"
     scorers = [build_scorer(given, place, base) for given in spec.scorers]
     try:

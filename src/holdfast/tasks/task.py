@@ -19,7 +19,7 @@ from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.sample import Sample
-from holdfast.tasks.scorers.base import Scorer
+from holdfast.tasks.scorers.base import BuiltIn, Scorer
 from holdfast.tasks.scorers.registry import as_scorers
 from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.arguments import fit_arguments
@@ -146,6 +146,19 @@ class Task:
         if self.dataset is None or self.columns.stand_in is not None or not isinstance(self.solver, Generate):
             return self.columns
         return msgspec.structs.replace(self.columns, stand_in=self.solver.stand_in)
+
+    def used_paths(self) -> tuple[str, ...] | None:
+        """Where in a row stands what its answer depends on; None where code may look at all of the row."""
+        solver, operations = self.solver, self.dataset.operations if self.dataset is not None else []
+        if not isinstance(solver, Generate) or solver.is_sampled or self.dataset is None:
+            return None
+        if not all(isinstance(scorer, BuiltIn) for scorer in self.scorers):
+            return None
+        named = {path for template in (*solver.templates, *self.columns.options) for path in template.paths}
+        named |= {operation.filter.field for operation in operations if operation.filter is not None}
+        if self.bound_columns().stand_in is None:
+            named.add("input")
+        return tuple(sorted(map(self.columns.column, {*named, "choices"})))
 
     def check(self, dataset: Dataset, on_sample: Callable[[Sample, str], None] | None = None) -> None:
         """Raise at the first sample that cannot be asked or judged, before anything is asked.

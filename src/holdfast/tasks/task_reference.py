@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean, listing
+from holdfast.tasks.source.arguments import fit_arguments
 from holdfast.tasks.source.code_files import CodeBase, as_code_files
 from holdfast.tasks.source.importing import guarded, import_file
 from holdfast.tasks.source.object_reference import load_object
@@ -31,6 +32,16 @@ def load_use(reference: str, base: CodeBase, args: Mapping[str, Any] | None = No
             hint="Decorate a function that returns it with @task.",
         )
     return found
+
+
+def task_arguments(reference: str, base: CodeBase, args: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that a task would be made with: those given, fitted to its function, and its defaults.
+
+    Raises:
+        ConfigurationError: there is no such task, or it does not take the arguments.
+    """
+    found = _find_task(reference, base)
+    return fit_arguments(found.function, args, reference) if isinstance(found, TaskFactory) else dict(args)
 
 
 def task_names(reference: str, base_dir: Path) -> list[str]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from holdfast.api.start import RunRequest
 from holdfast.engine.events import Observer
-from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.errors import UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.spec import EvalSpec, resolve, typed_eval
+from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.override import override
 from holdfast.spec.schema.runner import RunnerSpec
 from holdfast.suggestions import nearest_name

@@ -11,6 +11,7 @@ from holdfast.api.offered_eval import edited_eval
 from holdfast.cli.session.warning_lines import print_env_warnings
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.resume_plan import ResumeComparison
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import ResumeAborted
@@ -36,7 +37,10 @@ def command(run: str, eval_file: Path, *, as_json: bool) -> int:
     reader = RunReader(find_named_run(run))
     try:
         last_session(reader)
-        with naming_source(str(eval_file)), contextlib.closing(ResumeComparison(reader, offered, None)) as comparison:
+        with (
+            naming_source(str(eval_file)),
+            contextlib.closing(ResumeComparison(reader, Offer(offered), None)) as comparison,
+        ):
             decision = comparison.compare()
     finally:
         reader.close()

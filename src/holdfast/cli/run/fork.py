@@ -55,9 +55,13 @@ def _print_fork(forked: ForkSummary) -> None:
         click.echo(f"  {forked.rescored} kept with their answers, to be scored again")
     for why, count in sorted(forked.remaining_by_reason.items()):
         click.echo(f"  {count} remaining: {why if count == 1 else why.replace('its answer', 'their answers')}")
+    if forked.saved:
+        click.echo(f"  the replies that are kept save about {money_text(forked.saved, forked.currency)}")
+    if forked.remaining_by_reason:
+        click.echo("  identical requests of the remaining trials get the recorded replies, and cost nothing")
     if forked.cost:
         cost = money_text(forked.cost, forked.currency)
-        click.echo(f"  the remaining trials will cost about {cost}, going by the trials so far")
+        click.echo(f"  without those, the remaining trials will cost about {cost}, going by the trials so far")
     place = shell_word(forked.run)
     click.echo(
         f"Complete. See: holdfast report {place}" if forked.is_complete else f"Resume with: holdfast resume {place}"

@@ -14,6 +14,7 @@ from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.cli.session.warning_lines import print_env_warnings
 from holdfast.cli.ui.fail_under_option import fail_under_option
+from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.run.locate import LATEST
 from holdfast.spec import parse_arguments
@@ -50,7 +51,9 @@ def command(
     """
     selection = SelectionRequest(where, redo)
     print_env_warnings(eval_file)
-    offer = offer_eval(dict(parse_arguments(settings)), eval_file)
+    offer = offer_eval(dict(parse_arguments(settings)), eval_file, settings=settings)
     with naming_offer(eval_file):
         started = resume_session(run, offer, selection, partial(check_bounds, bounds))
+    for path in offer.idle if offer is not None else ():
+        say(f"note: --set {path} changes nothing: it has that value already.")
     return run_in_foreground(started, as_json=as_json, bounds=bounds, output=output)

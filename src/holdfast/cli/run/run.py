@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from holdfast.analysis.fail_under import ScoreBound, check_bounds
 from holdfast.api.dry_run import check_session
@@ -19,6 +20,7 @@ from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.cli.ui.fail_under_option import fail_under_option
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.env_file import read_env_file
+from holdfast.run.core.display_text import unlike_option
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_arguments, resolve
 from holdfast.spec.loading.error_messages import naming_source
 from holdfast.spec.override import override
@@ -68,6 +70,7 @@ def command(
     spec = _eval_from_options(eval_file, **flags)
     if or_resume and run_dir is None:
         raise UsageError("--or-resume needs --run-dir.", hint="Name the directory that a restart will find again.")
+    fork_words, run_words = _same_words(eval_file, **flags)
     request = RunRequest(
         spec,
         run_dir or None,
@@ -76,6 +79,8 @@ def command(
         source=eval_file,
         warnings=warnings,
         check_plan=partial(check_bounds, bounds),
+        fork_words=fork_words,
+        run_words=run_words,
     )
     with naming_source(eval_file):
         if dry_run:
@@ -116,6 +121,29 @@ def _resolved(spec: EvalSpec, changes: Mapping[str | tuple[str, ...], Any], eval
     except ConfigurationError:
         resolve(spec, eval_file)
         raise
+
+
+def _same_words(
+    eval_file: str,
+    models: tuple[str, ...],
+    epochs: int | None,
+    limit: int | None,
+    sample_ids: tuple[str, ...],
+    arguments: tuple[str, ...],
+    settings: tuple[str, ...],
+) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The words that offer the same to a new run: the options of `fork`, for an eval file, and those of `run`."""
+    sizes = [("--epochs", str(epochs))] * (epochs is not None) + [("--limit", str(limit))] * (limit is not None)
+    named = [("--model", model) for model in models] + [("--sample-id", sample) for sample in sample_ids]
+    others = [("-T", argument) for argument in arguments] + [("--set", setting) for setting in settings]
+    run_words = (unlike_option(eval_file), *(word for pair in [*named, *sizes, *others] for word in pair))
+    if _is_python(eval_file):
+        return None, run_words
+    changes = [f"{option.removeprefix('--')}={value}" for option, value in sizes] + list(settings)
+    if sample_ids:
+        changes.append(f"sample_ids={msgspec.json.encode(sample_ids).decode()}")
+    fork_words = ("--config", unlike_option(eval_file), *(word for change in changes for word in ("--set", change)))
+    return fork_words, run_words
 
 
 def _is_python(eval_file: str) -> bool:

@@ -10,6 +10,7 @@ import click
 
 from holdfast.analysis.money import money_text
 from holdfast.api.dry_run import CheckedRun
+from holdfast.api.growth_text import growth_lines
 from holdfast.cli.session.warning_lines import print_warnings
 from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.new_run import plan_entries
@@ -36,8 +37,14 @@ def print_dry_run(checked: CheckedRun, *, as_json: bool) -> int:
 def _as_object(checked: CheckedRun, expected: list[CostBound]) -> dict[str, Any]:
     prepared = checked.prepared
     plan = {"name": prepared.spec.name, "planned": prepared.planned, "plan": plan_entries(prepared)}
-    existing = {"counts": checked.counts, "changes": checked.decision.changes} if checked.decision else None
-    return {**plan, "forecast": expected, "existing": existing, "warnings": list(checked.warnings)}
+    return {**plan, "forecast": expected, "existing": _existing(checked), "warnings": list(checked.warnings)}
+
+
+def _existing(checked: CheckedRun) -> dict[str, Any] | None:
+    """Of a run that exists: how it would be resumed."""
+    if checked.decision is None:
+        return None
+    return {"counts": checked.counts, "changes": checked.decision.changes, "growth": checked.growth}
 
 
 def _print_resumed(checked: CheckedRun) -> None:
@@ -46,6 +53,8 @@ def _print_resumed(checked: CheckedRun) -> None:
         return
     for change in checked.decision.changes if checked.decision else []:
         click.echo(f"  {change.path}: {change_text(change.old, change.new)}")
+    for line in growth_lines(checked.growth):
+        click.echo(line)
     done = f"{checked.counts.finished} of {checked.counts.planned} trials are finished"
     click.echo(f"The run exists and would be resumed: {done}, {checked.counts.remaining_text()}.")
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from holdfast.analysis.fail_under import ScoreBound
+from holdfast.api.growth_text import growth_lines
 from holdfast.cli.session.end_text import EndText
 from holdfast.cli.session.run_scores import RunScores, failures_under, read_scores, scores_object
 from holdfast.cli.session.warning_lines import print_warnings
@@ -51,6 +52,10 @@ def print_start(started: StartedSession) -> None:
         changed += f" and {quantity(len(started.decision.changes), 'change')}"
     say(f"Resuming {started.place} (id {short_id(session.run)}, session {session.number}), with {changed}.")
     _print_changes(started)
+    for note in started.notes:
+        say(f"note: {note}")
+    for line in growth_lines(started.growth):
+        say(line, always=True)
     say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
     if not len(started.selection.redo):
         _print_left_alone(started, counts)

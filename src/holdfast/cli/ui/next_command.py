@@ -16,6 +16,7 @@ from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.drift.rerun_command import rerun_command
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED, StateCounts
+from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.terminal.text import printable, quantity
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class NextSteps:
         if name := self._wrong_model_name():
             yield from self._wrong_name_lines(name)
         elif TASK_ERROR in self._counts.remaining_by_reason:
-            yield printable(f"After fixing the code: {rerun_command(self._first, self._place)}")
+            yield printable(f"After fixing the code: {self._after_fix}")
             yield from retry_failed_lines(self._counts, self._place)
             if self._counts.to_run:
                 yield f"Run what remains: {self._resume}"
@@ -75,6 +76,16 @@ class NextSteps:
     @property
     def _resume(self) -> str:
         return f"holdfast resume {shell_word(self._place)}"
+
+    @property
+    def _after_fix(self) -> str:
+        """What runs the tasks with their code as it is then, and pays for nothing that was answered."""
+        if again := rerun_command(self._first, self._place):
+            return again
+        tasks = self._first.config.get("tasks", {}) if self._first is not None else {}
+        if any(str(task.get("use", "")).startswith(IN_MEMORY) for task in tasks.values()):
+            return f"evaluate(..., run=NEW, reuse={self._place!r})"
+        return f"holdfast fork {shell_word(self._place)}"
 
     def _wrong_model_name(self) -> str:
         """The model that its server does not know by its name, if nothing but that keeps trials from being run."""

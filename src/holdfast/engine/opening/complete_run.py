@@ -8,16 +8,17 @@ rewritten.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from holdfast.engine.opening.comparing.offer import Offer
+from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import ResumePlan, plan_resume
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.run.core.config_file import write_config
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
-from holdfast.spec import EvalSpec
 from holdfast.spec.compare import Difference
 from holdfast.storage import take_lease
 from holdfast.tasks.task import Task
@@ -50,7 +51,7 @@ class CompleteRun(NamedTuple):
 
 
 def plan_unless_complete(
-    reader: RunReader, offered: EvalSpec | None, tasks: Mapping[str, Task] | None, *, is_selected: bool = False
+    reader: RunReader, offer: Offer | None, tasks: Mapping[str, Task] | None, *, is_selected: bool = False
 ) -> ResumePlan | CompleteRun:
     """What the next session would do; or, where it would run nothing and change nothing, what there is to report.
 
@@ -63,18 +64,17 @@ def plan_unless_complete(
     # Of a complete run too, trials may be selected to be run once more.
     is_finished = _has_nothing_to_run(reader) and not is_selected
     try:
-        plan = plan_resume(reader, offered, tasks)
+        plan = plan_resume(reader, offer, tasks)
     except UsageError:
-        if not is_finished or offered is not None:
+        if not is_finished or offer is not None:
             raise
         # A task's code or a library no longer exists here; nothing would be run with it.
         return _complete_run(reader, [], "")
-    plan.inputs.close()
-    if not is_finished or plan.decision.changes:
-        return plan
-    if plan.note:
-        _rewrite_config(reader)
-    return _complete_run(reader, plan.decision.kept, plan.note)
+    with contextlib.closing(plan.inputs):
+        if not is_finished or plan.decision.changes:
+            return plan
+        notes = [*([plan.note] if plan.note else []), *_put_right(reader, plan)]
+    return _complete_run(reader, plan.decision.kept, " ".join(notes))
 
 
 def _has_nothing_to_run(reader: RunReader) -> bool:
@@ -88,11 +88,17 @@ def _complete_run(reader: RunReader, kept: list[Difference], note: str) -> Compl
     return CompleteRun(reader.fold.counts, kept, note)
 
 
-def _rewrite_config(reader: RunReader) -> None:
-    """Writes the file unless another process holds the run; it is derived, and the next session writes it."""
+def _put_right(reader: RunReader, plan: ResumePlan) -> Iterator[str]:
+    """Writes what is derived, or can be made again, unless another process holds the run: the next session does."""
+    restorer = InputRestorer(reader, plan.inputs, plan.decision.spec, plan.tasks)
+    known = last_session(reader).inputs
+    if not plan.note and not restorer.damaged(known):
+        return
     with contextlib.suppress(OSError, RunHeld, StorageFailure):
         lease = take_lease(reader.fs, reader.layout.root)
         try:
-            write_config(reader.fs, reader.layout.config, reader.sessions)
+            if plan.note:
+                write_config(reader.fs, reader.layout.config, reader.sessions)
+            yield from restorer.restore(known)
         finally:
             lease.release()

@@ -8,6 +8,7 @@ leaves either nothing or a complete run. Trials that are run again use the repli
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -28,11 +29,14 @@ from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
 from holdfast.engine.trials.scopes import key_at_slot, slot_path
-from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, Status, StepRecord
+from holdfast.models.message import Usage
+from holdfast.run.core.prices import Prices
+from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, ShareKey, Status, StepRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.create import refuse_existing, refuse_unwritable
-from holdfast.spec import EvalSpec
+from holdfast.spec import EvalSpec, plain_data
 from holdfast.tasks.from_spec import declared_samples
+from holdfast.tasks.scorers.base import BuiltIn
 from holdfast.tasks.task import Task
 
 
@@ -49,6 +53,8 @@ class ForkSummary(msgspec.Struct):
     """Why the others remain, and how many."""
     cost: float | None
     """What those are likely to cost, by what the trials of the run have taken so far; None where that is unknown."""
+    saved: float | None = None
+    """What the replies that are kept would cost if they were asked for again; None where that is unknown."""
     currency: str = "USD"
     """Of the cost."""
     warnings: list[str] = []
@@ -87,6 +93,31 @@ def fork_run(
         reader.close()
 
 
+class ForkForecast(msgspec.Struct, frozen=True):
+    """What a fork would keep."""
+
+    planned: int
+    kept: int
+    """Finished trials whose answers would be kept, to be scored again or not."""
+
+
+_MOST_FORECAST = 20_000
+"""Of more trials a forecast takes too long for a message."""
+
+
+def forecast_fork(reader: RunReader, spec: EvalSpec, tasks: Mapping[str, Task] | None = None) -> ForkForecast | None:
+    """What a fork with this eval would keep; None where there are too many trials to count. Nothing is written.
+
+    Raises:
+        ConfigurationError: the eval is wrong.
+    """
+    with contextlib.closing(FreshInputs()) as inputs:
+        prepared = prepare_eval(spec, inputs, tasks)
+        if prepared.planned > _MOST_FORECAST:
+            return None
+        return ForkForecast(prepared.planned, _KeptTrials(reader, prepared).count_kept())
+
+
 class _KeptTrials:
     """Goes through the new plan and finds what the old run has of it."""
 
@@ -100,13 +131,23 @@ class _KeptTrials:
         self._taken = self._rescored = 0
         self._why: Counter[str] = Counter()
         self._estimate = CostEstimate(reader, prepared.spec)
+        self._kept_usage: dict[ShareKey, Usage] = {}
+
+    def count_kept(self) -> int:
+        """How many finished trials of the run keep their answers."""
+        unchanged = (planned.key for planned in self._planned() if not self._difference(planned))
+        found = map(self._reader.fold.find, unchanged)
+        return sum(trial is not None and trial.state.is_finished for trial in found)
+
+    def _planned(self) -> Iterator[PlannedTrial]:
+        for task in self._new.prepared.tasks:
+            for model in task.models:
+                yield from TrialSequence(task, model, KeySet([]), KeySet([])).trials()
 
     def records(self) -> Iterator[Record]:
         """Every record to be kept, and at the end a note that says so."""
-        for task in self._new.prepared.tasks:
-            for model in task.models:
-                for planned in TrialSequence(task, model, KeySet([]), KeySet([])).trials():
-                    yield from self._records_of(planned)
+        for planned in self._planned():
+            yield from self._records_of(planned)
         text = f"kept from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
         runs = [noted_run(self._source, self._reader.layout.root)]
         yield NoteRecord(kind=FORK, text=text, data={"run": self._source, "trials": self._taken, "runs": runs})
@@ -137,6 +178,7 @@ class _KeptTrials:
         # The first record of a trial says which it is.
         about: Coordinates | None = _coordinates(planned)
         for step in state.steps:
+            self._note_usage(step)
             yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt, about=about)
             about = None
         if state.answer is None:
@@ -144,7 +186,12 @@ class _KeptTrials:
         yield msgspec.structs.replace(state.answer, attempt=state.attempt, about=about)
         for scorer in sorted(kept):
             for step in _slot_steps(state, scorer):
+                self._note_usage(step)
                 yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt)
+
+    def _note_usage(self, step: StepRecord) -> None:
+        key = step.model, False
+        self._kept_usage[key] = self._kept_usage.get(key, Usage()) + (step.usage or Usage())
 
     def _drawn_in(self, step: StepRecord) -> str:
         """The run in which a reply was drawn: by that it is known as one draw, however often it is passed on."""
@@ -184,13 +231,16 @@ class _KeptTrials:
         position = old.dataset.position(planned.task.dataset.key(planned.position)) if old else None
         if old is None or position is None:
             return set()
-        before = self._old.score_identities(old, position)
-        after = self._new.score_identities(planned.task, planned.position)
+        built_in = {scorer.name for scorer in planned.task.task.scorers if isinstance(scorer, BuiltIn)}
+        before = self._old.score_identities(old, position, built_in)
+        after = self._new.score_identities(planned.task, planned.position, built_in)
         return {name for name, identity in after.items() if before.get(name) == identity}
 
     def summary(self, root: Path) -> ForkSummary:
         planned = self._new.prepared.planned
-        return ForkSummary(str(root), planned, self._taken, self._rescored, dict(self._why), self._estimate.cost)
+        shares = {key: usage for key, usage in self._kept_usage.items() if key[0]}
+        saved = Prices(plain_data(self._new.prepared.spec)).cost(shares, ()).amount
+        return ForkSummary(str(root), planned, self._taken, self._rescored, dict(self._why), self._estimate.cost, saved)
 
 
 def _slot_steps(state: AttemptState, scorer: str) -> list[StepRecord]:

@@ -6,7 +6,7 @@ put by the same code to the same model under the same limits, with the same seed
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from holdfast.engine.planning.prepared_eval import PreparedEval, other_models
 from holdfast.engine.trials.reuse import model_identity
 from holdfast.run.core.records import TaskCode
 from holdfast.spec import plain_data
+from holdfast.tasks.solver import Generate
 
 _NO_MATTER_TO_ANSWERS = {"target", "operations"}
 
@@ -37,10 +38,12 @@ class TrialIdentities:
             own: Any = [self._settings(task.name, axes), entry.args, entry.prompt, entry.choices]
         else:
             own = [task.task.solver_identity(task.dataset[position], axes), plain_data(task.limits)]
+        # The messages of a plain prompt are all that it makes of a sample: other columns do not matter to it.
+        is_prompt = isinstance(task.task.solver, Generate) and not task.task.solver.is_sampled and not entry.use
         return (
             msgspec.json.encode(own, order="sorted"),
             self._code[task.name].solver,
-            task.dataset.input_digest(position),
+            b"" if is_prompt else task.dataset.input_digest(position),
             *self._model_identity(model),
             spec.seed,
             spec.deterministic,
@@ -61,8 +64,10 @@ class TrialIdentities:
             if name not in _NO_MATTER_TO_ANSWERS and (name == prompt or not name.startswith("prompt"))
         }
 
-    def score_identities(self, task: PlannedTask, position: int) -> dict[str, Any]:
+    def score_identities(self, task: PlannedTask, position: int, built_in: Collection[str]) -> dict[str, Any]:
         """By scorer, everything that determines its score of an answer."""
         code, entry = self._code[task.name], self.prepared.spec.tasks[task.name]
         target = (entry.target, code.settings.get("target"), task.dataset.target_digest(position))
-        return {name: (digest, target) for name, digest in code.scorers.items()}
+        row = task.dataset.input_digest(position)
+        # Code of one's own may look at any column.
+        return {name: (digest, target, b"" if name in built_in else row) for name, digest in code.scorers.items()}

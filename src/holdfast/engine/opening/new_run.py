@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.engine.events import Observer
-from holdfast.engine.opening.resume_plan import raw_digest, task_codes
-from holdfast.engine.planning.inputs import FreshInputs
-from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
+from holdfast.engine.opening.comparing.growth import Growth
+from holdfast.engine.planning.inputs import FreshInputs, raw_digest
+from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval, task_codes
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.scheduling.admission_mark import first_mark
 from holdfast.engine.trials.reuse import ReusableReplies
@@ -51,12 +51,16 @@ class StartedSession:
     note: str = ""
     reuse: ReusableReplies | None = None
     warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    """What was put right about the run's files."""
     url: str = ""
     """Where the run is, if it is in an object store."""
     selection: TrialSelection = EVERYTHING
     """Which trials it runs."""
     observers: Sequence[Observer] = ()
     """Who gets the events."""
+    growth: Growth | None = None
+    """What has been added to the run since its last session."""
 
     @property
     def is_resumed(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_plan, start_run
 from holdfast.engine.opening.resume import ALL_TRIALS, resume_run
 from holdfast.engine.planning.selection import SelectionRequest
@@ -102,7 +103,7 @@ def resume_remote_run(
     url: str,
     spec: EvalSpec,
     *,
-    offered: EvalSpec | None = None,
+    offer: Offer | None = None,
     tasks: Mapping[str, Task] | None = None,
     selection: SelectionRequest = ALL_TRIALS,
 ) -> StartedSession:
@@ -125,9 +126,7 @@ def resume_remote_run(
         warnings = [*downloaded.warnings, *_upload_earlier(uploads, spec)]
         uploader = _uploader(uploads, spec)
         writer = WriterOptions(on_sealed=uploader.sealed)
-        started = resume_run(
-            root, offered=offered, tasks=tasks, selection=selection, at_least=lease.session, writer=writer
-        )
+        started = resume_run(root, offer=offer, tasks=tasks, selection=selection, at_least=lease.session, writer=writer)
         remote = _attach_store(started, lease, uploader, warnings)
         undo.pop_all()
         return remote

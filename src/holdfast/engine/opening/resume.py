@@ -12,7 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.digests import file_digest
+from holdfast.engine.opening.comparing.growth import Growth, measure_growth
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_entries, planned_contents, raw_digests
+from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session
@@ -26,7 +29,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
-from holdfast.spec import EvalSpec, plain_data
+from holdfast.spec import plain_data
 from holdfast.tasks.task import Task
 
 ALL_TRIALS = SelectionRequest()
@@ -35,7 +38,7 @@ ALL_TRIALS = SelectionRequest()
 def resume_run(
     root: Path,
     *,
-    offered: EvalSpec | None = None,
+    offer: Offer | None = None,
     tasks: Mapping[str, Task] | None = None,
     selection: SelectionRequest = ALL_TRIALS,
     at_least: int = 1,
@@ -54,7 +57,7 @@ def resume_run(
         UsageError: the selection is not valid, or matches no trial; no record was written.
         SelectionFinished: all that is selected is finished; no record was written.
     """
-    with contextlib.closing(_Resumption(offered, tasks, selection)) as resumption:
+    with contextlib.closing(_Resumption(offer, tasks, selection)) as resumption:
         session = open_session(root, resumption.make_record, at_least=at_least, writer=writer)
         started = resumption.started(session)
     session.held.recovered.unlink(missing_ok=True)
@@ -84,24 +87,30 @@ class SelectionFinished(Exception):  # noqa: N818 - no error: there is nothing t
 class _Resumption:
     """The next session of a run: its record, made under the lease, and what it will do."""
 
-    def __init__(self, offered: EvalSpec | None, tasks: Mapping[str, Task] | None, selection: SelectionRequest) -> None:
-        self._offered, self._tasks, self._request = offered, tasks, selection
+    def __init__(self, offer: Offer | None, tasks: Mapping[str, Task] | None, selection: SelectionRequest) -> None:
+        self._offer, self._tasks, self._request = offer, tasks, selection
         self._selection = EVERYTHING
         self._plan: ResumePlan | None = None
         self._prepared: PreparedEval | None = None
+        self._growth: Growth | None = None
+        self._notes: list[str] = []
 
     def make_record(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> SessionRecord:
         last = last_session(reader)
         # Once more under the lease: another session may have changed the run since it was compared.
-        plan = ResumeComparison(reader, self._offered, self._tasks).plan()
+        plan = ResumeComparison(reader, self._offer, self._tasks).plan()
         self._plan = plan
         prepared = self._prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
         self._selection = select_trials(self._request, reader, prepared, plan_entries(prepared))
         if self._selection.is_finished and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
+        self._growth = measure_growth(last.plan, prepared, reader)
+        self._notes = list(InputRestorer(reader, plan.inputs, plan.decision.spec, plan.tasks).restore(last.inputs))
         contents = replace(
-            planned_contents(last.name, plain_data(plan.decision.spec, explicit=True), prepared),
+            planned_contents(
+                plan.decision.spec.name or last.name, plain_data(plan.decision.spec, explicit=True), prepared
+            ),
             inputs={**last.inputs, **self._copy_inputs(reader, plan, prepared)},
             source=last.source,
             serving=last.serving,
@@ -138,4 +147,6 @@ class _Resumption:
             self._plan.note,
             warnings=[*session.lease.notes, *self._prepared.warnings],
             selection=self._selection,
+            growth=self._growth,
+            notes=self._notes,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,20 @@ from typing import Any
 import msgspec
 
 from holdfast.digests import file_digest
+from holdfast.engine.opening.comparing.explicit_defaults import same_formats, spelled_as_saved
+from holdfast.engine.opening.comparing.offer import Offer
+from holdfast.engine.opening.comparing.renamed_members import MemberComparison
+from holdfast.engine.opening.comparing.ways_out import WaysOut
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
-from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name
-from holdfast.engine.planning.prepared_eval import other_models, task_of_entry
+from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name, raw_digest
+from holdfast.engine.planning.prepared_eval import code_files, other_models, task_codes, task_of_entry
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.source_copies import copy_of
-from holdfast.errors import ConfigurationError, ResumeAborted
+from holdfast.errors import ConfigurationError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refused_difference, resume_refused
-from holdfast.run.drift.rerun_command import rerun_command
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
@@ -36,19 +39,10 @@ from holdfast.spec.edited_values import edited_values
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks.datasets.row_file import Rows
+from holdfast.tasks.from_spec import declared_samples, declared_scorers, recorded_samples
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.digest import source_files
 from holdfast.tasks.task import Task
-from holdfast.tasks.task_code import code_of
-
-
-def raw_digest(path: Path) -> str:
-    """The digest of a file as it is; empty if it cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:
-        return ""
 
 
 def _is_cost_limited(task: Task) -> bool:
@@ -67,14 +61,15 @@ class ResumePlan:
 class ResumeComparison:
     """Compares a run with what is offered."""
 
-    def __init__(self, reader: RunReader, offered: EvalSpec | None, given: Mapping[str, Task] | None) -> None:
-        self._reader, self._given = reader, given or {}
+    def __init__(self, reader: RunReader, offer: Offer | None, given: Mapping[str, Task] | None) -> None:
+        self._reader, self._offer, self._given = reader, offer, given or {}
         self._session = reader.sessions[-1]
         self._saved = saved_eval(self._session)
-        self._offered = offered or self._saved
         saved = SavedInputs(reader.layout, self._session.inputs, loads_code=True)
         self._inputs = ResumedInputs(saved, FreshInputs())
         self._tasks: dict[str, Task] = {}
+        self._offered = self._saved if offer is None else self._respelled(offer.spec)
+        self._used_models = _models_used(self._saved, reader)
 
     def plan(self) -> ResumePlan:
         """What the next session would use.
@@ -88,8 +83,7 @@ class ResumeComparison:
             self._check_serving()
             decision = self.compare()
             if decision.refused:
-                rerun = rerun_command(self._reader.sessions[0], self._reader.place)
-                raise resume_refused(decision, str(self._reader.layout.root), rerun)
+                raise resume_refused(decision, self._reader.place, self._ways_out(decision))
             undo.pop_all()
         return ResumePlan(decision, self._tasks, self._inputs, note)
 
@@ -103,14 +97,28 @@ class ResumeComparison:
         Raises:
             ConfigurationError: a task or a dataset of the eval cannot be loaded here.
         """
-        joined = merge_evals(self._saved, self._offered)
+        joined = merge_evals(self._saved, self._offered, self._freely())
         try:
             return self._decide(joined.spec)
-        except ConfigurationError:
-            if not any(item.verdict is DriftVerdict.REFUSED for item in joined.differences):
+        except UsageError:
+            differences = joined.differences + self._renamed_members()
+            if not any(item.verdict is DriftVerdict.REFUSED for item in differences):
                 raise
-            # A refused change may refer to things that do not exist here.
-            return Decision(joined.spec, joined.differences)
+            # A refused change may refer to things that do not exist here, or leave out the code of a task.
+            return Decision(joined.spec, differences)
+
+    def _renamed_members(self) -> list[Difference]:
+        """The members that come under another name, and the kinds of which nothing is left."""
+        members = MemberComparison(self._saved, self._offered, self._used_models, self._shares_samples)
+        return members.differences(
+            self._session.code, lambda new, old: comparable_code(self._added_task(new), self._session.code[old])
+        )
+
+    def _added_task(self, name: str) -> Task:
+        if name not in self._tasks:
+            entry = self._offered.tasks[name]
+            self._tasks[name] = task_of_entry(name, entry, self._offered, self._inputs, self._given.get(name))
+        return self._tasks[name]
 
     def _check_serving(self) -> None:
         path = self._reader.layout.root / "serving.yaml"
@@ -137,12 +145,88 @@ class ResumeComparison:
             name: self._changed_files(name, task, spec) for name, task in made.items() if name in self._session.code
         }
         offered = {name: comparable_code(task, self._session.code.get(name)) for name, task in made.items()}
-        decision = decide(saved, Snapshot(self._offered, offered, after, files))
+        decision = decide(saved, Snapshot(self._offered, offered, after, files), self._freely())
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
-        decision = Decision(spec, self._with_cost_limits(spec, decision.differences) + kept)
+        decision = Decision(spec, self._with_cost_limits(spec, decision.differences) + self._renamed_members() + kept)
         if not decision.refused:
+            self._check_offered()
             self._check_growth(decision)
         return decision
+
+    def _respelled(self, spec: EvalSpec) -> EvalSpec:
+        """The offered eval in the spelling of the saved one."""
+        return spelled_as_saved(spec, self._saved, lambda task: code_files(task, spec, self._inputs))
+
+    def _freely(self) -> set[str]:
+        """The paths of what may change whatever its class is."""
+        models = {key_path("models", name) for name in self._saved.models if name not in self._used_models}
+        asked = {task.dataset for task in self._saved.tasks.values()}
+        datasets = {key_path("datasets", name) for name in self._saved.datasets if name not in asked}
+        titles = self._offer.titles if self._offer is not None else frozenset()
+        return {*models, *datasets, *titles, *same_formats(self._offered, self._saved)}
+
+    def _shares_samples(self, old: str, new: str) -> bool:
+        """Whether most samples that a task of the run was asked about are asked about by a task that is added."""
+        source, entry = input_name(old, self._saved.tasks[old]), self._offered.tasks[new]
+        rows = self._inputs.rows(input_name(new, entry), self._added_task(new))
+        if rows.digest == self._session.inputs[source].digest:
+            return True
+        before = self._selection(old, self._saved, self._recorded(old)).selected_before(
+            self._inputs.saved.copied_rows(source, old)
+        )
+        asked = select_samples(self._added_task(new), rows, entry.limit, entry.sample_ids)
+        now = {asked.input_digest(position) for position in range(len(asked))}
+        shared = sum(before.input_digest(position) in now for position in range(len(before)))
+        return 2 * shared > len(before)
+
+    def _recorded(self, name: str) -> Task:
+        """A task of the run as far as its samples are concerned; its code may no longer exist."""
+        entry, rows = self._saved.tasks[name], self._session.code[name].rows
+        if entry.use is None:
+            return declared_samples(name, entry, self._saved.datasets[entry.dataset or ""])
+        return self._tasks[name] if rows is None else recorded_samples(name, rows)
+
+    def _check_offered(self) -> None:
+        """Checks what the offered eval says of the run's own tasks as a new run would: what is kept may hide it.
+
+        Raises:
+            ConfigurationError: two scorers have one name, a sample is beyond the limit, a dataset does not exist.
+        """
+        for name, entry in self._offered.tasks.items():
+            before = self._saved.tasks.get(name)
+            if before is None or entry == before:
+                continue
+            if entry.scorers != before.scorers:
+                declared_scorers(name, entry, code_files(name, self._offered, self._inputs))
+            if entry.sample_ids and entry.sample_ids != before.sample_ids:
+                rows = self._inputs.rows(input_name(name, entry), self._tasks[name])
+                select_samples(self._tasks[name], rows, entry.limit, entry.sample_ids)
+        self._check_paths()
+
+    def _check_paths(self) -> None:
+        """A dataset may be gone from its place, and the run has a copy; a new place where it is not is a mistake."""
+        for name in sorted({task.dataset or "" for task in self._saved.tasks.values()} & self._offered.datasets.keys()):
+            old, new = self._saved.datasets[name].path, self._offered.datasets[name].path
+            is_moved = _relative(old, self._saved) == _relative(new, self._offered)
+            if old != new and not is_moved and not Path(new).exists():
+                raise ConfigurationError(
+                    f"{key_path('datasets', name)}.path: {new} does not exist.",
+                    hint="Check the path. Leave it as it is to use the copy in the run.",
+                )
+
+    def _ways_out(self, decision: Decision) -> list[str]:
+        ways = WaysOut(self._reader, self._saved, self._offer, self._given)
+        return list(ways.lines(decision, is_accepted_unchanged=self._is_accepted_unchanged()))
+
+    def _is_accepted_unchanged(self) -> bool:
+        """Whether the run could be resumed without what is offered."""
+        if self._offer is None:
+            return False
+        with contextlib.closing(ResumeComparison(self._reader, None, self._given)) as unchanged:
+            try:
+                return not unchanged.compare().refused
+            except UsageError:
+                return False
 
     def _with_cost_limits(self, spec: EvalSpec, differences: list[Difference]) -> list[Difference]:
         """The differences, where a price that decides how a trial ends is part of what is asked."""
@@ -198,8 +282,8 @@ class ResumeComparison:
                 self._inputs.choose(source, list(selections.values()))
                 for name, selection in selections.items():
                     saved = self._inputs.saved.rows(source, selection.task)
-                    before[name] = selection.samples_before(saved)
-                    after[name] = selection.samples_offered(self._inputs.rows(source, selection.task), offered)
+                    rows = self._inputs.rows(source, selection.task)
+                    before[name], after[name] = selection.compared(saved, rows, offered)
                     kept += _displaced(name, selection, before[name], offered)
         return before, after, kept
 
@@ -210,11 +294,11 @@ class ResumeComparison:
             found.setdefault(input_name(name, spec.tasks[name]), []).append(name)
         return found
 
-    def _selection(self, name: str, spec: EvalSpec) -> SampleSelection:
+    def _selection(self, name: str, spec: EvalSpec, task: Task | None = None) -> SampleSelection:
         entry, code = self._saved.tasks[name], self._session.code.get(name)
         own = code.limit if code and entry.use else None
         limit = own if entry.limit is None else entry.limit
-        return SampleSelection(self._tasks[name], entry, limit, spec.tasks[name])
+        return SampleSelection(task or self._tasks[name], entry, limit, spec.tasks[name])
 
     def _input_state(self, source: str, task: Task) -> str:
         """How the rows of an input compare with those in the run: "same", "changed" or "gone"."""
@@ -235,6 +319,18 @@ class ResumeComparison:
                 entry = decision.spec.tasks[name]
                 rows = self._inputs.rows(input_name(name, entry), task)
                 task.check(select_samples(task, rows, entry.limit, entry.sample_ids))
+
+
+def _models_used(saved: EvalSpec, reader: RunReader) -> set[str]:
+    """The models that trials of the run ask or have asked: those under test, in samplings, and by name from code."""
+    named = {model for task in saved.tasks.values() for model in task.models or saved.models}
+    drawn = {model for task in saved.tasks.values() if task.sampling for _, model in task.sampling.other_models()}
+    asked = {model for spent in reader.fold.spent().values() for model, _ in spent.shares}
+    return named | drawn | asked
+
+
+def _relative(path: str, spec: EvalSpec) -> str:
+    return os.path.relpath(path, spec.directory or ".")
 
 
 def _code_kept(spec: EvalSpec, copies_used: Mapping[str, set[str]]) -> Iterator[Difference]:
@@ -268,14 +364,7 @@ def edited_places(data: Any, config: dict[str, Any]) -> list[str]:
     return edited_values(with_present_names(data), with_present_names(config))
 
 
-def task_codes(tasks: Mapping[str, Task]) -> dict[str, TaskCode]:
-    """The code behind every task."""
-    return {name: code_of(task) for name, task in tasks.items()}
-
-
-def plan_resume(
-    reader: RunReader, offered: EvalSpec | None = None, tasks: Mapping[str, Task] | None = None
-) -> ResumePlan:
+def plan_resume(reader: RunReader, offer: Offer | None = None, tasks: Mapping[str, Task] | None = None) -> ResumePlan:
     """The plan of a resume, while another session may be working on the run; writes nothing into the run.
 
     Between two reads the other session may have recorded a change and rewritten `config.yaml`. What looks like
@@ -290,7 +379,7 @@ def plan_resume(
     while True:
         count = len(reader.sessions)
         try:
-            return ResumeComparison(reader, offered, tasks).plan()
+            return ResumeComparison(reader, offer, tasks).plan()
         except ResumeAborted:
             refuse_held(reader.fs, reader.layout.root)
             reader.refresh()

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.layout import Layout
-from holdfast.run.drift.gate import Samples
+from holdfast.run.drift.gate import SampleDigests, Samples
 from holdfast.spec import TaskSpec
 from holdfast.tasks.datasets.dataset import Dataset
+from holdfast.tasks.datasets.row_content import content_at
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
 
@@ -25,6 +26,9 @@ class ResumedInputs:
     def __init__(self, saved: SavedInputs, fresh: FreshInputs) -> None:
         self.saved, self.fresh = saved, fresh
         self._grown: set[str] = set()
+        # A second reader of the sources: what they have in place of a copy stays as it is when a dataset grows.
+        self._sources = FreshInputs()
+        saved.instead = self._rows_of_source
 
     def rows(self, name: str, task: Task) -> Rows:
         return self.fresh.rows(name, task) if self.is_new(name) else self.saved.rows(name, task)
@@ -39,6 +43,17 @@ class ResumedInputs:
     def files(self) -> dict[str, Path]:
         """What has to be copied into the run."""
         return {name: path for name, path in self.fresh.files.items() if self.is_new(name)}
+
+    def canonical_file(self, name: str, task: Task) -> Path | None:
+        """A file with exactly the content of a copy that is damaged or missing, made from its source."""
+        return None if self._rows_of_source(name, task) is None else self._sources.files[name]
+
+    def _rows_of_source(self, name: str, task: Task) -> Rows | None:
+        try:
+            rows = self._sources.rows(name, task)
+        except ConfigurationError:
+            return None
+        return rows if rows.digest == self.saved.digest(name) else None
 
     def choose(self, name: str, selections: "Sequence[SampleSelection]") -> None:
         """Decides which rows of a changed dataset are used by the tasks that ask about it."""
@@ -59,6 +74,7 @@ class ResumedInputs:
 
     def close(self) -> None:
         self.fresh.close()
+        self._sources.close()
 
 
 class SampleSelection(NamedTuple):
@@ -85,12 +101,60 @@ class SampleSelection(NamedTuple):
         except ConfigurationError:
             return set()
 
-    def samples_before(self, rows: Rows) -> Samples:
-        return _compared_samples(self.selected_before(rows), self.task.bind_all(rows))
+    def compared(self, saved: Rows, rows: Rows, offered: Rows) -> tuple[Samples, Samples]:
+        """What was asked about, and what would be asked about of `rows`, beside everything that is offered.
 
-    def samples_offered(self, rows: Rows, offered: Rows) -> Samples:
-        """What would be asked about of `rows`, beside everything that is offered."""
-        return _compared_samples(self.selected_now(rows), self.task.bind_all(offered))
+        A sample counts as unchanged if only columns have changed that its answer does not depend on.
+        """
+        every_before, every_now = self.task.bind_all(saved), self.task.bind_all(offered)
+        before = _compared_samples(self.selected_before(saved), every_before)
+        after = _compared_samples(self.selected_now(rows), every_now)
+        used = self.task.used_paths()
+        return before, after if used is None else _UsedContent(used, every_before, every_now).ignoring(before, after)
+
+
+class _UsedContent:
+    """The rows of both sides, compared by the columns that answers depend on."""
+
+    def __init__(self, paths: Sequence[str], before: Dataset, after: Dataset) -> None:
+        self._paths, self._before, self._after = paths, before, after
+
+    def ignoring(self, before: Samples, after: Samples) -> Samples:
+        """What is offered, where a sample that differs in other columns alone has the key and the digest it had."""
+        same = {
+            key: key
+            for key, (digest, _) in before.asked.items()
+            if key in after.every
+            if digest != after.every[key][0] and self._is_same(key)
+        }
+        if not before.keyed and not after.keyed:
+            same |= self._same_without_ids(before, after)
+        return Samples(_under(same, before, after.asked), _under(same, before, after.every), after.keyed)
+
+    def _is_same(self, key: str) -> bool:
+        return self._content(self._before, key) == self._content(self._after, key)
+
+    def _same_without_ids(self, before: Samples, after: Samples) -> dict[str, str]:
+        """The saved key of every sample that is named by its content, and has another name only for other columns."""
+        others: dict[bytes, list[str]] = {}
+        for key in after.every:
+            if key not in before.every:
+                others.setdefault(self._content(self._after, key), []).append(key)
+        missing = [key for key in before.asked if key not in after.every]
+        found = {key: others.get(self._content(self._before, key)) for key in missing}
+        return {names.pop(): key for key, names in found.items() if names}
+
+    def _content(self, dataset: Dataset, key: str) -> bytes:
+        position = dataset.position(key)
+        return b"" if position is None else content_at(dataset.row(position), self._paths)
+
+
+def _under(same: Mapping[str, str], before: Samples, samples: SampleDigests) -> SampleDigests:
+    """The samples, where those that are the same as before have the key and the digest of the input they had."""
+    return {
+        same.get(key, key): (before.every[same[key]][0], target) if key in same else (digest, target)
+        for key, (digest, target) in samples.items()
+    }
 
 
 def select_samples(task: Task, rows: Rows, limit: int | None, sample_ids: list[str] | None) -> Dataset:

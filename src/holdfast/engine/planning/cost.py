@@ -152,8 +152,11 @@ class CostEstimate:
 
     def add(self, planned: PlannedTrial) -> None:
         """Adds one trial: as much as those of its task have taken or, if the task is new, as those of the run."""
-        task = planned.task.name if planned.task.name in self._spent else ""
-        self._planned[task, planned.model] += 1
+        self.add_trials(planned.task.name, planned.model, 1)
+
+    def add_trials(self, task: str, model: str, count: int) -> None:
+        """Adds several trials of a task on a model."""
+        self._planned[task if task in self._spent else "", model] += count
 
     @property
     def cost(self) -> float | None:

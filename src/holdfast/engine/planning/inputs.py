@@ -6,8 +6,9 @@ nowhere else.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from holdfast.run.core.records import Input
 from holdfast.spec import DatasetSpec, TaskSpec
 from holdfast.tasks.datasets.derived_cache import DerivedCache
 from holdfast.tasks.datasets.ingest import ingest, ingest_samples
+from holdfast.tasks.datasets.row_content import content_at
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
 
@@ -34,6 +36,15 @@ class Inputs(Protocol):
 
     def code_copy(self, task: str, name: str) -> Path | None:
         """The copy of a file behind a task, for one that no longer exists; None where there is none."""
+
+
+def raw_digest(path: Path) -> str:
+    """The digest of a file as it is; empty if it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def input_name(task: str, entry: TaskSpec) -> str:
@@ -96,9 +107,11 @@ class FreshInputs:
 
 
 def _row_identity(row: Mapping[str, Any], task: Task) -> tuple[str, bytes]:
-    """What makes a row the same one in two files: its id or, where it has none, all that it holds."""
-    given = task.columns.sample_id(row, task.name)
-    return (given, b"") if given is not None else ("", packed_digest(canonical_json(row)))
+    """What makes a row the same one in two files: its id or, where it has none, all that is used of it."""
+    given, used = task.columns.sample_id(row, task.name), task.used_paths()
+    if given is not None:
+        return given, b""
+    return "", packed_digest(canonical_json(row) if used is None else content_at(row, used))
 
 
 class SavedInputs:
@@ -114,9 +127,19 @@ class SavedInputs:
         """By task, the files that no longer exist and whose copies were loaded."""
         self._cache = DerivedCache(layout.shelf)
         self._rows: dict[str, Rows] = {}
+        self.instead: Callable[[str, Task], Rows | None] = lambda _name, _task: None
+        """Gives the rows of a copy that is damaged or missing from elsewhere, if they are the same."""
+
+    def is_open(self, name: str) -> bool:
+        """Whether the copy was read, and is what it was."""
+        return name in self._rows
 
     def has(self, name: str) -> bool:
         return name in self._inputs
+
+    def digest(self, name: str) -> str:
+        """The digest of a copy; empty if there is none."""
+        return self._inputs[name].digest if name in self._inputs else ""
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - none is
         return False
@@ -131,7 +154,12 @@ class SavedInputs:
         self._cache.keep(layout.shelf)
 
     def rows(self, name: str, task: Task) -> Rows:
-        return self.copied_rows(name, task.name)
+        try:
+            return self.copied_rows(name, task.name)
+        except RunDamaged:
+            if (rows := self.instead(name, task)) is None:
+                raise
+            return rows
 
     def copied_rows(self, name: str, task: str) -> Rows:
         """As `rows`, where no more than the name of the task is known.

@@ -15,7 +15,9 @@ from holdfast.engine.planning.source_copies import files_to_copy, key_warning
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import open_provider
 from holdfast.models.provider import Provider
+from holdfast.run.core.records import TaskCode
 from holdfast.spec import EvalSpec, SamplingSpec, TaskSpec, TrialLimits
+from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.from_spec import adapt_task, build_task
@@ -23,11 +25,10 @@ from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
 from holdfast.tasks.source.keys_in_code import holds_key
 from holdfast.tasks.task import Task
+from holdfast.tasks.task_code import code_of
 from holdfast.tasks.task_reference import load_use
 
 T = TypeVar("T")
-IN_MEMORY = "python:"
-"""How a task that lives only in a Python process is referred to in a run's configuration."""
 
 
 class PreparedEval:
@@ -158,11 +159,12 @@ def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, gi
         ConfigurationError: it cannot be built.
     """
     task = unsampled_task(name, entry, spec, inputs, given)
-    code = _code_files(name, spec, inputs)
+    code = code_files(name, spec, inputs)
     return task if entry.sampling is None else _with_sampling(task, entry.sampling, code)
 
 
-def _code_files(task: str, spec: EvalSpec, inputs: Inputs) -> CodeFiles:
+def code_files(task: str, spec: EvalSpec, inputs: Inputs) -> CodeFiles:
+    """Where the files of a task's code are looked for."""
     return CodeFiles(Path(spec.directory or "."), functools.partial(inputs.code_copy, task))
 
 
@@ -191,7 +193,7 @@ def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, g
     Raises:
         ConfigurationError: it cannot be built.
     """
-    code = _code_files(name, spec, inputs)
+    code = code_files(name, spec, inputs)
     if given is not None:
         return adapt_task(name, entry, given, code)
     if entry.use is None:
@@ -202,6 +204,11 @@ def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, g
             hint="Resume it from Python: holdfast.evaluate(..., run=PATH).",
         )
     return adapt_task(name, entry, load_use(entry.use, code, entry.args), code)
+
+
+def task_codes(tasks: Mapping[str, Task]) -> dict[str, TaskCode]:
+    """The code behind every task."""
+    return {name: code_of(task) for name, task in tasks.items()}
 
 
 def copied_source_files(prepared: PreparedEval) -> dict[str, Path]:

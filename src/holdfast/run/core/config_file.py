@@ -7,6 +7,8 @@ Edited comments and formatting are accepted; edited values, or a file that is no
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,10 +32,41 @@ def config_text(sessions: Sequence[SessionRecord]) -> str:
     """The file after these sessions."""
     from holdfast.spec.loading.yaml_document import write_document  # noqa: PLC0415 - PyYAML is needed here only
 
-    header = _created_header(sessions[0])
-    for session in sessions[1:]:
-        header += _resumed_header(session)
-    return "\n".join(header) + "\n\n" + write_document(sessions[-1].config)
+    return "\n".join(_header(sessions)) + "\n\n" + write_document(sessions[-1].config)
+
+
+def _header(sessions: Sequence[SessionRecord]) -> list[str]:
+    return _created_header(sessions[0]) + [line for session in sessions[1:] for line in _resumed_header(session)]
+
+
+def header_differences(path: Path, sessions: Sequence[SessionRecord]) -> list[str]:
+    """Where the header of the file says something else about the run than the journal; a person's comments are not
+    compared, nor is a file that does not exist.
+    """
+    try:
+        lines = _read_bounded(path).splitlines()
+    except (OSError, ValueError):
+        return []
+    claimed = [line.rstrip() for line in itertools.takewhile(_is_comment, lines) if line.startswith(_CLAIMS)]
+    recorded = [line for line in _header(sessions) if line.startswith(_CLAIMS)]
+    added = [f"not in the journal: {line}" for line in _without(claimed, recorded)]
+    missing = [f"missing, and in the journal: {line}" for line in _without(recorded, claimed)]
+    moved = ["in another order than in the journal"] if claimed != recorded and not added and not missing else []
+    return added + missing + moved
+
+
+_CLAIMS = ("# Created by holdfast ", "# Resumed by holdfast ", "#   invocation: ", "#   source: ", "#   - ")
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("#") or not line.strip()
+
+
+def _without(lines: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The lines that are not among the others, each as often as it is not."""
+    left = Counter(others)
+    left.subtract(lines)
+    return list(dict.fromkeys(line for line in lines if left[line] < 0))
 
 
 def _created_header(session: SessionRecord) -> list[str]:

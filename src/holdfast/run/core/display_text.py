@@ -50,4 +50,9 @@ def short_sample(sample: str, digits: int = SHORT_DIGITS) -> str:
 
 def shell_word(place: str) -> str:
     """A run as it is typed in a shell: quoted, and never taken for an option."""
-    return shlex.quote(f"./{place}" if place.startswith("-") else place)
+    return shlex.quote(unlike_option(place))
+
+
+def unlike_option(path: str) -> str:
+    """A path that cannot be taken for an option."""
+    return f"./{path}" if path.startswith("-") else path

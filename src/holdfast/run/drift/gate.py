@@ -7,13 +7,13 @@ It compares the two evals, field by field (spec/compare.py); the content of ever
 the code of every Python task, by normalised source, with its settings and its size.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.errors import ResumeAborted
-from holdfast.run.core.display_text import change_text, list_text
+from holdfast.run.core.display_text import change_text, list_text, short_sample
 from holdfast.run.core.records import Change, TaskCode
 from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec
@@ -67,9 +67,9 @@ class Decision(msgspec.Struct, frozen=True):
         return [item for item in self.differences if item.verdict is DriftVerdict.KEPT]
 
 
-def decide(saved: Snapshot, offered: Snapshot) -> Decision:
-    """Whether the run may be resumed with what is offered, and with which eval."""
-    joined = merge_evals(saved.spec, offered.spec)
+def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = ()) -> Decision:
+    """Whether the run may be resumed with what is offered, and with which eval; `freely` as for `merge_evals`."""
+    joined = merge_evals(saved.spec, offered.spec, freely)
     differences = list(joined.differences)
     for task, samples in offered.samples.items():
         differences += _compare_samples(task, saved.samples[task], samples)
@@ -104,10 +104,16 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
         found.append(refused_difference(path, Drift.IDENTITY, "samples", f"input edited: {list_text(inputs)}"))
     if targets:
         found.append(refused_difference(path, Drift.SCORING, "samples", f"target edited: {list_text(targets)}"))
+    if renamed := _renamed_samples(saved, offered, missing, others):
+        pairs = [f"{short_sample(old_id)} → {short_sample(new_id)}" for old_id, new_id in renamed.items()]
+        return [*found, refused_difference(path, Drift.IDENTITY, "samples", f"ids renamed: {list_text(pairs)}")]
     if missing and others and not (saved.keyed and offered.keyed):
         # Without ids a sample is its content: an edited one is a missing one and a new one.
         edited = f"{len(missing)} replaced by {len(others)} others: {list_text(missing)}"
         return [*found, refused_difference(path, Drift.IDENTITY, "samples", edited)]
+    if missing and added and len(missing) == len(old):
+        replaced = f"all of them replaced by {added} others: this is a different eval"
+        return [*found, refused_difference(path, Drift.IDENTITY, f"{len(old)} samples", replaced)]
     if missing:
         without = f"without {list_text(missing)}"
         found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", without, DriftVerdict.KEPT))
@@ -115,6 +121,15 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
         total = f"{len(offered.asked)} samples"
         found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", total, DriftVerdict.GROWN))
     return found
+
+
+def _renamed_samples(saved: Samples, offered: Samples, missing: list[str], others: list[str]) -> dict[str, str]:
+    """The new id of every sample that is missing under its own, and is there with the same input under another."""
+    by_input: dict[bytes, list[str]] = {}
+    for key in reversed(others):
+        by_input.setdefault(offered.every[key][0], []).append(key)
+    found = {key: by_input.get(saved.asked[key][0]) for key in missing}
+    return {key: names.pop() for key, names in found.items() if names}
 
 
 def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str, field: str) -> Iterator[Difference]:
@@ -159,26 +174,19 @@ def _changed_code(path: str, drift: Drift, why: str) -> Difference:
     return refused_difference(path, drift, "", why)
 
 
-def _is_solver_code(item: Difference) -> bool:
-    """Whether it is code that asks the model; what only scores has cheaper ways out."""
-    return item.drift is Drift.IDENTITY and item.old == "" and not item.path.endswith(".dataset")
-
-
 def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Difference:
     """A difference with which the run cannot be resumed."""
     return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out_of(drift))
 
 
-def resume_refused(decision: Decision, run: str, rerun: str) -> ResumeAborted:
-    """The error that names every refused field with its class, both values and the way out.
-
-    `rerun` is the command that starts the eval once more, with the replies of the run.
-    """
+def resume_refused(decision: Decision, run: str, ways_out: Sequence[str]) -> ResumeAborted:
+    """The error that names every refused field with its class and both values, and the ways out, cheapest first."""
     lines = [f"Resume aborted: {run} cannot resume with these changes; nothing was written."]
     for item in decision.refused:
         lines.append(f"  {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
         if item.way_out:
             lines.append(f"    {item.way_out}")
-    if any(_is_solver_code(item) for item in decision.refused):
-        lines.append(f"  After a fix, without paying again for what was answered: {rerun}")
+    if ways_out:
+        lines.append("Ways out, cheapest first:")
+        lines += [f"  {way}" for way in ways_out]
     return ResumeAborted("\n".join(lines))

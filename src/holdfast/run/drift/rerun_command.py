@@ -1,27 +1,42 @@
 """The command that starts the eval of a run once more, and pays for nothing that the run has answered.
 
-A resume refuses code that has changed; after a fix this is what to type.
+A resume refuses code that has changed; after a fix this is what to type. It works where it is printed: a path that was
+relative to another directory is given as one that can be found from here.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
+from pathlib import Path
 
+from holdfast.run.core.display_text import shell_word, unlike_option
 from holdfast.run.core.records import SessionRecord
 
-_DROPPED = {"--or-resume", "--json"}
+_DROPPED = {"--or-resume", "--json", "--dry-run", "-q", "--quiet", "-v", "--verbose"}
 _DROPPED_WITH_VALUE = {"--run-dir"}
 _EVAL_FILE = re.compile(r".+\.(ya?ml|py(:\w+)?)", re.DOTALL)
 
 
-def rerun_command(first: SessionRecord | None, place: str) -> str:
-    """The command that starts the eval of a run once more, given the run's first session, and reuses its replies."""
-    words = _words_after_run(first.invocation) if first is not None else []
-    source = first.source if first is not None else ""
-    # A run made in Python or by a fork has no eval file on record.
-    again = words or [source if _EVAL_FILE.fullmatch(source) else "EVAL"]
-    return shlex.join(["holdfast", "run", *again, "--reuse", place])
+def rerun_command(first: SessionRecord | None, place: str, words: Sequence[str] | None = None) -> str:
+    """The command that starts an eval and reuses the replies of the run at `place`; empty where none is known.
+
+    `words` are those after `holdfast run`; if they are not given, those of the run's first session.
+    """
+    words = rerun_words(first) if words is None and first is not None else words
+    if not words:
+        return ""
+    return f"holdfast run {shlex.join(words)} --reuse {shell_word(place)}"
+
+
+def rerun_words(first: SessionRecord) -> list[str] | None:
+    """The words after `holdfast run` that start the eval of a run, given its first session; None if there are none."""
+    words = _words_after_run(first.invocation)
+    if not words and _EVAL_FILE.fullmatch(first.source):
+        # A run made by a fork has the eval file on record, and no command that would start it.
+        words = [first.source]
+    return [_found_from_here(word, first) for word in words] or None
 
 
 def _words_after_run(invocation: list[str]) -> list[str]:
@@ -37,3 +52,13 @@ def _words_after_run(invocation: list[str]) -> list[str]:
         elif option not in _DROPPED:
             kept.append(word)
     return kept
+
+
+def _found_from_here(word: str, first: SessionRecord) -> str:
+    """The name of an eval file as one that exists: as it is, or in the directory that the run has on record."""
+    home, colon, name = word.partition(":") if ".py:" in word else (word, "", "")
+    directory = first.config.get("directory")
+    if not _EVAL_FILE.fullmatch(home) or word.startswith("--") or Path(home).exists() or not isinstance(directory, str):
+        return unlike_option(word) if Path(home).exists() else word
+    found = Path(directory) / Path(home).name
+    return f"{found}{colon}{name}" if found.exists() else word

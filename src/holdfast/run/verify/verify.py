@@ -14,6 +14,8 @@ import msgspec
 
 from holdfast.journal import Damage, DamageKind
 from holdfast.journal.damage import attach_to_causes
+from holdfast.run.core.config_file import header_differences
+from holdfast.run.core.display_text import list_text
 from holdfast.run.fold.fold_comparison import covers_the_same, fold_differences
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
@@ -80,8 +82,16 @@ def _verification(reader: RunReader, frames: RunReader, fold: VerifyingFold, dam
         torn_bytes=sum(item.length for item in damage if item.kind is DamageKind.TORN),
         transcripts_lost=frames.transcripts_lost(),
         damage=damage,
-        notes=describe_inconsistencies(reader),
+        notes=[*describe_inconsistencies(reader), *_header_notes(frames)],
     )
+
+
+def _header_notes(frames: RunReader) -> list[str]:
+    """What the header of config.yaml says and the journal does not: the file is derived, so nothing is lost by it."""
+    if not frames.sessions:
+        return []
+    found = header_differences(frames.layout.config, frames.sessions)
+    return [f"The header of config.yaml differs from the journal: {list_text(found)}."] if found else []
 
 
 def _check_files(frames: RunReader, fold: VerifyingFold) -> list[Damage]:

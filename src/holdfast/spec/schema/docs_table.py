@@ -29,12 +29,14 @@ ON_RESUME = {
 _INSTEAD = {"currency": "changed and recorded"}
 """Fields whose change is never refused."""
 EXCEPTIONS = {
+    "durability": "; `local` may become `remote`",
     "prompt": "; a new variant is run and recorded",
     "scorers": "; a new scorer scores the recorded answers",
     "solver": "; a file that was moved is accepted if its code is the same",
     "use": "; a file that was moved is accepted if its code is the same",
+    **dict.fromkeys(("description", "name", "tags"), "; `--set` changes it where it is shown"),
 }
-"""Fields that may not change, but may grow or move."""
+"""Fields that may not change, but may grow, move, become stricter or be set by hand."""
 
 
 def fields_table() -> str:

@@ -43,7 +43,7 @@ class RunnerSpec(Block, frozen=True):
     Example: `false`
     """
 
-    retry_deadline: Annotated[Seconds, Drift.RECORDED] = 3600.0
+    retry_deadline: Annotated[Seconds, Drift.THROUGHPUT] = 3600.0
     """How many seconds to keep retrying a call that fails because of infrastructure. After that the trial stays
     unfinished, and a resume runs it.
     Example: `30m`
@@ -103,7 +103,7 @@ class TaskRunner(Block, frozen=True):
     Example: `false`
     """
 
-    retry_deadline: Annotated[Seconds | None, Drift.RECORDED] = None
+    retry_deadline: Annotated[Seconds | None, Drift.THROUGHPUT] = None
     """How many seconds to keep retrying a call of this task that fails because of infrastructure. Default: that of
     the run.
     Example: `30m`

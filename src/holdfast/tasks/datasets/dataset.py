@@ -41,6 +41,7 @@ class Dataset:
     ) -> None:
         self.rows = rows
         self.columns = columns or Columns()
+        self._operations, self._limit = operations, limit
         self._shuffle_choices = shuffle_choices
         self._identities = RowIdentities(rows, self.columns)
         self._selection = select(rows, self._identities, operations, limit)
@@ -55,11 +56,21 @@ class Dataset:
                 kept.append(position)
                 missing.discard(key)
         if missing:
-            first = min(missing)
-            keys = list(islice(self.keys(), SUGGESTED_FROM))
-            near = did_you_mean(first, keys) or f"There are {listing(keys)}."
-            raise ConfigurationError(f"{self.rows.source} has no sample with the id {first!r}.", hint=near)
+            raise self._without_sample(min(missing))
         self._selection, self._positions = self._selection.pick(kept), None
+
+    def _without_sample(self, key: str) -> ConfigurationError:
+        """The error about a sample that cannot be chosen: it is beyond the limit, left out, or does not exist."""
+        source = self.rows.source
+        if Dataset(self.rows, self.columns, self._operations).position(key) is not None:
+            beyond = f"The sample {key!r} of {source} is beyond the limit of {self._limit}."
+            return ConfigurationError(beyond, hint="Raise the limit, or leave the id out.")
+        if Dataset(self.rows, self.columns).position(key) is not None:
+            left_out = f"The sample {key!r} of {source} is left out by the operations of its dataset."
+            return ConfigurationError(left_out, hint="Change the operations, or leave the id out.")
+        keys = list(islice(self.keys(), SUGGESTED_FROM))
+        near = did_you_mean(key, keys) or f"There are {listing(keys)}."
+        return ConfigurationError(f"{source} has no sample with the id {key!r}.", hint=near)
 
     def __len__(self) -> int:
         return len(self._selection.rows)
@@ -127,6 +138,10 @@ class Dataset:
             # No two samples have the same key.
             positions.exchange(_key_digest(key), position, lambda _: False)
         return positions
+
+    def row(self, position: int) -> Row:
+        """The row that the sample at a position is made from."""
+        return self.rows[self._selection.rows[position]]
 
     def input_digest(self, position: int) -> bytes:
         return self._identities.input_digest(self._selection.rows[position])

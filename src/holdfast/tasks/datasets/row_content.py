@@ -8,7 +8,7 @@ The rows of a dataset mostly have the same columns, so which of them are what is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.digests import canonical_json
@@ -64,6 +64,11 @@ class RowContents:
         plain = self._has_plain_paths and not any(name.partition(".")[0] == "metadata" for name in shape)
         self._plain[shape] = plain
         return plain
+
+
+def content_at(row: Row, paths: Iterable[str]) -> bytes:
+    """What a row says at these paths alone."""
+    return canonical_json([none_if_missing(lookup(row, _row_path(row, path))) for path in paths])
 
 
 def _row_path(row: Row, path: str) -> str:

@@ -47,6 +47,19 @@ def load_scorer(reference: str, arguments: Mapping[str, Any], where: str, base: 
         raise ConfigurationError(f"{where}: {error.message}", hint=error.hint) from None
 
 
+def reference_arguments(reference: str, arguments: Mapping[str, Any], base: CodeBase) -> dict[str, Any]:
+    """The arguments under a reference and the defaults of the others; `name` is the name in the file if not given.
+
+    Raises:
+        ConfigurationError: there is no such object.
+    """
+    found = load_object(reference, base, "scorer")
+    function = found.function if isinstance(found, FunctionScorer) else found
+    parameters = _parameters(function) if callable(function) else {}
+    defaults = {name: item.default for name, item in parameters.items() if item.default is not item.empty}
+    return {"name": getattr(found, "name", split_reference(reference)[1]), **defaults, **arguments}
+
+
 class ObjectScorer(FunctionScorer):
     """A scorer of a class of one's own: as it is, and with the code of its class in its identity."""
 

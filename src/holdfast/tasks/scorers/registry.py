@@ -12,7 +12,7 @@ from holdfast.spec.code_reference import is_code_reference
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
 from holdfast.tasks.scorers.function import FunctionScorer
-from holdfast.tasks.scorers.reference import load_scorer
+from holdfast.tasks.scorers.reference import load_scorer, reference_arguments
 from holdfast.tasks.source.code_files import CodeBase
 
 
@@ -55,6 +55,18 @@ def build_scorer(given: str | Mapping[str, Any], where: str = "scorers", base: C
             hint=did_you_mean(name, BUILT_IN) or "A scorer of your own is named as file.py:name.",
         )
     return BUILT_IN[name].build(arguments, where)
+
+
+def scorer_effect(given: str | Mapping[str, Any], base: CodeBase = Path()) -> Any:
+    """A scorer as an eval file gives it, with the defaults of its arguments, as a value that can be compared.
+
+    Raises:
+        ConfigurationError: there is no such scorer, or it does not take the arguments.
+    """
+    name, arguments = _name_and_arguments(given, "scorers")
+    if is_code_reference(name):
+        return name, reference_arguments(name, arguments, base)
+    return build_scorer(given)
 
 
 def as_scorer(given: object) -> Scorer:

@@ -1,0 +1,30 @@
+"""What a grown eval adds to a run, in a sentence: printed before the first call, by the command line and `evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.analysis.money import money_text
+from holdfast.engine.opening.comparing.growth import Growth
+from holdfast.terminal.text import quantity
+
+
+def growth_lines(growth: Growth | None) -> Iterator[str]:
+    """How many trials are added, and at most how much they cost; nothing where a run has not grown."""
+    if growth is None:
+        return
+    if growth.trials:
+        yield f"Added: {quantity(growth.trials, 'trial')}, {growth.planned} in all; {_cost_text(growth)}."
+    if growth.scored_again:
+        answers = quantity(growth.scored_again, "answer")
+        yield f"Added: scores of {answers} by further scorers; nothing that is answered is asked again."
+
+
+def _cost_text(growth: Growth) -> str:
+    if growth.most_cost is None:
+        most = f"how much they cost at most is unknown: {', '.join(growth.why_unbounded)}"
+    else:
+        most = f"they cost at most about {money_text(growth.most_cost, growth.currency)}, if every attempt fails"
+    if growth.likely_cost is None:
+        return most
+    return f"{most}; about {money_text(growth.likely_cost, growth.currency)} going by the trials so far"

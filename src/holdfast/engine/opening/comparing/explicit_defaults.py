@@ -1,0 +1,120 @@
+"""An offered eval in the spelling of the saved one, wherever both say the same.
+
+Resolving knows the defaults of the schema. Other defaults are known only to what takes the values: the arguments of a
+scorer or of a Python task, the options of a provider, the format that the name of a file implies. Spelling one of
+these out is not a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+from holdfast.models.catalogue import effective_options
+from holdfast.spec import DatasetSpec, EvalSpec, ModelSpec, SamplingSpec, TaskSpec
+from holdfast.spec.compare import scorers_by_name
+from holdfast.spec.loading.error_messages import key_path
+from holdfast.spec.schema.dataset import Operation
+from holdfast.tasks.datasets.formats import detect_format
+from holdfast.tasks.scorers.registry import scorer_effect
+from holdfast.tasks.source.code_files import CodeBase
+from holdfast.tasks.task_reference import task_arguments
+
+T = TypeVar("T")
+
+
+def spelled_as_saved(offered: EvalSpec, saved: EvalSpec, code: Callable[[str], CodeBase]) -> EvalSpec:
+    """The offered eval with the saved spelling of all that is the same; `code` finds the files of a task's code."""
+    models = {name: _model(entry, saved.models.get(name)) for name, entry in offered.models.items()}
+    datasets = {name: _dataset(entry, saved.datasets.get(name)) for name, entry in offered.datasets.items()}
+    tasks = {name: _task(entry, saved.tasks.get(name), code(name)) for name, entry in offered.tasks.items()}
+    return msgspec.structs.replace(offered, models=models, datasets=datasets, tasks=tasks)
+
+
+def _model(new: ModelSpec, old: ModelSpec | None) -> ModelSpec:
+    if old is None or new.args == old.args or new.provider != old.provider:
+        return new
+    same = _is_same(lambda args: effective_options(new.provider, args), new.args, old.args)
+    return msgspec.structs.replace(new, args=old.args) if same else new
+
+
+def _dataset(new: DatasetSpec, old: DatasetSpec | None) -> DatasetSpec:
+    if old is None:
+        return new
+    changes: dict[str, Any] = {}
+    if new.format != old.format and _is_same(lambda form: detect_format(Path(new.path), form), new.format, old.format):
+        changes["format"] = old.format
+    if _without_own_names(new.fields) == _without_own_names(old.fields):
+        changes["fields"] = old.fields
+    if _effective_operations(new) == _effective_operations(old):
+        changes["operations"] = old.operations
+    return msgspec.structs.replace(new, **changes)
+
+
+def same_formats(offered: EvalSpec, saved: EvalSpec) -> list[str]:
+    """The paths of formats that have to be spelled out for a file at another place, and are the same."""
+    return [
+        f"{key_path('datasets', name)}.format"
+        for name, new in offered.datasets.items()
+        if (old := saved.datasets.get(name)) is not None
+        and _is_same(lambda entry: detect_format(Path(entry.path), entry.format), new, old)
+    ]
+
+
+def _without_own_names(fields: Mapping[Any, str]) -> dict[Any, str]:
+    """Without the parts of a sample that are in the column of their own name."""
+    return {part: column for part, column in fields.items() if column != part}
+
+
+def _effective_operations(dataset: DatasetSpec) -> list[Operation]:
+    """Without the steps that choose everything, once and in the same order."""
+    return [operation for operation in dataset.operations if not _is_idle(operation)]
+
+
+def _is_idle(operation: Operation) -> bool:
+    part, repeat = operation.slice, operation.repeat
+    return (part is not None and part.start == 0 and part.num is None) or (repeat is not None and repeat.times == 1)
+
+
+def _task(new: TaskSpec, old: TaskSpec | None, code: CodeBase) -> TaskSpec:
+    if old is None:
+        return new
+    changes: dict[str, Any] = {"scorers": _scorers(new.scorers, old.scorers, code)}
+    if new.use and old.use and new.args != old.args:
+        use = new.use
+        if _is_same(lambda args: task_arguments(use, code, args), new.args, old.args):
+            changes["args"] = old.args
+    if new.sampling is not None and old.sampling is not None and new.sampling != old.sampling:
+        changes["sampling"] = _sampling(new.sampling, old.sampling, code)
+    return msgspec.structs.replace(new, **changes)
+
+
+def _scorers(new: list[Any], old: list[Any], code: CodeBase) -> list[Any]:
+    saved = scorers_by_name(old)
+    return [_scorer(given, saved, code) for given in new]
+
+
+def _scorer(given: Any, saved: Mapping[str, Any], code: CodeBase) -> Any:
+    (name,) = scorers_by_name([given])
+    is_same = name in saved and _is_same(lambda scorer: scorer_effect(scorer, code), given, saved[name])
+    return saved[name] if is_same else given
+
+
+def _sampling(new: SamplingSpec, old: SamplingSpec, code: CodeBase) -> SamplingSpec:
+    """The saved one where both build the same strategy, with the same requirements."""
+    # Most evals have none.
+    from holdfast.sampling.from_spec import build_strategy  # noqa: PLC0415
+
+    return old if _is_same(lambda one: build_strategy(one, "sampling", code).identity(), new, old) else new
+
+
+def _is_same(effect: Callable[[T], Any], new: T, old: T) -> bool:
+    """Whether two spellings have the same effect; what cannot be understood is the same as nothing."""
+    try:
+        return bool(effect(new) == effect(old))
+    except HoldfastError:
+        return False

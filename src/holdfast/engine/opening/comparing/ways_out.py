@@ -1,0 +1,83 @@
+"""What a person can do about a refused resume: commands that work when they are typed, the cheapest first.
+
+The cheapest is to leave the change out: the saved configuration is used. A fork keeps every trial that the change does
+not affect, and answers identical requests from the run. Where it would keep none, a new run that reuses the replies
+costs the same in one step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterator, Mapping
+
+from holdfast.engine.opening.comparing.offer import Offer
+from holdfast.engine.opening.fork import ForkForecast, forecast_fork
+from holdfast.errors import HoldfastError
+from holdfast.run.core.display_text import shell_word
+from holdfast.run.drift.gate import Decision
+from holdfast.run.drift.rerun_command import rerun_command, rerun_words
+from holdfast.run.fold.reader import RunReader
+from holdfast.spec import Drift, EvalSpec
+from holdfast.spec.code_reference import IN_MEMORY
+from holdfast.tasks.task import Task
+
+_NEW_RUN = "a new run, in which identical requests are answered from this one"
+
+
+class WaysOut:
+    """The ways out for one run and one offer; without an offer the data or the code has changed by itself."""
+
+    def __init__(self, reader: RunReader, saved: EvalSpec, offer: Offer | None, given: Mapping[str, Task]) -> None:
+        self._reader, self._saved, self._offer, self._given = reader, saved, offer, given
+        self._run = shell_word(reader.place)
+
+    def lines(self, decision: Decision, *, is_accepted_unchanged: bool) -> Iterator[str]:
+        """One line each; `is_accepted_unchanged` says whether a resume without the offer would be accepted."""
+        if any((task.use or "").startswith(IN_MEMORY) for task in self._saved.tasks.values()):
+            yield from self._in_python()
+            return
+        if is_accepted_unchanged:
+            yield f"without the change, the saved configuration is used: holdfast resume {self._run}"
+        else:
+            yield f"undo the changes of data or code, then: holdfast resume {self._run}"
+        forecast = self._forecast()
+        again = [self._rerun()] if any(item.drift is Drift.IDENTITY for item in decision.refused) else []
+        forked = [self._fork(decision, forecast)]
+        keeps_none = forecast is not None and not forecast.kept
+        yield from filter(None, [*again, *forked] if keeps_none else [*forked, *again])
+
+    def _in_python(self) -> Iterator[str]:
+        """Tasks that exist in a process only are resumed from there."""
+        place = self._reader.place
+        if self._offer is not None:
+            yield f"with the tasks and settings as they were: evaluate(..., run={place!r})"
+        yield f"{_NEW_RUN}: evaluate(..., run=NEW, reuse={place!r})"
+
+    def _forecast(self) -> ForkForecast | None:
+        """What a fork would keep; None where that is not known."""
+        spec = self._saved if self._offer is None else self._offer.spec
+        with contextlib.suppress(HoldfastError, OSError):
+            return forecast_fork(self._reader, spec, self._given)
+        return None
+
+    def _fork(self, decision: Decision, forecast: ForkForecast | None) -> str:
+        words = () if self._offer is None else self._offer.fork_words
+        if words is None:
+            return ""
+        command = " ".join(filter(None, ["holdfast fork", self._run, shlex.join(words)]))
+        return f"{_fork_effect(decision, forecast)}: {command}"
+
+    def _rerun(self) -> str:
+        first = self._reader.sessions[0]
+        words = rerun_words(first) if self._offer is None else self._offer.run_words
+        command = rerun_command(first, self._reader.place, words)
+        return f"{_NEW_RUN}: {command}" if command else ""
+
+
+def _fork_effect(decision: Decision, forecast: ForkForecast | None) -> str:
+    is_scoring = all(item.drift is Drift.SCORING for item in decision.refused)
+    kept = "what the change does not affect" if forecast is None else f"{forecast.kept} of {forecast.planned} trials"
+    if is_scoring:
+        return f"a new run that keeps the answers of {kept} and scores them again"
+    return f"a new run that keeps {kept} and answers identical requests of the others from this one"
