@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from holdfast.analysis.determinism import Determinism, determinism_of
+from holdfast.analysis.failure_groups import Failures, read_failures
 from holdfast.analysis.metrics import Metric, ScoreTotals
 from holdfast.analysis.sampling_report import SamplingReport, sampling_report
 from holdfast.analysis.spending import group_spending, no_spending, run_spending
@@ -64,10 +65,13 @@ class Report(msgspec.Struct, frozen=True):
     """Why the cost is not known, although there are prices."""
     determinism: Determinism | None
     """What could not be guaranteed, where the eval is deterministic."""
+    errors: Failures
+    """Why trials have failed or got no reply: equal errors once, with the number of their trials."""
     timing: dict[str, Any]
     lineage: list[dict[str, Any]]
 
     def __str__(self) -> str:
+        """The text that `holdfast report` prints where there is no terminal."""
         from holdfast.analysis.report_text import report_text  # noqa: PLC0415 - only when it is printed
 
         return report_text(self)
@@ -119,6 +123,7 @@ def make_report(reader: RunReader) -> Report:
         currency=fold.prices.currency,
         notes=[spending.warning] if spending.warning else [],
         determinism=determinism_of(fold.session),
+        errors=read_failures(reader) if fold.counts.remaining else Failures(),
         timing={"trial_seconds": round(spending.seconds, 3)},
         lineage=_lineage_entries(reader),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from holdfast.analysis.failure_groups import failure_lines, read_failures
 from holdfast.api.evaluation.request import (
     EvaluationArguments,
     ModelsGiven,
@@ -26,7 +28,10 @@ from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.core.display_text import shell_word
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.locate import find_run
 from holdfast.terminal.stderr import print_warning
+from holdfast.terminal.text import printable
 
 _LOOK_SECONDS = 0.2
 
@@ -146,7 +151,7 @@ class _Evaluation:
         started = start_session(self._request)
         self._place = started.place
         ended = _no_session(started) if isinstance(started, CompleteRun) else await self._outcome(started)
-        return Run.open(started.place, ended=ended)
+        return Run.open(started.place, ended=replace(ended, errors=_trial_errors(started.place, ended)))
 
     async def run_interruptibly(self) -> Run:
         """As `run`; Ctrl-C, which cancels it, also ends the commands of its tasks."""
@@ -173,6 +178,14 @@ class _Evaluation:
         again = f"Finished trials are kept. Resume with the same call and run={place!r}"
         has_files = all(task.use for task in (self._request.tasks or {}).values())
         return f"{again}, or with: holdfast resume {shell_word(place)}" if has_files else f"{again}."
+
+
+def _trial_errors(place: str, ended: SessionOutcome) -> list[str]:
+    """The same lines as in the report: a script may show nothing else of what went wrong."""
+    if not ended.counts.remaining:
+        return []
+    with contextlib.closing(RunReader(find_run(place))) as reader:
+        return [printable(line).strip() for line in failure_lines(read_failures(reader))]
 
 
 def _no_session(complete: CompleteRun) -> SessionOutcome:

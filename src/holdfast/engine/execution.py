@@ -78,7 +78,9 @@ class SessionOutcome:
     counts: StateCounts
     warning: str = ""
     failures: Sequence[ToleratedFailure] = ()
-    """Failures that did not stop the session."""
+    """Files beside the journal that could not be written, which did not stop the session."""
+    errors: Sequence[str] = ()
+    """Why trials have failed or got no reply, each error once; filled in for whoever gets the outcome from Python."""
     loss: RunGone | None = None
     """What became of the run, where it was moved, deleted or replaced meanwhile; the counts are the session's own."""
 

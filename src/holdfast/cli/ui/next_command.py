@@ -18,7 +18,7 @@ from holdfast.run.fold.states import NOT_STARTED, StateCounts
 from holdfast.terminal.text import printable, quantity
 
 if TYPE_CHECKING:
-    from holdfast.api.failure_groups import Failures
+    from holdfast.analysis.failure_groups import Failures
 
 _NOT_FOUND = " answered 404 "
 _START_ANEW = "The model name cannot be changed in this run, and nothing is finished: correct it and start a new run."
