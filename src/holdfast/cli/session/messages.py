@@ -114,10 +114,10 @@ def _print_complete(
     if complete.left:
         _print_left(complete, scores, done)
     elif complete.selected is not None:
-        click.echo(f"{complete.place}: all {complete.selected} selected trials are finished; {done}.")
+        click.echo(f"{complete.place}: nothing was run: all {complete.selected} selected trials are finished; {done}.")
     else:
         blocked = f", {counts.blocked} of them blocked by a content policy" if counts.blocked else ""
-        click.echo(f"{complete.place}: complete, {counts.finished} of {counts.planned}{blocked}.")
+        click.echo(f"{complete.place}: complete, {counts.finished} of {counts.planned}{blocked}; nothing was run.")
 
 
 def _print_left(complete: CompleteRun, scores: RunScores | None, done: str) -> None:
