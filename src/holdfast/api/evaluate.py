@@ -49,6 +49,7 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
     limit: int | None = None,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - as `--set` of the command line
     reuse: RunsGiven = (),
+    redo: str | None = None,
     observers: ObserversGiven = (),
     progress: bool | None = None,
     **settings: Any,
@@ -58,9 +59,10 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
     `run` is its directory, or its URL in an object store: a new run is created there, and one that exists is resumed,
     through the gate. `epochs` and `limit` apply to every task. `set` changes single keys by their paths, as `--set`
     does: `{"models.small.generation.temperature": 0}`. `reuse` names runs whose replies to identical requests are used
-    again, and `observers` are functions that get the events of the session (`holdfast.events`). `settings` are further
-    keys of an eval file, such as `seed` or `concurrency_limit`. Variables in a file `.env` of the current directory are
-    used where the environment does not have them.
+    again. `redo` runs trials of a run that exists once more, as `--redo` does: `redo="status=failed"` is the only thing
+    that runs failed trials again. `observers` are functions that get the events of the session (`holdfast.events`).
+    `settings` are further keys of an eval file, such as `seed` or `concurrency_limit`. Variables in a file `.env` of
+    the current directory are used where the environment does not have them.
 
     Progress is shown in a terminal and in a notebook; `progress` is False for none, and True to print it elsewhere
     too. Works inside a running event loop. Failed and remaining trials are not raised: see `Run.ended` and the report.
@@ -83,6 +85,7 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
         limit=limit,
         changes=set,
         reuse=reuse,
+        redo=redo,
         observers=observers,
         settings=settings,
     )
@@ -105,6 +108,7 @@ async def evaluate_async(  # noqa: PLR0913 - as above
     limit: int | None = None,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - as `--set` of the command line
     reuse: RunsGiven = (),
+    redo: str | None = None,
     observers: ObserversGiven = (),
     progress: bool | None = None,
     **settings: Any,
@@ -127,6 +131,7 @@ async def evaluate_async(  # noqa: PLR0913 - as above
         limit=limit,
         changes=set,
         reuse=reuse,
+        redo=redo,
         observers=observers,
         settings=settings,
     )
@@ -230,7 +235,7 @@ def _trial_errors(place: str, ended: SessionOutcome) -> list[str]:
 def _no_session(complete: CompleteRun) -> SessionOutcome:
     if not complete.left:
         return SessionOutcome("completed", complete.exit_code, complete.counts)
-    how = "Failed trials are run again only by `holdfast resume --redo`."
+    how = "Failed trials are run again only with redo='status=failed'."
     warning = f"Nothing was run: {complete.counts.remaining_text()}. {how}"
     return SessionOutcome(FINISHED_WITH_FAILURES, complete.exit_code, complete.counts, warning)
 

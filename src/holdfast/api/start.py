@@ -84,6 +84,8 @@ class RunRequest:
     """Called before anything is written."""
     warnings: Sequence[str] = ()
     """What was noticed before: lines of `.env` that were skipped."""
+    selection: SelectionRequest = ALL_TRIALS
+    """Which trials of a run that exists are run once more."""
 
     def run_exists(self) -> bool:
         """Whether there is a run at the place, as far as can be seen without opening it."""
@@ -168,6 +170,11 @@ def _refuse_unknown_scheme(place: str | None) -> None:
 def _create_or_resume(request: RunRequest) -> StartedSession | CompleteRun:
     if request.or_resume and request.run_exists():
         return _resume_requested(request)
+    if request.selection:
+        raise UsageError(
+            f"There is no run at {request.place} of which trials could be run again.",
+            hint="Leave redo out to start it.",
+        )
     try:
         return _create(request)
     except UsageError:
@@ -192,7 +199,9 @@ def local_root(spec: EvalSpec, place: str | None) -> Path:
 
 
 def _resume_requested(request: RunRequest) -> StartedSession | CompleteRun:
-    return _resume(str(request.place), lambda _saved: request.spec, request.tasks, check_plan=request.check_plan)
+    return _resume(
+        str(request.place), lambda _saved: request.spec, request.tasks, request.selection, check_plan=request.check_plan
+    )
 
 
 def _resume(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+IN_MEMORY = "python:"
+"""How a task that lives only in a Python process is referred to in a run's configuration."""
+
 
 def is_code_reference(text: str) -> bool:
     """Whether a name stands for code in a file or a module, and not for something built in."""

@@ -16,9 +16,9 @@ from holdfast.cli.ui.fail_under_option import print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import (
     NextSteps,
-    redo_command,
     retry_failed_lines,
     retry_scorers_lines,
+    run_commands,
     stop_lines,
 )
 from holdfast.cli.ui.standard_streams import say
@@ -61,10 +61,12 @@ def print_start(started: StartedSession) -> None:
 
 def _print_left_alone(started: StartedSession, counts: StateCounts) -> None:
     """Says which trials this session does not run, and what would."""
-    for line in (*stop_lines(started.session.reader.fold.stopped.values()), *retry_failed_lines(counts, started.place)):
+    reader = started.session.reader
+    commands = run_commands(reader.sessions[0], started.place)
+    for line in (*stop_lines(reader.fold.stopped.values()), *retry_failed_lines(counts, commands)):
         say(line)
     if counts.failed_in_slots:
-        for line in retry_scorers_lines(counts, started.place):
+        for line in retry_scorers_lines(counts, commands):
             say(line)
 
 
@@ -97,9 +99,10 @@ def _print_complete(
     counts = complete.counts
     if as_json:
         state = "complete" if counts.is_complete else "incomplete"
+        commands = run_commands(scores.first_session if scores is not None else None, complete.place)
         found = {"run": complete.place, "state": state, "ended_as": None, "exit_code": code}
         rest: dict[str, Any] = {
-            "resume": redo_command(complete.place) if complete.left else None,
+            "resume": commands.redo if complete.left else None,
             "selected": complete.selected,
             "warning": None,
             "warnings": [],
@@ -212,6 +215,7 @@ class EndMessage:
 
 def _resume_command(counts: StateCounts, place: str) -> str | None:
     """What continues the run; where only failed trials remain, what runs those again."""
+    commands = run_commands(None, place)
     if counts.remaining and not counts.to_run:
-        return redo_command(place)
-    return f"holdfast resume {shell_word(place)}" if counts.remaining else None
+        return commands.redo
+    return commands.resume if counts.remaining else None

@@ -16,6 +16,7 @@ from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import open_provider
 from holdfast.models.provider import Provider
 from holdfast.spec import EvalSpec, SamplingSpec, TaskSpec, TrialLimits
+from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.from_spec import adapt_task, build_task
@@ -26,8 +27,6 @@ from holdfast.tasks.task import Task
 from holdfast.tasks.task_reference import load_use
 
 T = TypeVar("T")
-IN_MEMORY = "python:"
-"""How a task that lives only in a Python process is referred to in a run's configuration."""
 
 
 class PreparedEval:
@@ -198,8 +197,10 @@ def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, g
         return build_task(name, entry, spec.datasets[entry.dataset or ""], code)
     if entry.use.startswith(IN_MEMORY):
         raise UsageError(
-            f"The task {name!r} was defined in a Python process, not in a file.",
-            hint="Resume it from Python: holdfast.evaluate(..., run=PATH).",
+            f"The task {name!r} exists only in the Python process that made it: it does not come from a function with"
+            " @task in a file.",
+            hint="Call evaluate(tasks, models, run=PATH) in that program, or fork(PATH, tasks=tasks). With @task on the"
+            " function that returns the task, later runs can be resumed from the command line too.",
         )
     return adapt_task(name, entry, load_use(entry.use, code, entry.args), code)
 
