@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.analysis.determinism import Determinism, determinism_of
 from holdfast.analysis.failure_groups import Failures, read_failures
+from holdfast.analysis.ledger import SavedCalls, saved_in
 from holdfast.analysis.metrics import Metric, ScoreTotals
 from holdfast.analysis.sampling_report import SamplingReport, sampling_report
 from holdfast.analysis.spending import group_spending, no_spending, run_spending
@@ -61,6 +62,8 @@ class Report(msgspec.Struct, frozen=True):
     cost: float | None
     currency: str
     """Of all costs."""
+    saved: SavedCalls
+    """The replies of other runs that were used instead of calls: their tokens count, and their cost does not."""
     notes: list[str]
     """Why the cost is not known, although there are prices."""
     determinism: Determinism | None
@@ -121,6 +124,7 @@ def make_report(reader: RunReader) -> Report:
         usage=spending.usage,
         cost=spending.cost,
         currency=fold.prices.currency,
+        saved=saved_in(fold),
         notes=[spending.warning] if spending.warning else [],
         determinism=determinism_of(fold.session),
         errors=read_failures(reader) if fold.counts.remaining else Failures(),

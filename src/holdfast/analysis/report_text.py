@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.analysis.failure_groups import failure_lines
+from holdfast.analysis.ledger import saved_text
 from holdfast.analysis.money import cost_text
 from holdfast.analysis.report import Report
 from holdfast.analysis.sampling_report import LoserReport, SamplingReport
@@ -31,6 +32,8 @@ def report_text(report: Report, width: int = WIDTH) -> str:
         lines.append(f"transcript lost: {report.transcripts_lost} trials; their scores are kept")
     tokens = f"tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out"
     lines.append(f"{tokens}{cost_text(report.cost, report.currency)}")
+    if report.saved.calls:
+        lines.append(saved_text(report.saved, report.currency))
     lines += [f"note: {note}" for note in report.notes]
     return printable("\n".join([*lines, *_determinism_lines(report), *failure_lines(report.errors)]))
 

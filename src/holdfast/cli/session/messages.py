@@ -187,7 +187,8 @@ class EndMessage:
     def _print_notes(self, ended: SessionOutcome, scores: RunScores | None) -> None:
         for line in scores.ledger.lines(shell_word(self._started.place)) if scores is not None else ():
             say(printable(line))
-        if self._started.reuse is not None and scores is not None and not scores.ledger.saved:
+        if self._started.reuse is not None and scores is not None and not scores.report.saved.calls:
+            # Said of the run as a whole: a fork has its replies from another run, whoever it asks now.
             say("No reply of another run was used.")
         if ended.warning:
             say(f"holdfast: {ended.warning}")
