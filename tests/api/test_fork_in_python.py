@@ -74,7 +74,7 @@ def test_an_eval_file_may_be_the_new_eval(tmp_path, capfdbinary):
 
 BAD = {
     "no run": (lambda _: fork("nowhere"), NotARun, "nowhere"),
-    "task of this process": (lambda run: fork(run, run="f"), UsageError, "in a Python process"),
+    "task of this process": (lambda run: fork(run, run="f"), UsageError, "only in the Python process"),
     "existing": (lambda run: fork(run, run=run.path, tasks=letters()), UsageError, "already holds a run"),
     "URL": (lambda run: fork(run, run="s3://bucket/f", tasks=letters()), UsageError, "is a URL"),
     "unknown task": (lambda run: fork(run, run="f", tasks=letters(name="other")), UsageError, "no task 'other'"),

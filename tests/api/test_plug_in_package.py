@@ -114,7 +114,7 @@ def test_an_eval_uses_the_provider_and_a_task_the_scorer(installed):
     told = run(["-m", "holdfast", "report", "r", "--json"], *installed)
     tasks = json.loads(told.stdout)["tasks"]
     assert tasks["words"]["shouter"]["metrics"]["exact"]["accuracy"]["value"] == 0.5
-    assert tasks["greetings"]["shouter"]["metrics"]["loud"]["accuracy"]["value"] == 1.0
+    assert tasks["greetings"]["shouter"]["metrics"]["loud"]["mean"]["value"] == 1.0
     records = run(["-m", "holdfast", "cat", "r"], *installed).stdout
     assert "HELLO!!" in records
     assert KEY not in records

@@ -348,7 +348,7 @@ def test_only_some_of_the_remaining_trials(world):
     counts = world.check()
     assert (counts["valid"], counts["remaining_by_reason"]) == (8, {"not started": 16})
     again = world.resume("--where", "model=m and task=declared", code=0)
-    assert "all 8 selected trials are finished" in again.out
+    assert "nothing was run: all 8 selected trials are finished" in again.out
     world.resume("--where", "model=nobody", code=2)
     assert world.check() == counts
     world.resume(code=0)

@@ -49,7 +49,7 @@ def test_run_resume_and_report_print_the_same_scores(holdfast, server, tmp_path)
     assert run.endswith(f"Complete: 18 of 18 trials.\nSee the answers with: holdfast show {tmp_path / 'r'}\n")
     again = holdfast("resume", "r", code=0).out
     assert table_of(again) == table_of(holdfast("report", "r", code=0).out) == table
-    assert again.endswith("r: complete, 18 of 18.\n")
+    assert again.endswith("r: complete, 18 of 18; nothing was run.\n")
 
 
 def test_the_json_of_a_session_has_the_tasks_of_the_report(holdfast, server, tmp_path):
@@ -172,7 +172,7 @@ def test_a_wrong_name_beside_a_right_one_names_the_fork(holdfast, server, tmp_pa
     models = {"good": {"provider": "scripted", "model": "echo"}, "bad": wrong}
     data = {"models": models, "datasets": {"rows": {"path": "rows.jsonl"}}, "tasks": {"t": TASK}}
     ended = holdfast("run", write_eval(tmp_path, data), "--run-dir", "r", code=1)
-    assert "The model name of bad cannot be changed in this run. Correct it in the eval file, then:\n" in ended.out
+    assert "The model name of bad cannot be changed in this run. Correct it in the eval, then:\n" in ended.out
     assert f"holdfast fork {tmp_path / 'r'} --config EVAL" in ended.out
     models["bad"]["model"] = "counting"
     server.behave()

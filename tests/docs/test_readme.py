@@ -79,15 +79,44 @@ def test_the_eval_of_the_readme_is_valid():
 
 
 def test_the_python_task_of_the_readme_runs(tmp_path):
-    """The Python in the README prints a report, as a script and through the command line."""
+    """The Python in the README prints a report, as a script and through the command line, without any extra."""
     (code,) = blocks("python")
     (tmp_path / "capitals.py").write_text(code, encoding="utf-8")
+    for extra in ("pandas", "polars"):
+        # Found before the installed one: `pip install .` installs none.
+        (tmp_path / f"{extra}.py").write_text(f"raise ImportError({extra!r})\n", encoding="utf-8")
     done = run("python capitals.py", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "1 of 1 trials valid" in done.stdout and "score.includes" in done.stdout
+    assert "1 of 1 trials valid" in done.stdout and "{'includes': 0.0}" in done.stdout
     done = run("holdfast run capitals.py --model scripted/echo --epochs 4 --limit 5 --run-dir fourth", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Complete: 4 of 4" in done.stdout
+
+
+def test_the_nightly_command_of_the_readme_runs_every_night(tmp_path):
+    """On another day it is another run; on the same day it resumes, and says so if there is nothing to run."""
+    (command,) = [command for block in blocks("console") for command, _ in printed(block) if "--or-resume" in command]
+    (tmp_path / "date").write_text("#!/bin/sh\ncat today\n", encoding="utf-8")
+    (tmp_path / "date").chmod(0o755)
+    assert run("holdfast init", tmp_path).returncode == 0
+    for day, told in (
+        ("2026-01-01", "Complete: 8 of 8"),
+        ("2026-01-02", "Complete: 8 of 8"),
+        ("2026-01-02", "; nothing was run."),
+    ):
+        (tmp_path / "today").write_text(day, encoding="utf-8")
+        done = run(f"PATH=$PWD:$PATH; {command}", tmp_path)
+        assert done.returncode == 0 and told in done.stdout, done
+
+
+def test_what_the_readme_says_of_extras_and_the_network_is_true():
+    """The extra for data frames is declared, and what `make demo` installs is said before it is started."""
+    assert "pip install '.[frames]'" in README
+    assert "frames = [" in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    size = re.search(r"language model: (\d+) MB", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    said = re.search(r"`make demo`[^\n]* downloads about (\d+) MB", README)
+    assert size is not None and said is not None
+    assert abs(int(size[1]) - int(said[1])) < 10
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)]+)\)", README))

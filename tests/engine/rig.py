@@ -19,7 +19,6 @@ from holdfast.engine.events import Event, Observer
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession, start_run
 from holdfast.engine.opening.resume import resume_run
-from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.run import verify_run
@@ -27,6 +26,7 @@ from holdfast.run.core.codec import decode
 from holdfast.run.core.records import Record, TrialRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import resolve, typed_eval
+from holdfast.spec.code_reference import IN_MEMORY
 
 Behaviour = Callable[[Any, int], Awaitable[Reply]]
 

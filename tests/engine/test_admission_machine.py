@@ -29,7 +29,6 @@ from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.model_calls.rate_limit import RateLimiter
 from holdfast.engine.model_calls.token_estimate import TokenEstimate
-from holdfast.engine.planning.prepared_eval import IN_MEMORY
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.admission_mark import AdmissionMark
@@ -39,6 +38,7 @@ from holdfast.engine.scheduling.holds import Holds
 from holdfast.models.errors import RateLimited
 from holdfast.models.message import Message, Request
 from holdfast.spec import resolve, typed_eval
+from holdfast.spec.code_reference import IN_MEMORY
 
 MODELS, TASKS, STAGES = ("a", "b"), ("t", "u"), ("solve", "score")
 REASONS = ("pause", "budget", "breaker")

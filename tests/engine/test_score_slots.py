@@ -263,7 +263,7 @@ def test_a_scorer_added_later_fails_alone_and_is_redone_alone(tmp_path):
     rig.tasks = [judged_task(good.as_scorer(), late.as_scorer())]
     assert rig.session().ended.exit_code == 1
     assert reasons(rig) == {"score: late": 1}
-    assert rig.report().tasks["t"]["m"].metrics["good"]["accuracy"].value == 1.0
+    assert rig.report().tasks["t"]["m"].metrics["good"]["mean"].value == 1.0
     assert rig.session().ended.exit_code == 1
     assert (actor.calls, good.asked, late.asked) == (1, 1, 2)
     late.value, rig.redo = 0.5, "status=failed"

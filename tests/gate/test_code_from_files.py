@@ -64,7 +64,7 @@ def test_scorers_and_a_solver_from_a_file_are_run(own):
     own.run()
     own.check_complete(4)
     metrics = own.report()["tasks"]["t"]["m"]["metrics"]
-    assert metrics["strict"]["accuracy"]["value"] == 0.75 and metrics["long"]["accuracy"]["value"] == 1.0
+    assert metrics["strict"]["mean"]["value"] == 0.75 and metrics["long"]["mean"]["value"] == 1.0
     assert own.json("show", "r", code=0)["trials"][0]["input"] == "q1"
 
 
@@ -147,7 +147,7 @@ def test_resume_16_a_scorer_is_added(own):
     own.resume(code=0)
     assert own.entries == ["tasks.t.scorers.third: unset → added"]
     own.check_complete(4)
-    assert own.report()["tasks"]["t"]["m"]["metrics"]["third"]["accuracy"]["value"] == 0.0
+    assert own.report()["tasks"]["t"]["m"]["metrics"]["third"]["mean"]["value"] == 0.0
     for path in own.directory.glob("*.py"):
         path.unlink()
     own("resume", "r", "--set", "tasks.t.epochs=2", code=0)
@@ -180,7 +180,7 @@ def test_a_fork_scores_again_what_a_changed_scorer_has_scored(own):
     assert "4 planned, 0 kept" in told.replace("trials ", "") and "4 kept with their answers" in told
     own("resume", "f", code=0)
     metrics = own.json("report", "f", code=0)["tasks"]["t"]["m"]["metrics"]
-    assert metrics["strict"]["accuracy"]["value"] == 0.25 and metrics["long"]["accuracy"]["value"] == 1.0
+    assert metrics["strict"]["mean"]["value"] == 0.25 and metrics["long"]["mean"]["value"] == 1.0
     assert own.json("status", "f", code=0)["calls"]["made"] == 0
 
 
@@ -218,7 +218,7 @@ def test_a_killed_run_needs_nothing_but_itself(holdfast, own, tmp_path):
     assert "tasks.t.solver: my.py → no longer exists; existing results are kept" in told.err
     shutil.move(elsewhere / "moved", own.run_dir)
     own.check_complete(4)
-    assert own.report()["tasks"]["t"]["m"]["metrics"]["strict"]["accuracy"]["value"] == 0.75
+    assert own.report()["tasks"]["t"]["m"]["metrics"]["strict"]["mean"]["value"] == 0.75
     holdfast("resume", "r", "--set", "tasks.t.epochs=2", code=0)
     own.check_complete(8)
 
@@ -264,7 +264,7 @@ def test_a_module_is_kept_with_the_packages_around_it(holdfast, own):
     shutil.rmtree(package)
     holdfast("resume", "r", code=0)
     own.check_complete(4)
-    assert own.report()["tasks"]["t"]["m"]["metrics"]["right"]["accuracy"]["value"] == 1.0
+    assert own.report()["tasks"]["t"]["m"]["metrics"]["right"]["mean"]["value"] == 1.0
 
 
 def test_a_file_that_only_passes_on_is_kept_too(holdfast, own):

@@ -485,7 +485,7 @@ def test_an_entry_stays_on_one_line(world):
     world.task["models"] = ["m"]
     world.resume(code=0)
     assert all(line.startswith("#") for line in world.config.split("\n\n")[0].splitlines())
-    assert world("resume", "r", code=0).out.endswith("complete, 4 of 4.\n")
+    assert world("resume", "r", code=0).out.endswith("complete, 4 of 4; nothing was run.\n")
 
 
 def test_the_invocation_stands_in_the_header(holdfast, world):

@@ -105,6 +105,7 @@ def test_fork_without_a_change_keeps_everything(world):
         "remaining_by_reason": {},
         "cost": 0.0,
         "saved": None,
+        "replies": 0,
         "currency": "USD",
         "warnings": [],
     }
@@ -163,7 +164,8 @@ def test_fork_tells_why_and_what_it_will_cost(world):
     assert "  1 remaining: its answer could differ" in told
     assert "  1 remaining: new sample" in told and "  2 remaining: new task or model" in told
     # A trial took a word and gave a word; four remain.
-    assert "  without those, the remaining trials will cost about $8.00" in told
+    less = "or less: 1 recorded reply is used again where the same is asked"
+    assert f"  the remaining trials will cost about $8.00, going by the trials so far, {less}\n" in told
     assert told.endswith("Resume with: holdfast resume f\n")
     report = finish(world, planned=7, made=4)
     # What was kept is paid by the other run: here a trial of two words, one of a new sample, two of a new task.

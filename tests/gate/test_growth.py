@@ -240,7 +240,7 @@ def test_resume_16_a_late_scorer_that_breaks_fails_in_its_own_slots(world):
     assert "8 remaining: 8 failed (score: second)." in told.out
     status = world.status()
     assert (status["state"], status["finished"], status["remaining"]) == ("incomplete", 0, 8)
-    assert world.report()["tasks"]["t"]["m"]["metrics"]["first"]["accuracy"]["n_trials"] == 8
+    assert world.report()["tasks"]["t"]["m"]["metrics"]["first"]["mean"]["n_trials"] == 8
     (world.directory / "broken").unlink()
     assert "8 remaining: 8 failed (score: second)." in world("resume", "r", code=1).out
     world("resume", "r", "--redo", "status=failed", code=0)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast.analysis.money import money_text
 from holdfast.run.core.records import DIVERGED, INTERRUPTED_CALL, RETRIED
 from holdfast.run.fold.late_replies import calls_bought_again
 from holdfast.run.fold.reader import RunReader
@@ -73,7 +74,7 @@ class Ledger(NamedTuple):
         if repeated.diverged or self.unused:
             yield self._divergence_text(place)
         if self.saved:
-            yield f"{_replies(self.saved)} of other runs {_was(self.saved)} used instead of calls{saved}."
+            yield f"{_saved_replies(self.saved)}{saved}."
 
     def _divergence_text(self, place: str) -> str:
         unused, diverged = self.unused, self.repeated.diverged
@@ -89,6 +90,16 @@ class Ledger(NamedTuple):
 
 
 _EMPTY = Ledger(RepeatedCalls(), 0, 0, {})
+
+
+def _saved_replies(count: int) -> str:
+    return f"{_replies(count)} of other runs {_was(count)} used instead of calls"
+
+
+def saved_text(saved: SavedCalls, currency: str) -> str:
+    """That replies of other runs were used, and what they took there: the cost of this run does not have it."""
+    cost = "" if saved.cost is None else f", {money_text(saved.cost, currency)}"
+    return f"{_saved_replies(saved.calls)} ({saved.tokens:,} tokens{cost}); they were paid for there"
 
 
 def _made_again(calls: int) -> str:
@@ -140,6 +151,11 @@ def _together(one: Ledger, other: Ledger) -> Ledger:
     repeated = RepeatedCalls(*map(sum, zip(*map(msgspec.structs.astuple, (one.repeated, other.repeated)), strict=True)))
     tasks = {kind: [*one.tasks.get(kind, ()), *other.tasks.get(kind, ())] for kind in {*one.tasks, *other.tasks}}
     return Ledger(repeated, one.unused + other.unused, one.saved + other.saved, tasks)
+
+
+def saved_in(fold: RunFold) -> SavedCalls:
+    """The replies of other runs that a run has used, in any session."""
+    return saved_calls(fold, sum(entry.calls for entry in fold.ledger() if entry.kind == SAVED))
 
 
 def saved_calls(fold: RunFold, calls: int) -> SavedCalls:

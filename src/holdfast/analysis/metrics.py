@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import groupby
 
 import msgspec
 
 from holdfast.analysis.intervals import Interval, t_interval, wilson_interval
+
+ACCURACY, MEAN = "accuracy", "mean"
 
 
 class Metric(msgspec.Struct, frozen=True):
@@ -47,9 +49,15 @@ class ScoreTotals:
             scores = self._scores[scorer] = SampleScores()
         scores.add(value, sample, is_repeated=is_repeated)
 
-    def metrics(self) -> dict[str, dict[str, Metric]]:
-        """For each scorer its accuracy, where every score is 0 or 1, else its mean."""
-        return {name: {scores.metric_name(): scores.metric()} for name, scores in sorted(self._scores.items())}
+    def metrics(self, binary: Collection[str] | None = None) -> dict[str, dict[str, Metric]]:
+        """For each scorer its mean, called accuracy for those in `binary`.
+
+        So the name does not depend on the scores, and is the same from the first one on. Where nobody has recorded
+        which scorers are binary, in runs of earlier versions, it is accuracy if every score is 0 or 1.
+        """
+        found = sorted(self._scores.items())
+        names = {name for name, scores in found if scores.is_binary} if binary is None else binary
+        return {name: {ACCURACY if name in names else MEAN: scores.metric()} for name, scores in found}
 
 
 class SampleScores:
@@ -65,8 +73,9 @@ class SampleScores:
         self._samples.append(sample)
         self._has_repeats = self._has_repeats or is_repeated
 
-    def metric_name(self) -> str:
-        return "accuracy" if _is_binary(self._values) else "mean"
+    @property
+    def is_binary(self) -> bool:
+        return _is_binary(self._values)
 
     def metric(self) -> Metric:
         means = array("d", map(_mean, self._by_sample())) if self._has_repeats else self._values

@@ -7,18 +7,20 @@ counts nowhere but in what was spent. Nothing that is not on record is scored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from holdfast.analysis.determinism import Determinism, determinism_of
+from holdfast.analysis.failure_groups import Failures, read_failures
+from holdfast.analysis.ledger import SavedCalls, saved_in
 from holdfast.analysis.metrics import Metric, ScoreTotals
 from holdfast.analysis.sampling_report import SamplingReport, sampling_report
 from holdfast.analysis.spending import group_spending, no_spending, run_spending
 from holdfast.models.message import Usage
-from holdfast.run.core.records import FAILURES
+from holdfast.run.core.records import FAILURES, PlanEntry
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_sample
 from holdfast.run.fold.run_fold import Group, RunFold, SlotValue
@@ -60,14 +62,19 @@ class Report(msgspec.Struct, frozen=True):
     cost: float | None
     currency: str
     """Of all costs."""
+    saved: SavedCalls
+    """The replies of other runs that were used instead of calls: their tokens count, and their cost does not."""
     notes: list[str]
     """Why the cost is not known, although there are prices."""
     determinism: Determinism | None
     """What could not be guaranteed, where the eval is deterministic."""
+    errors: Failures
+    """Why trials have failed or got no reply: equal errors once, with the number of their trials."""
     timing: dict[str, Any]
     lineage: list[dict[str, Any]]
 
     def __str__(self) -> str:
+        """The text that `holdfast report` prints where there is no terminal."""
         from holdfast.analysis.report_text import report_text  # noqa: PLC0415 - only when it is printed
 
         return report_text(self)
@@ -97,9 +104,9 @@ class _GroupScores:
         parts = [self.by_axis.setdefault(axis, {}).setdefault(at, ScoreTotals()) for axis, at in group.axes.items()]
         return [self.all, *parts]
 
-    def axes(self) -> dict[str, dict[str, dict[str, dict[str, Metric]]]]:
+    def axes(self, binary: Collection[str] | None) -> dict[str, dict[str, dict[str, dict[str, Metric]]]]:
         return {
-            axis: {value: totals.metrics() for value, totals in sorted(values.items())}
+            axis: {value: totals.metrics(binary) for value, totals in sorted(values.items())}
             for axis, values in sorted(self.by_axis.items())
         }
 
@@ -117,8 +124,10 @@ def make_report(reader: RunReader) -> Report:
         usage=spending.usage,
         cost=spending.cost,
         currency=fold.prices.currency,
+        saved=saved_in(fold),
         notes=[spending.warning] if spending.warning else [],
         determinism=determinism_of(fold.session),
+        errors=read_failures(reader) if fold.counts.remaining else Failures(),
         timing={"trial_seconds": round(spending.seconds, 3)},
         lineage=_lineage_entries(reader),
     )
@@ -128,14 +137,16 @@ def _task_reports(reader: RunReader) -> TaskReports:
     fold, scores = reader.fold, _group_scores(reader.fold)
     spending, samplings = group_spending(fold), fold.samplings()
     found: TaskReports = {}
-    planned = {(entry.task, entry.model): entry.scorers for entry in fold.plan}
+    planned = {(entry.task, entry.model): entry for entry in fold.plan}
     for (task, model), counts in sorted(fold.counts_by_group().items()):
         group, spent = scores.get((task, model), _GroupScores()), spending.get((task, model))
         spent = spent or no_spending(fold, model)
         sampling = sampling_report(fold, samplings.get((task, model)), model, spent.usage)
-        metrics = group.all.metrics()
-        missing = [scorer for scorer in planned.get((task, model), []) if scorer not in metrics]
-        report = GroupReport(metrics, counts, spent.usage, spent.cost, group.axes(), sampling, missing or None)
+        entry = planned.get((task, model), PlanEntry(task, model, 0))
+        metrics = group.all.metrics(entry.binary)
+        missing = [scorer for scorer in entry.scorers if scorer not in metrics]
+        axes = group.axes(entry.binary)
+        report = GroupReport(metrics, counts, spent.usage, spent.cost, axes, sampling, missing or None)
         found.setdefault(task, {})[model] = report
     return found
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.analysis.failure_groups import failure_lines
+from holdfast.analysis.ledger import saved_text
 from holdfast.analysis.money import cost_text
 from holdfast.analysis.report import Report
 from holdfast.analysis.sampling_report import LoserReport, SamplingReport
 from holdfast.analysis.score_table import WIDTH, axis_table, score_table, score_text
 from holdfast.analysis.text_table import plain_name
 from holdfast.run.fold.states import StateCounts
+from holdfast.terminal.text import printable
 
 _SHOWN_TURNS = 8
 _BRIEF_SCORES = 4
 
 
 def report_text(report: Report, width: int = WIDTH) -> str:
-    """The report in a few lines; its tables fit into `width` columns."""
+    """The report in a few lines, whatever names and errors hold; its tables fit into `width` columns."""
     state = "complete" if report.complete else "INCOMPLETE"
     tables = [score_table(report.tasks, report.currency, width), axis_table(report.tasks, width)]
     lines = [f"{plain_name(report.name)}: {state}, {coverage_text(report.coverage)}"]
@@ -29,8 +32,10 @@ def report_text(report: Report, width: int = WIDTH) -> str:
         lines.append(f"transcript lost: {report.transcripts_lost} trials; their scores are kept")
     tokens = f"tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out"
     lines.append(f"{tokens}{cost_text(report.cost, report.currency)}")
+    if report.saved.calls:
+        lines.append(saved_text(report.saved, report.currency))
     lines += [f"note: {note}" for note in report.notes]
-    return "\n".join([*lines, *_determinism_lines(report)])
+    return printable("\n".join([*lines, *_determinism_lines(report), *failure_lines(report.errors)]))
 
 
 def _group_lines(report: Report) -> Iterator[str]:

@@ -85,6 +85,8 @@ class RunRequest:
     """Called before anything is written."""
     warnings: Sequence[str] = ()
     """What was noticed before: lines of `.env` that were skipped."""
+    selection: SelectionRequest = ALL_TRIALS
+    """Which trials of a run that exists are run once more."""
     fork_words: tuple[str, ...] | None = None
     """The options with which `holdfast fork` offers the same to a new run."""
     run_words: tuple[str, ...] | None = None
@@ -178,6 +180,11 @@ def _refuse_unknown_scheme(place: str | None) -> None:
 def _create_or_resume(request: RunRequest) -> StartedSession | CompleteRun:
     if request.or_resume and request.run_exists():
         return _resume_requested(request)
+    if request.selection:
+        raise UsageError(
+            f"There is no run at {request.place} of which trials could be run again.",
+            hint="Leave redo out to start it.",
+        )
     try:
         return _create(request)
     except UsageError:
@@ -202,7 +209,13 @@ def local_root(spec: EvalSpec, place: str | None) -> Path:
 
 
 def _resume_requested(request: RunRequest) -> StartedSession | CompleteRun:
-    return _resume(str(request.place), lambda _saved: request.offer, request.tasks, check_plan=request.check_plan)
+    return _resume(
+        str(request.place),
+        lambda _saved: request.offer,
+        request.tasks,
+        request.selection,
+        check_plan=request.check_plan,
+    )
 
 
 def _resume(

@@ -9,9 +9,10 @@ import msgspec
 from holdfast.models.message import Usage
 from holdfast.run.core.records import AnswerRecord, AnyRecord, Failure, SamplingSummary, ScoreRecord, TrialRecord
 from holdfast.run.fold.candidate import LOST, WHOLE, TrialCandidate, coordinates
+from holdfast.run.fold.ends_on_record import error_on_record
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
-from holdfast.run.fold.states import State, failed_slot
+from holdfast.run.fold.states import State
 from holdfast.run.where.expression import Where
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class TrialResults:
             cost=self._reader.fold.prices.cost(spent.shares, {group.model}).amount,
             seconds=spent.seconds,
             transcript=LOST if standing.is_hollow and self._reader.has_losses() else WHOLE,
-            error=self._error(trial, decisive),
+            error=error_on_record(self._reader, trial, decisive),
             samplings=self._samplings(trial, decisive),
         )
 
@@ -171,15 +172,6 @@ class TrialResults:
         if not self._reader.fold.has_samplings:
             return None
         return decisive.samplings if decisive is not None and trial.row.counted else ()
-
-    def _error(self, trial: FoldedTrial, decisive: TrialRecord | None) -> Failure | None:
-        """Why it has failed or remains: by the slot that has failed, or by the end that decides."""
-        if not trial.standing.has_failed_in_slots:
-            return decisive.error if decisive is not None else None
-        records = (self._reader.read(item.line) for item in self._reader.lines_of(trial, "score"))
-        failed = [one for one in records if isinstance(one, ScoreRecord) and one.error is not None]
-        of_slot = [one for one in failed if failed_slot(one.scorer) == trial.standing.reason]
-        return max(of_slot, key=lambda one: (one.attempt, one.slot_attempt)).error if of_slot else None
 
 
 def _answer(records: list[AnyRecord | None], attempt: int) -> str | None:

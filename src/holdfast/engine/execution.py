@@ -78,7 +78,9 @@ class SessionOutcome:
     counts: StateCounts
     warning: str = ""
     failures: Sequence[ToleratedFailure] = ()
-    """Failures that did not stop the session."""
+    """Files beside the journal that could not be written, which did not stop the session."""
+    errors: Sequence[str] = ()
+    """Why trials have failed or got no reply, each error once; filled in for whoever gets the outcome from Python."""
     loss: RunGone | None = None
     """What became of the run, where it was moved, deleted or replaced meanwhile; the counts are the session's own."""
 
@@ -315,23 +317,26 @@ class Execution:
         self,
         *,
         signals: bool = True,
+        guest_signal: int | None = None,
         on_stuck: Callable[[SessionOutcome], None] | None = None,
         missed_signal: Callable[[], int] = lambda: 0,
     ) -> SessionOutcome:
         """Runs everything that remains, and ends the session.
 
         `on_stuck` is called, from another thread, when the second signal does not lead to an end. `missed_signal` gives
-        the number of a signal that came before this session listened, or 0.
+        the number of a signal that came before this session listened, or 0. In somebody else's process only Ctrl-C is
+        listened to, if at all: `guest_signal` is then such a number.
         """
-        if signals:
+        if guest_signal is not None:
+            self._interrupt.install_as_guest(guest_signal)
+        elif signals:
             stuck = None if on_stuck is None else lambda: on_stuck(self._stuck())
             self._interrupt.install(missed_signal, stuck)
         try:
             with scoping_tasks(), _relaxed_collector(), marking_commands(), self._watching_place():
                 failure = await self._work()
         finally:
-            if signals:
-                self._interrupt.remove()
+            self._interrupt.remove()
             self._step_threads.close()
             for opened in self._models.values():
                 await guard(opened.provider.close())
@@ -426,6 +431,15 @@ class Execution:
         self.events.emit(LimitChanged(ADMISSION, 0, reason))
 
     # Interrupts.
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether a signal has come, whatever the session has finished since."""
+        return self._interrupt.has_arrived
+
+    def interrupt(self) -> None:
+        """Does what Ctrl-C does: the first time calls in flight may finish, the next time everything stops."""
+        self._interrupt.ask()
 
     def _note_signal(self) -> None:
         """The very moment a signal arrives; the loop may be in the middle of anything."""

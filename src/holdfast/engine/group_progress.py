@@ -115,6 +115,8 @@ class GroupProgress:
         found = dict(self.before.shares)
         for model, (given, taken) in self._tally.tokens.items():
             found[model, False] = found.get((model, False), Usage()) + Usage(given, taken)
+        for model, usage in self._tally.reused.items():
+            found[model, True] = found.get((model, True), Usage()) + usage
         return found
 
     @property

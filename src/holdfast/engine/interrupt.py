@@ -7,11 +7,16 @@ A signal that goes to the whole process group also ends the commands of solvers 
 it arrives, between two bytecodes, before the outcome of a command that it ended can count as a result. If the second
 signal does not end the program in a few seconds, because a task's code holds it up, then `on_stuck` is called, from a
 thread of its own.
+
+In a process that belongs to someone else only Ctrl-C is listened to, and only while the session runs: then the handler
+of before is back. The third one raises KeyboardInterrupt where the program happens to be, and so does a second one that
+a task's code holds up.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -37,7 +42,9 @@ class Interrupt:
         self._on_stuck: Callable[[], None] | None = None
         self.exit_code = 0
         self._noted = 0
-        self._is_draining = False
+        self._is_draining = self._is_guest = False
+        self._watch: threading.Timer | None = None
+        """Waits for the end, after the second signal."""
         self._replaced: dict[signal.Signals, Any] = {}
         """The signals that are listened to, with the handlers they had before."""
 
@@ -51,25 +58,40 @@ class Interrupt:
         `missed` gives the number of a signal that came before, or 0; it is treated as one that comes now.
         """
         self._on_stuck = on_stuck
-        if threading.current_thread() is not threading.main_thread():
-            return
+        if threading.current_thread() is threading.main_thread():
+            self._listen(list(_SIGNALS), missed())
+
+    def install_as_guest(self, missed: int) -> None:
+        """Starts to listen to Ctrl-C in somebody else's process, in its main thread; `missed` as for `install`."""
+        self._is_guest = True
+        self._on_stuck = lambda: os.kill(os.getpid(), signal.SIGINT)
+        self._listen([signal.SIGINT], missed)
+
+    def _listen(self, numbers: list[signal.Signals], early: int) -> None:
         loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
+        for number in numbers:
             self._replaced[number] = signal.getsignal(number)
             # The loop's handler wakes the loop and acts there; ours, put in its place, takes note at once.
             loop.add_signal_handler(number, self.arrive, number)
             signal.signal(number, self._note)
-        if early := missed():
+        if early:
             self._note(early, None)
             loop.call_soon(self.arrive, signal.Signals(early))
 
+    def ask(self) -> None:
+        """Does what Ctrl-C does, where no signal can be listened to; in the loop."""
+        self._note(signal.SIGINT, None)
+        self.arrive(signal.SIGINT)
+
     def remove(self) -> None:
         """Stops acting on signals; a program that is ending because of one still takes note of more."""
+        if self._watch is not None and self._is_guest:
+            self._watch.cancel()
         loop = asyncio.get_running_loop()
         while self._replaced:
             number, before = self._replaced.popitem()
             loop.remove_signal_handler(number)
-            signal.signal(number, self._note if self.has_arrived else before)
+            signal.signal(number, self._note if self.has_arrived and not self._is_guest else before)
 
     @staticmethod
     def ignore() -> None:
@@ -82,9 +104,11 @@ class Interrupt:
         self._on_arrival()
         self._noted += 1
         if self._noted == 2 and self._on_stuck is not None:
-            watch = threading.Timer(STUCK_SECONDS, self._on_stuck)
-            watch.daemon = True
-            watch.start()
+            self._watch = threading.Timer(STUCK_SECONDS, self._on_stuck)
+            self._watch.daemon = True
+            self._watch.start()
+        if self._noted > 2 and self._is_guest:
+            raise KeyboardInterrupt
 
     def arrive(self, number: signal.Signals) -> None:
         """Acts on a signal, in the loop."""

@@ -107,11 +107,14 @@ class Progress:
         return self.tally.spent
 
     def shares(self) -> dict[ShareKey, Usage]:
-        """What the calls of all sessions took, by model."""
+        """The tokens of all sessions, by model; those of replies of other runs are apart, and cost nothing here."""
         found: dict[ShareKey, Usage] = {}
         earlier = (group.before.shares for group in self.groups.values())
         spent = {(model, False): tally.spent for model, tally in self.tally.by_model.items()}
-        for shares in (*earlier, spent):
+        reused = {
+            (model, True): tally.reused for model, tally in self.tally.by_model.items() if tally.reused != Usage()
+        }
+        for shares in (*earlier, spent, reused):
             for key, usage in shares.items():
                 found[key] = found.get(key, Usage()) + usage
         return found

@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.api.start import RunRequest
 from holdfast.engine.events import Observer
+from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.spec import EvalSpec, resolve, typed_eval
@@ -20,7 +21,7 @@ from holdfast.tasks.task import Task, TaskFactory
 
 SOURCE = "evaluate()"
 """What errors call the arguments."""
-_ARGUMENTS = ("run", "name", "epochs", "limit", "set", "reuse", "observers", "progress")
+_ARGUMENTS = ("run", "name", "epochs", "limit", "set", "reuse", "redo", "observers", "progress")
 _KEYS = {*EvalSpec.__struct_fields__, *RunnerSpec.__struct_fields__}
 TasksGiven = Task | TaskFactory | Iterable[Task | TaskFactory]
 ModelsGiven = Iterable[str] | Mapping[str, Any]
@@ -41,6 +42,8 @@ class EvaluationArguments:
     changes: Mapping[str, Any] | None
     """Values of single keys, by their paths."""
     reuse: RunsGiven
+    redo: str | None
+    """An expression: the trials that are attempted once more."""
     observers: ObserversGiven
     settings: Mapping[str, Any]
     """Further keys of an eval file."""
@@ -63,6 +66,7 @@ class EvaluationArguments:
             source="Python",
             observers=[observers] if callable(observers) else list(observers),
             warnings=warnings,
+            selection=SelectionRequest(redo=_checked_redo(self.redo), option_prefix=""),
         )
 
     def _eval(self, tasks: Mapping[str, Task]) -> EvalSpec:
@@ -122,6 +126,12 @@ def _checked_count(name: str, value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"{name} is {value!r}.", hint="Give a whole number of 1 or more.")
     return value
+
+
+def _checked_redo(redo: object) -> str | None:
+    if redo is None or isinstance(redo, str):
+        return redo
+    raise UsageError(f"redo is {redo!r}.", hint="Give an expression, as in redo='status=failed'.")
 
 
 def checked_changes(changes: object) -> dict[Any, Any]:

@@ -30,22 +30,13 @@ def command(run: str, bounds: list[ScoreBound], *, as_json: bool) -> int:
     with contextlib.closing(RunReader(find_named_run(run))) as reader:
         check_bounds(bounds, reader.fold.plan)
         report, notes = make_report(reader), describe_inconsistencies(reader)
-        failed = _failure_lines(reader) if report.coverage.remaining and not as_json else []
         results = compare_bounds(bounds, reader.fold.plan, report.tasks)
     if as_json:
         print_json({**msgspec.structs.asdict(report), "fail_under": results})
     else:
-        lines = [report_text(report, output_columns()), *failed]
-        click.echo(printable("\n".join(lines)))
+        click.echo(report_text(report, output_columns()))
     for note in notes:
         say(printable(f"note: {note}"))
     failures = bound_failures(results, is_complete=report.complete) if bounds else []
     print_bound_failures(failures)
     return int(bool(failures))
-
-
-def _failure_lines(reader: RunReader) -> list[str]:
-    # Slow to load, and needed only if trials remain.
-    from holdfast.api.failure_groups import failure_lines, read_failures  # noqa: PLC0415
-
-    return list(failure_lines(read_failures(reader)))

@@ -205,7 +205,7 @@ def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
     failures = None
     if not {MODEL_DISABLED, NO_REPLY}.isdisjoint(status.counts.remaining_by_reason):
         # Slow to load, and only where a model did not reply does the error decide.
-        from holdfast.api.failure_groups import read_failures  # noqa: PLC0415
+        from holdfast.analysis.failure_groups import read_failures  # noqa: PLC0415
 
         failures = read_failures(reader)
     steps = NextSteps(status.counts, status.run, reader.sessions[0], failures)

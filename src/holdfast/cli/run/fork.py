@@ -49,6 +49,14 @@ def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir
     return 0
 
 
+def _or_less(forked: ForkSummary) -> str:
+    """How often a trial will ask what the old run has answered is only known once its code has run."""
+    if not forked.replies:
+        return ""
+    replies = "1 recorded reply is" if forked.replies == 1 else f"{forked.replies} recorded replies are"
+    return f", or less: {replies} used again where the same is asked"
+
+
 def _print_fork(forked: ForkSummary) -> None:
     click.echo(f"{forked.run}: {quantity(forked.planned, 'trial')} planned, {forked.taken} kept.")
     if forked.rescored:
@@ -57,11 +65,9 @@ def _print_fork(forked: ForkSummary) -> None:
         click.echo(f"  {count} remaining: {why if count == 1 else why.replace('its answer', 'their answers')}")
     if forked.saved:
         click.echo(f"  the replies that are kept save about {money_text(forked.saved, forked.currency)}")
-    if forked.remaining_by_reason:
-        click.echo("  identical requests of the remaining trials get the recorded replies, and cost nothing")
     if forked.cost:
         cost = money_text(forked.cost, forked.currency)
-        click.echo(f"  without those, the remaining trials will cost about {cost}, going by the trials so far")
+        click.echo(f"  the remaining trials will cost about {cost}, going by the trials so far{_or_less(forked)}")
     place = shell_word(forked.run)
     click.echo(
         f"Complete. See: holdfast report {place}" if forked.is_complete else f"Resume with: holdfast resume {place}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.api.failure_groups import FailureGroup, Failures, failure_lines
+from holdfast.analysis.failure_groups import FailureGroup, Failures, failure_lines
 from holdfast.cli.session.run_scores import RunScores
 from holdfast.cli.ui.next_command import NextSteps, stop_lines
 from holdfast.engine.execution import FINISHED_WITH_FAILURES, INCOMPLETE, SessionOutcome
@@ -20,7 +20,7 @@ class EndText:
     def __init__(self, started: StartedSession, ended: SessionOutcome, scores: RunScores | None) -> None:
         self._ended, self._scores, self._counts = ended, scores, ended.counts
         self._place = started.place
-        self._failures = scores.failures if scores is not None else Failures([], 0)
+        self._failures = scores.report.errors if scores is not None else Failures()
         self._stops = scores.stops if scores is not None else []
 
     def lines(self) -> Iterator[str]:

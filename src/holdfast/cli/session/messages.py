@@ -17,9 +17,9 @@ from holdfast.cli.ui.fail_under_option import print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import (
     NextSteps,
-    redo_command,
     retry_failed_lines,
     retry_scorers_lines,
+    run_commands,
     stop_lines,
 )
 from holdfast.cli.ui.standard_streams import say
@@ -66,10 +66,12 @@ def print_start(started: StartedSession) -> None:
 
 def _print_left_alone(started: StartedSession, counts: StateCounts) -> None:
     """Says which trials this session does not run, and what would."""
-    for line in (*stop_lines(started.session.reader.fold.stopped.values()), *retry_failed_lines(counts, started.place)):
+    reader = started.session.reader
+    commands = run_commands(reader.sessions[0], started.place)
+    for line in (*stop_lines(reader.fold.stopped.values()), *retry_failed_lines(counts, commands)):
         say(line)
     if counts.failed_in_slots:
-        for line in retry_scorers_lines(counts, started.place):
+        for line in retry_scorers_lines(counts, commands):
             say(line)
 
 
@@ -102,9 +104,10 @@ def _print_complete(
     counts = complete.counts
     if as_json:
         state = "complete" if counts.is_complete else "incomplete"
+        commands = run_commands(scores.first_session if scores is not None else None, complete.place)
         found = {"run": complete.place, "state": state, "ended_as": None, "exit_code": code}
         rest: dict[str, Any] = {
-            "resume": redo_command(complete.place) if complete.left else None,
+            "resume": commands.redo if complete.left else None,
             "selected": complete.selected,
             "warning": None,
             "warnings": [],
@@ -119,10 +122,10 @@ def _print_complete(
     if complete.left:
         _print_left(complete, scores, done)
     elif complete.selected is not None:
-        click.echo(f"{complete.place}: all {complete.selected} selected trials are finished; {done}.")
+        click.echo(f"{complete.place}: nothing was run: all {complete.selected} selected trials are finished; {done}.")
     else:
         blocked = f", {counts.blocked} of them blocked by a content policy" if counts.blocked else ""
-        click.echo(f"{complete.place}: complete, {counts.finished} of {counts.planned}{blocked}.")
+        click.echo(f"{complete.place}: complete, {counts.finished} of {counts.planned}{blocked}; nothing was run.")
 
 
 def _print_left(complete: CompleteRun, scores: RunScores | None, done: str) -> None:
@@ -189,7 +192,8 @@ class EndMessage:
     def _print_notes(self, ended: SessionOutcome, scores: RunScores | None) -> None:
         for line in scores.ledger.lines(shell_word(self._started.place)) if scores is not None else ():
             say(printable(line))
-        if self._started.reuse is not None and scores is not None and not scores.ledger.saved:
+        if self._started.reuse is not None and scores is not None and not scores.report.saved.calls:
+            # Said of the run as a whole: a fork has its replies from another run, whoever it asks now.
             say("No reply of another run was used.")
         if ended.warning:
             say(f"holdfast: {ended.warning}")
@@ -217,6 +221,7 @@ class EndMessage:
 
 def _resume_command(counts: StateCounts, place: str) -> str | None:
     """What continues the run; where only failed trials remain, what runs those again."""
+    commands = run_commands(None, place)
     if counts.remaining and not counts.to_run:
-        return redo_command(place)
-    return f"holdfast resume {shell_word(place)}" if counts.remaining else None
+        return commands.redo
+    return commands.resume if counts.remaining else None

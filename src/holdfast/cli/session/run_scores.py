@@ -12,7 +12,6 @@ from holdfast.analysis.fail_under import ScoreBound, compare_bounds
 from holdfast.analysis.ledger import Ledger, session_ledger
 from holdfast.analysis.report import GroupReport, Report, make_report
 from holdfast.analysis.score_table import score_table
-from holdfast.api.failure_groups import Failures, read_failures
 from holdfast.cli.ui.fail_under_option import bound_failures
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
@@ -29,7 +28,6 @@ class RunScores(NamedTuple):
 
     report: Report
     plan: list[PlanEntry]
-    failures: Failures
     first_session: SessionRecord | None
     stops: list[TaskStop]
     ledger: Ledger
@@ -62,7 +60,7 @@ def read_scores(place: str, session: int = 0) -> RunScores | None:
             first = reader.sessions[0] if reader.sessions else None
             stops = list(reader.fold.stopped.values())
             ledger = session_ledger(reader, session)
-            return RunScores(make_report(reader), reader.fold.plan, read_failures(reader), first, stops, ledger)
+            return RunScores(make_report(reader), reader.fold.plan, first, stops, ledger)
     except KeyboardInterrupt:
         # The session is over, and all that it did is durable: only the table is left out.
         return None

@@ -1,14 +1,15 @@
 """What to type next about a run that is not complete: the same at the end of a session and in `status`.
 
 Every command works when it is typed: a resume refuses code that has changed, so a fix needs another command than a
-retry does.
+retry does. Where tasks exist only in the Python process that made them, no command can build them: then it is a line
+of Python for that program.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
@@ -20,10 +21,52 @@ from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.terminal.text import printable, quantity
 
 if TYPE_CHECKING:
-    from holdfast.api.failure_groups import Failures
+    from holdfast.analysis.failure_groups import Failures
 
 _NOT_FOUND = " answered 404 "
 _START_ANEW = "The model name cannot be changed in this run, and nothing is finished: correct it and start a new run."
+
+
+class RunCommands(NamedTuple):
+    """What continues a run: commands, or lines of Python."""
+
+    resume: str
+    redo: str
+    """Runs failed trials again, which nothing else does."""
+    rerun: str
+    """Starts the eval once more, after its code was changed, and pays for nothing that the run has answered."""
+    rescore: str
+    """Keeps the answers, and scores them with changed code."""
+    corrected: str
+    """Where the name of a model was wrong: a new run with the right one, which keeps what is finished."""
+    is_python: bool = False
+
+
+def run_commands(first: SessionRecord | None, place: str) -> RunCommands:
+    """What continues the run at a place, given its first session, if that is known."""
+    tasks = first.config.get("tasks", {}) if first is not None else {}
+    if any(str(task.get("use", "")).startswith(IN_MEMORY) for task in tasks.values()):
+        return _python_lines(place)
+    run = shell_word(place)
+    return RunCommands(
+        f"holdfast resume {run}",
+        f"holdfast resume {run} --redo 'status=failed'",
+        rerun_command(first, place),
+        f"holdfast fork {run} --run-dir NEW, then: holdfast resume NEW  (keeps the answers)",
+        f"holdfast fork {run} --config EVAL  (the new run keeps what is finished)",
+    )
+
+
+def _python_lines(place: str) -> RunCommands:
+    same = "  # in Python, with all other arguments as before"
+    return RunCommands(
+        f"evaluate(tasks, models, run={place!r}){same}",
+        f"evaluate(tasks, models, run={place!r}, redo='status=failed'){same}",
+        f"evaluate(tasks, models, reuse={place!r}){same}",
+        f"fork({place!r}, run='NEW', tasks=tasks); evaluate(tasks, models, run='NEW'){same}; keeps the answers",
+        f"evaluate(tasks, models, reuse={place!r}){same}; pays for nothing that is finished",
+        is_python=True,
+    )
 
 
 class NextSteps:
@@ -32,7 +75,8 @@ class NextSteps:
     def __init__(
         self, counts: StateCounts, place: str, first: SessionRecord | None = None, failures: Failures | None = None
     ) -> None:
-        self._counts, self._place, self._first = counts, place, first
+        self._counts, self._first, self._place = counts, first, place
+        self._commands = run_commands(first, place)
         self._groups = failures.groups if failures is not None else []
 
     def lines(self) -> Iterator[str]:
@@ -40,26 +84,26 @@ class NextSteps:
         if name := self._wrong_model_name():
             yield from self._wrong_name_lines(name)
         elif TASK_ERROR in self._counts.remaining_by_reason:
-            yield printable(f"After fixing the code: {self._after_fix}")
-            yield from retry_failed_lines(self._counts, self._place)
+            yield printable(f"After fixing the code: {self._commands.rerun}")
+            yield from retry_failed_lines(self._counts, self._commands)
             if self._counts.to_run:
-                yield f"Run what remains: {self._resume}"
+                yield f"Run what remains: {self._commands.resume}"
         elif self._counts.to_run:
             yield from self._resume_lines()
         if self._counts.failed_in_slots:
-            yield from retry_scorers_lines(self._counts, self._place)
+            yield from retry_scorers_lines(self._counts, self._commands)
 
     def _resume_lines(self) -> Iterator[str]:
         """A plain resume where it can help; otherwise what changes the requests that were refused, or where they go."""
         stuck = [group for group in self._groups if group.is_stuck]
         if not (stuck and stuck == self._groups and self._has_only_errors()):
-            yield f"Resume with: {self._resume}"
+            yield f"Resume with: {self._commands.resume}"
         for setting in dict.fromkeys(group.setting for group in stuck if group.setting):
             yield printable(self._setting_line(setting))
         if any(not group.setting for group in stuck):
-            again = rerun_command(self._first, self._place)
+            again = self._commands.rerun
             yield printable(f"A resume would send the refused requests again. After changing the eval: {again}")
-            yield printable(f"If the server has changed instead: {self._resume}")
+            yield printable(f"If the server has changed instead: {self._commands.resume}")
 
     def _has_only_errors(self) -> bool:
         """Whether every trial that a resume would run has an error, or waits for a model that is disabled."""
@@ -67,25 +111,13 @@ class NextSteps:
         return reasons <= {NO_REPLY, MODEL_DISABLED} or (reasons == {MODEL_DISABLED, NOT_STARTED})
 
     def _setting_line(self, setting: str) -> str:
+        if self._commands.is_python:
+            return f"A resume would send the same requests. With {setting}: {self._commands.rerun}"
         word = shlex.quote(setting)
         if _may_change_on_resume(setting.partition("=")[0]):
-            return f"Resume with another {_field(setting)}: {self._resume} --set {word}"
+            return f"Resume with another {_field(setting)}: {self._commands.resume} --set {word}"
         forked = f"holdfast fork {shell_word(self._place)} --set {word} --run-dir NEW"
         return f"A resume would send the same requests. Change them in a new run: {forked}, then: holdfast resume NEW"
-
-    @property
-    def _resume(self) -> str:
-        return f"holdfast resume {shell_word(self._place)}"
-
-    @property
-    def _after_fix(self) -> str:
-        """What runs the tasks with their code as it is then, and pays for nothing that was answered."""
-        if again := rerun_command(self._first, self._place):
-            return again
-        tasks = self._first.config.get("tasks", {}) if self._first is not None else {}
-        if any(str(task.get("use", "")).startswith(IN_MEMORY) for task in tasks.values()):
-            return f"evaluate(..., run=NEW, reuse={self._place!r})"
-        return f"holdfast fork {shell_word(self._place)}"
 
     def _wrong_model_name(self) -> str:
         """The model that its server does not know by its name, if nothing but that keeps trials from being run."""
@@ -103,9 +135,8 @@ class NextSteps:
         if not self._counts.finished:
             yield _START_ANEW
             return
-        forked = f"holdfast fork {shell_word(self._place)} --config EVAL"
-        yield printable(f"The model name of {name} cannot be changed in this run. Correct it in the eval file, then:")
-        yield f"  {forked}  (the new run keeps what is finished)"
+        yield printable(f"The model name of {name} cannot be changed in this run. Correct it in the eval, then:")
+        yield f"  {self._commands.corrected}"
 
 
 def _field(setting: str) -> str:
@@ -123,17 +154,12 @@ def _may_change_on_resume(key: str) -> bool:
     return field is not None and field.drift is Drift.LOCATION
 
 
-def redo_command(place: str) -> str:
-    """The command that runs failed trials again, which nothing else does."""
-    return f"holdfast resume {shell_word(place)} --redo 'status=failed'"
-
-
-def retry_failed_lines(counts: StateCounts, place: str) -> Iterator[str]:
+def retry_failed_lines(counts: StateCounts, commands: RunCommands) -> Iterator[str]:
     """A resume leaves trials that failed in the task's own code as they are: they have used up their attempts."""
     failed = counts.remaining_by_reason.get(TASK_ERROR, 0)
     if failed:
         which = "the failed trial" if failed == 1 else f"the {failed} failed trials"
-        yield f"Retry {which}: {redo_command(place)}"
+        yield f"Retry {which}: {commands.redo}"
 
 
 def stop_lines(stops: Iterable[TaskStop]) -> Iterator[str]:
@@ -145,9 +171,9 @@ def stop_lines(stops: Iterable[TaskStop]) -> Iterator[str]:
         yield printable(f"{stop.task}: stopped; {first} {stop.error}")
 
 
-def retry_scorers_lines(counts: StateCounts, place: str) -> Iterator[str]:
+def retry_scorers_lines(counts: StateCounts, commands: RunCommands) -> Iterator[str]:
     """A resume leaves trials that failed in scorers as they are: their scorers have used up their attempts."""
-    trials, run = quantity(counts.failed_in_slots, "trial"), shell_word(place)
+    trials = quantity(counts.failed_in_slots, "trial")
     has = "has its answer" if counts.failed_in_slots == 1 else "have their answers"
-    yield f"{trials} {has} and failed in a scorer. Retry with unchanged code: {redo_command(place)}"
-    yield f"After fixing the scorer: holdfast fork {run} --run-dir NEW, then: holdfast resume NEW  (keeps the answers)"
+    yield f"{trials} {has} and failed in a scorer. Retry with unchanged code: {commands.redo}"
+    yield f"After fixing the scorer: {commands.rescore}"

@@ -33,6 +33,8 @@ from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, ShareKey, Status, StepRecord
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.rows.fold_tables import REPLY
+from holdfast.run.fold.rows.trial_row import SAVED
 from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec, plain_data
 from holdfast.tasks.from_spec import declared_samples
@@ -52,9 +54,13 @@ class ForkSummary(msgspec.Struct):
     remaining_by_reason: dict[str, int]
     """Why the others remain, and how many."""
     cost: float | None
-    """What those are likely to cost, by what the trials of the run have taken so far; None where that is unknown."""
+    """What those are likely to cost, by what the trials of the run have taken so far; None where that is unknown. Less
+    where they ask what the run has answered.
+    """
     saved: float | None = None
     """What the replies that are kept would cost if they were asked for again; None where that is unknown."""
+    replies: int = 0
+    """Recorded replies of the run that are not kept: those trials use them again where they ask the same."""
     currency: str = "USD"
     """Of the cost."""
     warnings: list[str] = []
@@ -128,7 +134,7 @@ class _KeptTrials:
         codes = {task.name: comparable_code(task.task, last.code.get(task.name)) for task in prepared.tasks}
         self._new = TrialIdentities(prepared, codes)
         self._source = reader.run.hex()
-        self._taken = self._rescored = 0
+        self._taken = self._rescored = self._kept_replies = 0
         self._why: Counter[str] = Counter()
         self._estimate = CostEstimate(reader, prepared.spec)
         self._kept_usage: dict[ShareKey, Usage] = {}
@@ -177,6 +183,7 @@ class _KeptTrials:
         """The steps of the solver, its answer, and the steps of the score slots that are kept."""
         # The first record of a trial says which it is.
         about: Coordinates | None = _coordinates(planned)
+        self._kept_replies += sum(bool(step.model) and step.error is None for step in state.steps)
         for step in state.steps:
             self._note_usage(step)
             yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt, about=about)
@@ -240,7 +247,14 @@ class _KeptTrials:
         planned = self._new.prepared.planned
         shares = {key: usage for key, usage in self._kept_usage.items() if key[0]}
         saved = Prices(plain_data(self._new.prepared.spec)).cost(shares, ()).amount
-        return ForkSummary(str(root), planned, self._taken, self._rescored, dict(self._why), self._estimate.cost, saved)
+        kept, why = (self._taken, self._rescored), dict(self._why)
+        return ForkSummary(str(root), planned, *kept, why, self._estimate.cost, saved, self._unkept_replies())
+
+    def _unkept_replies(self) -> int:
+        """How many replies trials that are run again may find in the old run, which has some from other runs itself."""
+        fold = self._reader.fold
+        reused = sum(entry.calls for entry in fold.ledger() if entry.kind == SAVED)
+        return max(sum(fold.written(REPLY).values()) + reused - self._kept_replies, 0)
 
 
 def _slot_steps(state: AttemptState, scorer: str) -> list[StepRecord]:

@@ -31,6 +31,7 @@ from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import DatasetSpec, EvalSpec, plain_data
+from holdfast.tasks.scorers.base import is_binary
 from holdfast.tasks.task import Task
 
 CheckPlan = Callable[[Sequence[PlanEntry]], None]
@@ -191,7 +192,13 @@ def raw_digests(prepared: PreparedEval) -> dict[str, str]:
 def plan_entries(prepared: PreparedEval) -> list[PlanEntry]:
     """How many trials are planned for each task and model, and who scores them."""
     return [
-        PlanEntry(task.name, model, task.planned_by_model, [scorer.name for scorer in task.task.scorers])
+        PlanEntry(
+            task.name,
+            model,
+            task.planned_by_model,
+            [scorer.name for scorer in task.task.scorers],
+            [scorer.name for scorer in task.task.scorers if is_binary(scorer)],
+        )
         for task in prepared.tasks
         for model in task.models
     ]

@@ -200,8 +200,10 @@ def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, g
         return build_task(name, entry, spec.datasets[entry.dataset or ""], code)
     if entry.use.startswith(IN_MEMORY):
         raise UsageError(
-            f"The task {name!r} was defined in a Python process, not in a file.",
-            hint="Resume it from Python: holdfast.evaluate(..., run=PATH).",
+            f"The task {name!r} exists only in the Python process that made it: it does not come from a function with"
+            " @task in a file.",
+            hint="Call evaluate(tasks, models, run=PATH) in that program, or fork(PATH, tasks=tasks). With @task on the"
+            " function that returns the task, later runs can be resumed from the command line too.",
         )
     return adapt_task(name, entry, load_use(entry.use, code, entry.args), code)
 

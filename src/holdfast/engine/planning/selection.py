@@ -28,6 +28,8 @@ class SelectionRequest:
 
     where: str | None = None
     redo: str | None = None
+    option_prefix: str = "--"
+    """What stands before the names of the two where they are given."""
 
     def __bool__(self) -> bool:
         return self.where is not None or self.redo is not None
@@ -78,8 +80,9 @@ def select_trials(
     if not request:
         return EVERYTHING
     names = _names(reader, prepared)
-    where = parse_where(request.where, names) if request.where is not None else None
-    redo = parse_where(request.redo, names, "--redo") if request.redo is not None else None
+    prefix = request.option_prefix
+    where = parse_where(request.where, names, f"{prefix}where") if request.where is not None else None
+    redo = parse_where(request.redo, names, f"{prefix}redo") if request.redo is not None else None
     selecting = _Selecting(reader, reader.fold.with_plan(plan), where, redo)
     for planned in _all_trials(prepared):
         selecting.look_at(planned)
@@ -141,12 +144,12 @@ class _Selecting:
 
     def selection(self, request: SelectionRequest) -> TrialSelection:
         for text, option, matched in (
-            (request.where, "--where", self._matched),
-            (request.redo, "--redo", len(self._matching_redo)),
+            (request.where, "where", self._matched),
+            (request.redo, "redo", len(self._matching_redo)),
         ):
             if text is not None and not matched:
                 raise UsageError(
-                    f"{option} {text!r} matches no trial of {self._reader.place}.",
+                    f"{request.option_prefix}{option} {text!r} matches no trial of {self._reader.place}.",
                     hint="Nothing was run. `holdfast show RUN --where …` lists matching trials that have been started.",
                 )
         freed = [key for task, key in self._of_stopped if task in self._redone_tasks]

@@ -15,7 +15,7 @@ TrialGroup = tuple[str, str]
 class ModelTally:
     """The calls of one model."""
 
-    __slots__ = ("in_flight", "paused", "reserved", "spent")
+    __slots__ = ("in_flight", "paused", "reserved", "reused", "spent")
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -25,18 +25,22 @@ class ModelTally:
         """Tokens that the calls in flight are expected to take."""
         self.spent = Usage()
         """What the calls of this session took, as it is recorded."""
+        self.reused = Usage()
+        """What the replies of other runs took there that were used instead of calls."""
 
 
 class GroupTally:
     """The calls that the trials of one task and model make, whichever models they ask: judges too."""
 
-    __slots__ = ("retries", "tokens")
+    __slots__ = ("retries", "reused", "tokens")
 
     def __init__(self) -> None:
         self.retries = 0
         """Requests that failed and were sent again."""
         self.tokens: dict[str, list[int]] = {}
         """Input and output tokens on record, by the model that was asked; added up in place, for every call does it."""
+        self.reused: dict[str, Usage] = {}
+        """The same of replies of other runs."""
 
     def add(self, model: str, usage: Usage) -> None:
         """Adds what a call of this model took."""
@@ -67,6 +71,12 @@ class CallTally:
         if tally is None:
             tally = self.by_group[group] = GroupTally()
         return tally
+
+    def add_reused(self, group: TrialGroup, model: str, usage: Usage) -> None:
+        """Adds a reply of another run, which is durable here: tokens of the run that cost nothing."""
+        tally, of_group = self.of(model), self.of_group(group)
+        tally.reused = tally.reused + usage
+        of_group.reused[model] = of_group.reused.get(model, Usage()) + usage
 
     @property
     def in_flight(self) -> int:

@@ -48,13 +48,15 @@ UNKNOWN_DIGEST = "unknown"
 """The digest of an input that a rebuilt session could not find: its plan is unknown."""
 
 
-class PlanEntry(msgspec.Struct, frozen=True):
+class PlanEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many trials of a task are planned for a model."""
 
     task: str
     model: str
     planned: int
     scorers: list[str] = []
+    binary: list[str] | None = None
+    """Those of the scorers that say of themselves that every score is 0 or 1; None where that was not recorded."""
 
 
 class RowReading(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""How the attempts of a run ended, by its journal: what result files are compared with."""
+"""How the attempts of a run ended, by its journal: what result files are compared with, and why trials have failed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.core.records import Failure, ScoreRecord, Status, TrialRecord
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.run_fold import FoldedTrial
+from holdfast.run.fold.states import failed_slot
 
 _COMPARED = ("status", "scores", "task", "model", "sample", "epoch", "axes", "usage", "shares")
 """What a result file and the journal must agree in."""
@@ -82,3 +84,19 @@ def _compared(trial: TrialRecord) -> dict[str, Any]:
 def _short_json(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def deciding_end(reader: RunReader, trial: FoldedTrial) -> TrialRecord | None:
+    """The end by which a trial stands as it does, if it has one."""
+    lines = (item.line for item in reader.lines_of(trial, "trial") if trial.end_id and item.ident == trial.end_id)
+    return next((record for record in map(reader.read, lines) if isinstance(record, TrialRecord)), None)
+
+
+def error_on_record(reader: RunReader, trial: FoldedTrial, end: TrialRecord | None) -> Failure | None:
+    """Why a trial has failed or remains: by the slot that has failed, or by `end`, the one that decides."""
+    if not trial.standing.has_failed_in_slots:
+        return end.error if end is not None else None
+    records = (reader.read(item.line) for item in reader.lines_of(trial, "score"))
+    failed = [one for one in records if isinstance(one, ScoreRecord) and one.error is not None]
+    of_slot = [one for one in failed if failed_slot(one.scorer) == trial.standing.reason]
+    return max(of_slot, key=lambda one: (one.attempt, one.slot_attempt)).error if of_slot else None

@@ -139,10 +139,6 @@ class Dataset:
             positions.exchange(_key_digest(key), position, lambda _: False)
         return positions
 
-    def row(self, position: int) -> Row:
-        """The row that the sample at a position is made from."""
-        return self.rows[self._selection.rows[position]]
-
     def input_digest(self, position: int) -> bytes:
         return self._identities.input_digest(self._selection.rows[position])
 

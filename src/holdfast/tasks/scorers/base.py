@@ -34,6 +34,11 @@ class Scorer(Protocol):
     def check(self, sample: Sample, place: str) -> None: ...
 
 
+def is_binary(scorer: Scorer) -> bool:
+    """Whether a scorer says of itself that every score is 0 or 1: its metric is then called accuracy."""
+    return getattr(scorer, "is_binary", False) is True
+
+
 _MISSING = re.compile(r"missing required field `(\w+)`")
 _WRONG_TYPE = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.(\w+).*`")
 _TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "null": "nothing"}
@@ -58,6 +63,9 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     checks_types_only: ClassVar[bool] = False
     """Whether `check` gives one result for all samples whose fields have the same types."""
+
+    is_binary: ClassVar[bool] = True
+    """Whether every score is 0 or 1."""
 
     longest_text: ClassVar[int | None] = LONGEST_TEXT
     """How much of an answer's end it looks at; None where its time does not depend on more than the length."""

@@ -44,6 +44,11 @@ class FunctionScorer:
         self.needs_target = needs_target
         self._takes_scope = takes_scope(function)
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether the function is annotated to return True or False."""
+        return getattr(self.function, "__annotations__", {}).get("return") in {bool, "bool"}
+
     def __call__(self, answer: Answer, sample: Sample, scope: ScoreScope | None = None) -> Score | Awaitable[Score]:
         return self.call(answer, sample, sample.scoring.get(self.name, {}), scope)
 

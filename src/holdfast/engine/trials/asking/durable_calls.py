@@ -97,6 +97,7 @@ class DurableCalls:
             self._recorder.report(recorded, replayed=True)
         elif (reused := self._reused(asked, key)) is not None:
             await self._recorder.keep(self._as_asked_here(reused, request, conversation))
+            self._count_reused(asked.model.name, reused.usage)
             reply = self._replay(asked, reused)
         else:
             reply = await self._ask_model(asked, request, key, conversation, self._why_again(scope, key))
@@ -143,6 +144,11 @@ class DurableCalls:
             tries=0,
             lender="",
         )
+
+    def _count_reused(self, model: str, usage: Usage | None) -> None:
+        planned = self._recorder.planned
+        if usage is not None:
+            self._environment.admission.tally.add_reused((planned.task.name, planned.model), model, usage)
 
     def _replay(self, asked: AskedModel, step: StepRecord) -> Reply:
         self._account.replayed += 1

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
 
-from holdfast.api.trial_results import TrialResults
+import msgspec
+
 from holdfast.models.errors import Rejected
 from holdfast.run.core.records import Failure
+from holdfast.run.fold.ends_on_record import deciding_end, error_on_record
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import INTERRUPTED, NOT_SCORED, TASK_ERROR
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold, Standing
 from holdfast.run.fold.states import RUNNING, State, reason_text
-from holdfast.tasks.source.failure_text import error_identity, failure_line
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _READ = 500
@@ -24,7 +24,7 @@ _DISABLED = " is disabled for this session. "
 _WITHOUT_ERROR = {INTERRUPTED, NOT_SCORED, RUNNING}
 
 
-class FailureGroup(NamedTuple):
+class FailureGroup(msgspec.Struct, frozen=True):
     """Trials that remain for the same reason and with equal errors."""
 
     trials: int
@@ -50,13 +50,13 @@ class FailureGroup(NamedTuple):
         return f"{reason_text(self.reason)}: {error}" if error else reason_text(self.reason)
 
 
-class Failures(NamedTuple):
+class Failures(msgspec.Struct, frozen=True):
     """The trials that have failed or got no reply, by their errors."""
 
-    groups: list[FailureGroup]
-    """The most frequent first."""
-    trials: int
+    trials: int = 0
     """How many there are; of very many, only the errors of the first few hundred are read and grouped."""
+    groups: list[FailureGroup] = []
+    """The most frequent first."""
 
     @property
     def only(self) -> FailureGroup | None:
@@ -67,17 +67,20 @@ class Failures(NamedTuple):
 
 def read_failures(reader: RunReader) -> Failures:
     """Why trials of a run have failed or got no reply."""
-    results, standings = TrialResults(reader), list(_with_errors(reader.fold))
+    # Slow to load, and needed only where trials remain.
+    from holdfast.tasks.source.failure_text import error_identity  # noqa: PLC0415
+
+    standings = list(_with_errors(reader.fold))
     trials = islice(_trials_in(reader.fold, {standing.number for standing in standings}), _READ)
     found: dict[tuple[str, str], FailureGroup] = {}
     for trial in trials:
-        error = results.row(trial, with_sample=False).error
+        error = error_on_record(reader, trial, deciding_end(reader, trial))
         equal = trial.standing.reason, error_identity(error) if error is not None else ""
         group = found.get(equal) or _new_group(trial.standing.reason, error)
-        found[equal] = group._replace(trials=group.trials + 1)
+        found[equal] = msgspec.structs.replace(group, trials=group.trials + 1)
     groups = list(found.values())
     groups.sort(key=lambda group: (-group.trials, group.reason, group.error))
-    return Failures(groups, sum(standing.trials for standing in standings))
+    return Failures(sum(standing.trials for standing in standings), groups)
 
 
 def failure_lines(failures: Failures) -> Iterator[str]:
@@ -112,5 +115,7 @@ def _trials_in(fold: RunFold, standings: set[int]) -> Iterator[FoldedTrial]:
 def _new_group(reason: str, error: Failure | None) -> FailureGroup:
     if error is None:
         return FailureGroup(0, reason, "")
+    from holdfast.tasks.source.failure_text import failure_line  # noqa: PLC0415 - as above
+
     text = " ".join(failure_line(error).split())
     return FailureGroup(0, reason, text, error.setting, is_refused=error.kind == Rejected.kind)
