@@ -13,7 +13,7 @@ from holdfast.run.core.records import DIVERGED, INTERRUPTED_CALL, RETRIED
 from holdfast.run.fold.late_replies import calls_bought_again
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.spent import Spent
-from holdfast.run.fold.rows.trial_row import SAVED, UNUSED
+from holdfast.run.fold.rows.trial_row import REFUSED_MODEL, SAVED, UNUSED
 from holdfast.run.fold.run_fold import LedgerEntry, RunFold
 from holdfast.terminal.text import quantity
 
@@ -56,6 +56,8 @@ class Ledger(NamedTuple):
     """Recorded replies that no solver and no scorer asked for again."""
     saved: int
     """Replies of other runs."""
+    refused_model: int
+    """Calls that another model answered than those on record; their replies were kept out."""
     tasks: dict[str, list[str]]
     """By kind, the tasks that they are of."""
 
@@ -72,10 +74,16 @@ class Ledger(NamedTuple):
         if repeated.takeover:
             reply = "its reply" if repeated.takeover == 1 else "their replies"
             yield f"{_made_again(repeated.takeover)}: a session that lost the run had {reply}."
+        if self.refused_model:
+            yield self._refusal_text()
         if repeated.diverged or self.unused:
             yield self._divergence_text(place)
         if self.saved:
             yield f"{_replies(self.saved)} of other runs {_was(self.saved)} used instead of calls{saved}."
+
+    def _refusal_text(self) -> str:
+        calls, reply = self.refused_model, "its reply was" if self.refused_model == 1 else "their replies were"
+        return f"{quantity(calls, 'call')} {_was(calls)} answered by a model that is not on record; {reply} kept out."
 
     def _divergence_text(self, place: str) -> str:
         unused, diverged = self.unused, self.repeated.diverged
@@ -90,7 +98,7 @@ class Ledger(NamedTuple):
         return f" (task {', '.join(tasks)})" if tasks else ""
 
 
-_EMPTY = Ledger(RepeatedCalls(), 0, 0, {})
+_EMPTY = Ledger(RepeatedCalls(), 0, 0, 0, {})
 
 
 def _made_again(calls: int) -> str:
@@ -135,13 +143,14 @@ def _ledger(entries: list[LedgerEntry], takeover: int) -> Ledger:
         calls[entry.kind] += entry.calls
         tasks.setdefault(entry.kind, []).append(entry.task)
     repeated = RepeatedCalls(calls[RETRIED], calls[DIVERGED], calls[INTERRUPTED_CALL], takeover)
-    return Ledger(repeated, calls[UNUSED], calls[SAVED], tasks)
+    return Ledger(repeated, calls[UNUSED], calls[SAVED], calls[REFUSED_MODEL], tasks)
 
 
 def _together(one: Ledger, other: Ledger) -> Ledger:
     repeated = RepeatedCalls(*map(sum, zip(*map(msgspec.structs.astuple, (one.repeated, other.repeated)), strict=True)))
     tasks = {kind: [*one.tasks.get(kind, ()), *other.tasks.get(kind, ())] for kind in {*one.tasks, *other.tasks}}
-    return Ledger(repeated, one.unused + other.unused, one.saved + other.saved, tasks)
+    refused = one.refused_model + other.refused_model
+    return Ledger(repeated, one.unused + other.unused, one.saved + other.saved, refused, tasks)
 
 
 def saved_calls(fold: RunFold, calls: int) -> SavedCalls:

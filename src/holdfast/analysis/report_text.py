@@ -29,6 +29,7 @@ def report_text(report: Report, width: int = WIDTH) -> str:
         lines.append(f"transcript lost: {report.transcripts_lost} trials; their scores are kept")
     tokens = f"tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out"
     lines.append(f"{tokens}{cost_text(report.cost, report.currency)}")
+    lines += list(_served_lines(report))
     lines += [f"note: {note}" for note in report.notes]
     return "\n".join([*lines, *_determinism_lines(report)])
 
@@ -43,6 +44,13 @@ def _group_lines(report: Report) -> Iterator[str]:
             if coverage or sampling:
                 yield f"{plain_name(task)} · {plain_name(model)}: {coverage}".rstrip(": ")
                 yield from (f"  {line}" for line in sampling)
+
+
+def _served_lines(report: Report) -> Iterator[str]:
+    """Which models have answered, where a server has reported several."""
+    for model, names in report.served.items():
+        counts = [f"{plain_name(name) or 'no name'} ({count:,})" for name, count in names.items()]
+        yield f"{plain_name(model)}: replies of several models: {', '.join(counts)}"
 
 
 def brief_scores(report: Report) -> str:

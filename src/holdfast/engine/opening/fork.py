@@ -29,6 +29,7 @@ from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
 from holdfast.engine.trials.scopes import key_at_slot, slot_path
 from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, Status, StepRecord
+from holdfast.run.drift.served_names import recorded_name, served_note
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec
@@ -99,6 +100,8 @@ class _KeptTrials:
         self._source = reader.run.hex()
         self._taken = self._rescored = 0
         self._why: Counter[str] = Counter()
+        self._names: set[tuple[str, str]] = set()
+        """The models whose replies are kept, each with a name that its server reported."""
         self._estimate = CostEstimate(reader, prepared.spec)
 
     def records(self) -> Iterator[Record]:
@@ -109,6 +112,7 @@ class _KeptTrials:
                     yield from self._records_of(planned)
         text = f"kept from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
         runs = [noted_run(self._source, self._reader.layout.root)]
+        yield from (served_note(model, name, is_reused=True) for model, name in sorted(self._names))
         yield NoteRecord(kind=FORK, text=text, data={"run": self._source, "trials": self._taken, "runs": runs})
 
     def _records_of(self, planned: PlannedTrial) -> Iterator[Record]:
@@ -137,6 +141,7 @@ class _KeptTrials:
         # The first record of a trial says which it is.
         about: Coordinates | None = _coordinates(planned)
         for step in state.steps:
+            self._note_name(step)
             yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt, about=about)
             about = None
         if state.answer is None:
@@ -144,7 +149,12 @@ class _KeptTrials:
         yield msgspec.structs.replace(state.answer, attempt=state.attempt, about=about)
         for scorer in sorted(kept):
             for step in _slot_steps(state, scorer):
+                self._note_name(step)
                 yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt)
+
+    def _note_name(self, step: StepRecord) -> None:
+        if step.model and step.error is None:
+            self._names.add((step.model, recorded_name(step)))
 
     def _drawn_in(self, step: StepRecord) -> str:
         """The run in which a reply was drawn: by that it is known as one draw, however often it is passed on."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.engine.events import Observer
+from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.opening.resume_plan import raw_digest, task_codes
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
@@ -57,6 +58,8 @@ class StartedSession:
     """Which trials it runs."""
     observers: Sequence[Observer] = ()
     """Who gets the events."""
+    held: HeldAddresses | None = None
+    """New addresses of models, which are not saved yet."""
 
     @property
     def is_resumed(self) -> bool:

@@ -12,21 +12,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.digests import file_digest
+from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_entries, planned_contents, raw_digests
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
-from holdfast.engine.planning.saved_eval import last_session
+from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.selection import EVERYTHING, SelectionRequest, TrialSelection, select_trials
 from holdfast.journal import SegmentPin
 from holdfast.run import open_session, session_record
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.inputs import SourceFile, copy_inputs
 from holdfast.run.core.records import Input, SessionRecord
+from holdfast.run.drift.served_names import names_on_record
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
-from holdfast.spec import EvalSpec, plain_data
+from holdfast.spec import EvalSpec
 from holdfast.tasks.task import Task
 
 ALL_TRIALS = SelectionRequest()
@@ -89,6 +91,7 @@ class _Resumption:
         self._selection = EVERYTHING
         self._plan: ResumePlan | None = None
         self._prepared: PreparedEval | None = None
+        self._held: HeldAddresses | None = None
 
     def make_record(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> SessionRecord:
         last = last_session(reader)
@@ -100,13 +103,14 @@ class _Resumption:
         if self._selection.is_finished and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
+        held = self._held = HeldAddresses(plan.decision, saved_eval(last), names_on_record(reader).comparable)
         contents = replace(
-            planned_contents(last.name, plain_data(plan.decision.spec, explicit=True), prepared),
+            planned_contents(last.name, held.config(), prepared),
             inputs={**last.inputs, **self._copy_inputs(reader, plan, prepared)},
             source=last.source,
             serving=last.serving,
             lost=[*reader.never_uploaded(), *reader.lost_by_kill()],
-            changes=plan.decision.changes,
+            changes=held.changes(),
             mark=mark_of_plan(prepared),
         )
         return session_record(reader.run.hex(), number, pins, contents)
@@ -138,4 +142,5 @@ class _Resumption:
             self._plan.note,
             warnings=[*session.lease.notes, *self._prepared.warnings],
             selection=self._selection,
+            held=self._held,
         )

@@ -84,7 +84,9 @@ class ResumeComparison:
         """
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
-            note = check_config(self._reader.layout.config, self._reader.sessions, same_values, edited_places)
+            reader = self._reader
+            before = reader.sessions_before()
+            note = check_config(reader.layout.config, reader.sessions, same_values, edited_places, before)
             self._check_serving()
             decision = self.compare()
             if decision.refused:

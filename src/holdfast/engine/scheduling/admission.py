@@ -22,7 +22,8 @@ from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.spec import EvalSpec
 
-DRAIN, LEASE = "drain", "lease"
+DRAIN, LEASE, FIRST_REPLY = "drain", "lease", "first reply"
+"""Why nothing new starts: the session is about to end; its lease is in doubt; a model's first call is out alone."""
 _LEASE_SECONDS = 0.2
 
 
@@ -93,13 +94,13 @@ class Admission:
         # Without an event: this may run inside a signal handler, between two bytecodes of any code.
         self._holds.place(DRAIN)
 
-    def is_open(self, model: str = ALL_MODELS) -> bool:
-        """Whether work may start now that calls this model, or none.
+    def is_open(self, model: str = ALL_MODELS, flight: Flight | None = None) -> bool:
+        """Whether work may start now that calls this model, or none; `flight` is the call that wants to.
 
         Raises:
             RunHeld: the lease is lost.
         """
-        if self._holds.stop(model):
+        if self._holds.stop(model, FIRST_REPLY if flight is not None and flight.is_alone else ""):
             return False
         if self._is_held():
             return True
@@ -126,16 +127,18 @@ class Admission:
                 return
         self._holds.release(LEASE)
 
-    async def wait_until_open(self, activity: TrialActivity, model: str = ALL_MODELS) -> None:
+    async def wait_until_open(
+        self, activity: TrialActivity, model: str = ALL_MODELS, flight: Flight | None = None
+    ) -> None:
         """Returns at once while it is open, or when the last hold ends; never once it is closed.
 
         Raises:
             RunHeld: the lease is lost.
         """
-        if self.is_open(model):
+        if self.is_open(model, flight):
             return
         with activity.waiting():
-            while not self.is_open(model):
+            while not self.is_open(model, flight):
                 await self._holds.changed()
 
     async def block_if_interrupted(self, activity: TrialActivity) -> None:
@@ -150,6 +153,16 @@ class Admission:
                 await asyncio.get_running_loop().create_future()
 
     # Calls.
+
+    def go_alone(self, flight: Flight, model: str) -> None:
+        """Lets no other call of the model be sent until `end_alone`; whoever is in flight stays there."""
+        flight.is_alone = True
+        self.hold(FIRST_REPLY, model)
+
+    def end_alone(self, flight: Flight, model: str) -> None:
+        """The request that went alone has ended, or was never sent."""
+        flight.is_alone = False
+        self.release(FIRST_REPLY, model)
 
     def flight(self, model: str, tokens: float, group: TrialGroup | None = None) -> Flight:
         """A call that is about to be made, how many tokens it is expected to take, and whose trial makes it."""
@@ -180,7 +193,7 @@ class Admission:
         is_admitted = False
         try:
             # Checked again: a hold or a lower limit may have come while this call waited for the mark.
-            is_admitted = self.is_open(model) and not limit.is_exceeded
+            is_admitted = self.is_open(model, flight) and not limit.is_exceeded
         finally:
             if is_new and not is_admitted:
                 self.cancel(flight)

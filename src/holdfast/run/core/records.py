@@ -199,6 +199,21 @@ class CallRecord(Record, frozen=True):
     """In the first record of an attempt in a session: a trial that is interrupted would have no name without it."""
 
 
+class RefusedRecord(Record, frozen=True):
+    """The reply to a call that came from another model than those on record: nothing of it is used."""
+
+    trial: str
+    attempt: int
+    step: str
+    model: str = ""
+    role: ModelRole = ModelRole.UNDER_TEST
+    name: str = ""
+    """The model that the server said it is."""
+    usage: Usage | None = None
+    """What the reply took; not part of the usage of the trial or of the run."""
+    tries: int = 0
+
+
 ShareKey = tuple[str, bool]
 """A model, and whether its replies are from other runs."""
 
@@ -382,6 +397,18 @@ class NoteRecord(Record, frozen=True):
     data: Any = None
 
 
+SERVED_NOTE = "served"
+"""The kind of a note about the name that a model's server reports: one for each name in each session."""
+
+
+class AppliedRecord(Record, frozen=True):
+    """Changes of the session that waited: of where a model is reached, until the model there has answered."""
+
+    config: dict[str, Any]
+    """The whole configuration from here on."""
+    changes: list[Change] = []
+
+
 class MarkRecord(Record, frozen=True):
     """The admission mark: from here on at most this many calls of the session are in flight; durable before that."""
 
@@ -408,22 +435,26 @@ class SessionEndRecord(Record, frozen=True, tag="session_end"):
 AnyRecord = (
     SessionRecord
     | CallRecord
+    | RefusedRecord
     | StepRecord
     | AnswerRecord
     | ScoreRecord
     | TrialRecord
     | NoteRecord
+    | AppliedRecord
     | MarkRecord
     | SessionEndRecord
 )
 RECORD_TYPES: tuple[type[Record], ...] = (
     SessionRecord,
     CallRecord,
+    RefusedRecord,
     StepRecord,
     AnswerRecord,
     ScoreRecord,
     TrialRecord,
     NoteRecord,
+    AppliedRecord,
     MarkRecord,
     SessionEndRecord,
 )
