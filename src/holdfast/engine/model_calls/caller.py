@@ -24,7 +24,16 @@ from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.call_tally import Flight
 from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.models.errors import THIS_MODEL, ModelError, PassingError, RateLimited, Rejected, Unavailable, excerpt
+from holdfast.models.errors import (
+    THIS_MODEL,
+    Exchanged,
+    ModelError,
+    PassingError,
+    RateLimited,
+    Rejected,
+    Unavailable,
+    excerpt,
+)
 from holdfast.models.finish_reasons import USUAL_REASONS, finish_error
 from holdfast.models.message import MOST_TOKENS, UNKNOWN_USAGE, Reply, Request, Usage
 from holdfast.run.drift.served_names import NamesOnRecord
@@ -185,7 +194,7 @@ class Caller:
         status = error.status if isinstance(error, Rejected) else None
         # Once the model has replied to other calls, a 403 or 404 concerns only this request.
         is_hopeless = status in _HOPELESS and (not model.has_replied or status in _OF_ACCOUNT)
-        if isinstance(error, Rejected) and (is_hopeless or isinstance(error, UnexpectedModel)):
+        if isinstance(error, Rejected) and (is_hopeless or isinstance(error, UnexpectedModel | Exchanged)):
             self._close(model, error)
             other = error.name if isinstance(error, UnexpectedModel) else None
             raise ModelClosed(model, getattr(error, "usage", None), other) from None

@@ -30,6 +30,9 @@ class OpenModel:
     estimate: TokenEstimate
     """The estimate of how many tokens a call will use."""
 
+    weights: str = ""
+    """The digest of its weights, if they are a file on this machine."""
+
     names: frozenset[str] = frozenset()
     """The model names that its server may report, by earlier sessions; empty where any is accepted."""
 
@@ -84,7 +87,9 @@ def open_model(name: str, prepared: PreparedEval, clock: Clock, limits: EvalLimi
     Raises:
         ConfigurationError: its provider cannot be opened.
     """
-    return _with_provider(name, prepared.provider(name), prepared, clock, limits)
+    opened = _with_provider(name, prepared.provider(name), prepared, clock, limits)
+    opened.weights = prepared.weights.get(name, "")
+    return opened
 
 
 def open_or_disable(name: str, prepared: PreparedEval, clock: Clock, limits: EvalLimits) -> OpenModel:

@@ -94,9 +94,9 @@ class _KeptTrials:
     def __init__(self, reader: RunReader, prepared: PreparedEval) -> None:
         last = last_session(reader)
         self._reader, self._history = reader, TrialHistory(reader)
-        self._old = TrialIdentities(_old_plan(reader, last, prepared), last.code)
+        self._old = TrialIdentities(_old_plan(reader, last, prepared), last.code, last.weights)
         codes = {task.name: comparable_code(task.task, last.code.get(task.name)) for task in prepared.tasks}
-        self._new = TrialIdentities(prepared, codes)
+        self._new = TrialIdentities(prepared, codes, prepared.weights)
         self._source = reader.run.hex()
         self._taken = self._rescored = 0
         self._why: Counter[str] = Counter()

@@ -167,6 +167,7 @@ def planned_contents(name: str, config: dict[str, Any], prepared: PreparedEval) 
         plan=plan_entries(prepared),
         code=task_codes({task.name: task.task for task in prepared.tasks}),
         packages=packages(),
+        weights=prepared.weights,
         takes_seed=prepared.takes_seed() if prepared.spec.deterministic else {},
     )
 

@@ -18,6 +18,7 @@ from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.selection import EVERYTHING, SelectionRequest, TrialSelection, select_trials
+from holdfast.errors import ResumeAborted
 from holdfast.journal import SegmentPin
 from holdfast.run import open_session, session_record
 from holdfast.run.core.config_file import write_config
@@ -75,6 +76,13 @@ def _has_new_config(reader: RunReader) -> bool:
     return configs[0] != configs[-1]
 
 
+def _check_weights(plan: ResumePlan, prepared: PreparedEval) -> None:
+    """Raises ResumeAborted where weights were replaced since they were compared; the providers are open by now."""
+    for name, digest in plan.weights.items():
+        if prepared.weights.get(name) != digest:
+            raise ResumeAborted(f"Resume aborted: the weights of {name} were replaced while the run was being opened.")
+
+
 class SelectionFinished(Exception):  # noqa: N818 - no error: there is nothing to be done
     """Nothing of what was selected is left to be done."""
 
@@ -103,6 +111,7 @@ class _Resumption:
         if self._selection.is_finished and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
+        _check_weights(plan, prepared)
         held = self._held = HeldAddresses(plan.decision, saved_eval(last), names_on_record(reader).comparable)
         contents = replace(
             planned_contents(last.name, held.config(), prepared),

@@ -20,7 +20,7 @@ from holdfast.digests import file_digest
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name
-from holdfast.engine.planning.prepared_eval import other_models, task_of_entry
+from holdfast.engine.planning.prepared_eval import digests_of_weights, other_models, task_of_entry
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.source_copies import copy_of
 from holdfast.errors import ConfigurationError, ResumeAborted
@@ -28,12 +28,14 @@ from holdfast.run.core.config_file import check_config
 from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refused_difference, resume_refused
 from holdfast.run.drift.rerun_command import rerun_command
+from holdfast.run.drift.served_names import names_on_record
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals
 from holdfast.spec.edited_values import edited_values
 from holdfast.spec.loading.error_messages import key_path
+from holdfast.spec.schema.model import LOCAL
 from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.solver import Generate
@@ -60,8 +62,17 @@ def _is_cost_limited(task: Task) -> bool:
 class ResumePlan:
     """What the gate has accepted: the eval, the inputs and the tasks of the next session."""
 
-    def __init__(self, decision: Decision, tasks: Mapping[str, Task], inputs: ResumedInputs, note: str) -> None:
+    def __init__(
+        self,
+        decision: Decision,
+        tasks: Mapping[str, Task],
+        inputs: ResumedInputs,
+        note: str,
+        weights: Mapping[str, str],
+    ) -> None:
+        """`weights` are the digests of the models that are files and were compared."""
         self.decision, self.tasks, self.inputs, self.note = decision, tasks, inputs, note
+        self.weights = weights
 
 
 class ResumeComparison:
@@ -75,6 +86,7 @@ class ResumeComparison:
         saved = SavedInputs(reader.layout, self._session.inputs, loads_code=True)
         self._inputs = ResumedInputs(saved, FreshInputs())
         self._tasks: dict[str, Task] = {}
+        self._weights: dict[str, str] = {}
 
     def plan(self) -> ResumePlan:
         """What the next session would use.
@@ -93,7 +105,7 @@ class ResumeComparison:
                 rerun = rerun_command(self._reader.sessions[0], self._reader.place)
                 raise resume_refused(decision, str(self._reader.layout.root), rerun)
             undo.pop_all()
-        return ResumePlan(decision, self._tasks, self._inputs, note)
+        return ResumePlan(decision, self._tasks, self._inputs, note, self._weights)
 
     def close(self) -> None:
         """Frees what was read for the comparison."""
@@ -139,12 +151,41 @@ class ResumeComparison:
             name: self._changed_files(name, task, spec) for name, task in made.items() if name in self._session.code
         }
         offered = {name: comparable_code(task, self._session.code.get(name)) for name, task in made.items()}
-        decision = decide(saved, Snapshot(self._offered, offered, after, files))
+        weights = self._compared_weights(spec)
+        saved, self._weights = msgspec.structs.replace(saved, weights=weights[0]), weights[1]
+        decision = decide(saved, Snapshot(self._offered, offered, after, files, weights[1]))
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
-        decision = Decision(spec, self._with_cost_limits(spec, decision.differences) + kept)
+        differences = self._without_digests(spec, self._with_cost_limits(spec, decision.differences))
+        decision = Decision(spec, differences + kept)
         if not decision.refused:
             self._check_growth(decision)
         return decision
+
+    def _compared_weights(self, spec: EvalSpec) -> tuple[dict[str, str], dict[str, str]]:
+        """The digests of models that are files, saved and offered; of those that trials ask or that have answered."""
+        saved = self._session.weights
+        models = {name: spec.models[name] for name in self._compared_models(spec) if name in saved}
+        found = digests_of_weights(models)
+        if any(found[name] != saved[name] for name in found):
+            # What is kept of a file may not be why a resume is refused.
+            found = digests_of_weights(models, again=True)
+        return {name: saved[name] for name in found}, found
+
+    def _compared_models(self, spec: EvalSpec) -> set[str]:
+        """The models that are files, as far as trials ask them or they have answered."""
+        asked = {model for name in self._tasks for model in spec.tasks[name].models or spec.models}
+        asked = asked.union(*map(other_models, self._tasks.values()))
+        files = {name for name, model in spec.models.items() if model.provider == LOCAL}
+        return files & (asked | names_on_record(self._reader).by_model.keys()) if files else files
+
+    def _without_digests(self, spec: EvalSpec, differences: list[Difference]) -> list[Difference]:
+        """The differences, where other files of weights are refused if it is not on record what the old ones were."""
+        unknown = self._compared_models(spec) - self._session.weights.keys()
+        paths = {f"{key_path('models', name)}.args.path" for name in unknown}
+        return [
+            refused_difference(item.path, Drift.IDENTITY, item.old, item.new) if item.path in paths else item
+            for item in differences
+        ]
 
     def _with_cost_limits(self, spec: EvalSpec, differences: list[Difference]) -> list[Difference]:
         """The differences, where a price that decides how a trial ends is part of what is asked."""

@@ -165,6 +165,8 @@ class SessionRecord(Record, frozen=True):
     changes: list[Change] = []
     mark: int = 0
     """The first admission mark of the session: at most this many calls are in flight until another mark is recorded."""
+    weights: dict[str, str] = {}
+    """By model, the digest of its weights, where they are a file on the machine that runs it."""
     takes_seed: dict[str, bool] = {}
     """Of a deterministic eval, by model: whether its provider takes a seed; one that does not say so is not here."""
 

@@ -33,6 +33,7 @@ class SessionContents:
     lost: list[SegmentId] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     mark: int = 0
+    weights: dict[str, str] = field(default_factory=dict)
     takes_seed: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
@@ -47,6 +48,7 @@ class SessionContents:
             code=last.code,
             source=last.source,
             serving=last.serving,
+            weights=last.weights,
             takes_seed=last.takes_seed,
         )
 
@@ -77,6 +79,7 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
         lost=contents.lost,
         changes=contents.changes,
         mark=contents.mark,
+        weights=contents.weights,
         takes_seed=contents.takes_seed,
     )
 

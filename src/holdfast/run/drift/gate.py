@@ -15,11 +15,12 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import ResumeAborted
-from holdfast.run.core.display_text import change_text, list_text
+from holdfast.run.core.display_text import SHORT_DIGITS, change_text, list_text
 from holdfast.run.core.records import Change, TaskCode
 from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals, way_out_of
+from holdfast.spec.loading.error_messages import key_path
 
 SampleDigests = Mapping[str, tuple[bytes, bytes]]
 """Samples by their key: the digest of its input, the digest of its target."""
@@ -44,6 +45,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By task, only where the two sides are not known to be the same."""
     files: dict[str, list[str]] = {}
     """By task, the files of its code that have changed; empty where that is unknown."""
+    weights: dict[str, str] = {}
+    """By model, the digest of its weights, of those that are files and are compared."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -90,7 +93,17 @@ def decide(saved: Snapshot, offered: Snapshot) -> Decision:
                 differences += [item for item in sizes if item.path not in known]
             else:
                 differences += _compare_sampling(task, saved.code[task], code, offered.files.get(task, []))
+    differences += _compare_weights(saved.weights, offered.weights)
     return Decision(joined.spec, differences)
+
+
+def _compare_weights(saved: Mapping[str, str], offered: Mapping[str, str]) -> Iterator[Difference]:
+    """The bytes of local models, wherever their files lie."""
+    for model, digest in saved.items():
+        if model in offered and offered[model] != digest:
+            digests = f"{digest[:SHORT_DIGITS]} → {offered[model][:SHORT_DIGITS]}"
+            why = f"the file holds other weights than those on record (digest {digests})"
+            yield refused_difference(f"{key_path('models', model)}.args.path", Drift.IDENTITY, "", why)
 
 
 def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Difference]:
@@ -163,7 +176,7 @@ def _changed_code(path: str, drift: Drift, why: str) -> Difference:
 
 def _is_solver_code(item: Difference) -> bool:
     """Whether it is code that asks the model; what only scores has cheaper ways out."""
-    return item.drift is Drift.IDENTITY and item.old == "" and not item.path.endswith(".dataset")
+    return item.drift is Drift.IDENTITY and item.old == "" and not item.path.endswith((".dataset", ".args.path"))
 
 
 def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Difference:
