@@ -30,14 +30,14 @@ class Server:
             def do_POST(self):
                 self.rfile.read(int(self.headers["Content-Length"]))
                 said = open(path, "rb").read(64)[4:].decode()
-                if os.path.exists("stop") and os.path.getsize("asked") >= 2:
-                    import time
-                    time.sleep(60)
+                if os.path.exists("overwrite") and os.path.getsize("asked") >= 2:
+                    open(path, "wb").write(b"GGUFother")
                 with open("asked", "a") as asked:
                     asked.write("x")
                 message = {"role": "assistant", "content": said}
-                whole = {"model": alias, "choices": [{"message": message, "finish_reason": "stop"}], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
-                data = json.dumps(whole).encode()
+                choice = {"message": message, "finish_reason": "stop"}
+                usage = {"prompt_tokens": 1, "completion_tokens": 1}
+                data = json.dumps({"model": alias, "choices": [choice], "usage": usage}).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
@@ -126,18 +126,13 @@ def test_resume_64_from_another_directory(local, holdfast, tmp_path, monkeypatch
 def test_weights_overwritten_while_they_are_used(local, holdfast, tmp_path):
     """No reply after that counts: the model is disabled, and the next resume names the weights."""
     eval_file = local_eval(tmp_path)
-    (tmp_path / "stop").touch()
+    (tmp_path / "overwrite").touch()
     (tmp_path / "asked").touch()
-    engine = (tmp_path / "engine" / "xllamacpp.py").read_text()
-    overwriting = engine.replace(
-        "import time\n                    time.sleep(60)", 'open(path, "wb").write(b"GGUFother")'
-    )
-    (tmp_path / "engine" / "xllamacpp.py").write_text(overwriting)
     write_dataset(tmp_path, 6)
     ended = local("run", eval_file, "--run-dir", "r", code=1)
     assert "were written to while local/small was using them" in ended.err
     assert answers(holdfast) == ["first"] * 2
-    (tmp_path / "stop").unlink()
+    (tmp_path / "overwrite").unlink()
     assert "other weights than those on record" in local("resume", "r", code=3).err
     (tmp_path / "w.gguf").write_bytes(b"GGUFfirst")
     local("resume", "r")
@@ -145,7 +140,7 @@ def test_weights_overwritten_while_they_are_used(local, holdfast, tmp_path):
 
 
 def test_reuse_and_fork_know_weights_by_their_bytes(local, holdfast, tmp_path):
-    """Other weights under the same path: a fork keeps nothing of theirs, and `--reuse` takes nothing; the same bytes do."""
+    """Other weights under the same path: a fork keeps no trial, `--reuse` takes no reply."""
     local("run", local_eval(tmp_path), "--run-dir", "r")
     shutil.copy(tmp_path / "w.gguf", tmp_path / "copy.gguf")
     (tmp_path / "w.gguf").write_bytes(b"GGUFother")
