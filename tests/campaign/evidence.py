@@ -75,7 +75,8 @@ class Evidence:
 
     @property
     def named(self) -> int:
-        return sum(self.status["calls"]["repeated"][kind] for kind in REPEATED)
+        calls = self.status["calls"]
+        return sum(calls["repeated"][kind] for kind in REPEATED) + calls["refused_model"]
 
     @property
     def in_flight(self) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from evals import http_eval, python_eval, write_dataset, write_eval
 from holdfast import ResumeAborted, Sample, Task, evaluate, exact, generate
+from holdfast.engine.model_calls.served_model import ServedModels
 from program import until
 
 
@@ -518,3 +519,78 @@ def test_in_python_it_is_resume_aborted(server, other, world):
         go(other.base_url, epochs=2)
     with go(server.base_url) as run:
         assert run.is_complete and run.finished == 2
+
+
+def test_those_who_wait_and_those_who_retry_do_not_wait_for_one_another(holdfast, server, tmp_path):
+    """Every request fails twice, under a limit of the model: whoever goes alone never needs what a waiting one has."""
+    begun(holdfast, tmp_path, server, count=40, at_once=4, retry_deadline=60)
+    server.behave(refuse_status=503, refuse_times=2, retry_after=0.01)
+    holdfast("resume", "r", "--set", "models.m.concurrency_limit=4", "--set", "concurrency_limit=16", code=0)
+    status = holdfast.json("status", "r")
+    assert status["state"] == "complete" and status["requests"]["sent"] == server.state()["received"]
+
+
+def test_a_server_that_stays_silent_is_given_up_for_all_who_wait(holdfast, server, tmp_path):
+    """They are unfinished, without a call each; the next resume runs them."""
+    begun(holdfast, tmp_path, server, count=60, at_once=30, retry_deadline=0.6)
+    received = server.state()["received"]
+    server.behave(hold=True)
+    limits = ("--set", "models.m.timeouts.read=0.4", "--set", "models.m.timeouts.total=0.4")
+    holdfast("resume", "r", *limits, code=1)
+    assert server.state()["received"] - received < 30
+    server.behave()
+    holdfast("resume", "r", code=0)
+    assert holdfast.json("status", "r")["state"] == "complete"
+
+
+def test_rate_limits_hold_while_the_first_call_is_out(holdfast, server, tmp_path):
+    """A limit of requests per minute is kept to, and nobody is stuck behind the call that went alone."""
+    begun(holdfast, tmp_path, server, count=12, at_once=6, model={"rate_limit": {"requests_per_minute": 6000}})
+    server.behave(latency=0.1)
+    holdfast("resume", "r", code=0)
+    assert holdfast.json("status", "r")["state"] == "complete"
+
+
+def test_a_name_of_any_length_and_kind_is_compared_whole(holdfast, server, tmp_path):
+    """Two long names that begin alike are two; a name may hold anything that JSON can."""
+    eval_file = http_eval(tmp_path, server.base_url, 2)
+    server.behave(model="x" * 5000 + "\x1b[31m\ud800 one")
+    holdfast("run", eval_file, "--run-dir", "r", code=0)
+    grown = ("resume", "r", "--set", "tasks.t.epochs=2")
+    server.behave(model="x" * 5000 + "\x1b[31m\ud800 two")
+    ended = holdfast(*grown, code=3)
+    assert "\x1b" not in ended.err
+    server.behave(model="x" * 5000 + "\x1b[31m\ud800 one")
+    holdfast(*grown, code=0)
+    assert holdfast.json("verify", "r", code=0)["ok"]
+
+
+def test_a_server_with_a_new_name_for_every_reply_cannot_be_compared(holdfast, server, tmp_path):
+    """Notes and report stay bounded; a resume says so and refuses nothing."""
+    eval_file = http_eval(tmp_path, server.base_url, 80, concurrency_limit=1)
+    server.behave(models=[f"replica-{number}" for number in range(200)])
+    ended = holdfast("run", eval_file, "--run-dir", "r", code=0)
+    assert ended.err.count("several models reply") == 1
+    served = holdfast.json("report", "r", code=0)["served"]["m"]
+    assert len(served) == 51 and served["…"] == 30
+    ended = holdfast("resume", "r", "--set", "tasks.t.epochs=2", code=0)
+    assert ended.err.count("m: its server reports a new model name with every reply, so whether") == 1
+
+
+def test_the_names_of_a_run_that_noted_none_are_read_from_its_replies(server, world, monkeypatch):
+    """A run of an earlier version: compared all the same, and noted by the first session that resumes it."""
+    world.data["models"]["m"] = {"provider": "openai", "model": "counting", "base_url": server.base_url}
+    monkeypatch.setattr(ServedModels, "_put", lambda *_: None)
+    server.behave(models=["one", "two"])
+    world.run()
+    monkeypatch.undo()
+    monkeypatch.chdir(world.directory)
+    assert not [note for note in world.records("note") if note["kind"] == "served"]
+    server.behave(model="three")
+    world("resume", "r", "--set", "tasks.t.epochs=2", code=3)
+    noted = [note["data"]["name"] for note in world.records("note") if note["kind"] == "served"]
+    assert noted == ["one", "two"]
+    server.behave(model="two")
+    world("resume", "r", code=0)
+    server.behave(model="one")
+    world("resume", "r", "--set", "tasks.t.epochs=3", code=0)

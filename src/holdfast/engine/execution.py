@@ -390,8 +390,7 @@ class Execution:
                 self._served.note_earlier()
                 self._fail_fast.begin()
                 await self._scheduler.run(self._runner.run, self._fail_fast.resolve)
-                if not self._refusal:
-                    await self._addresses.save_rest()
+                await self._save_addresses()
                 await self._wait_for_store()
             except (StorageFailure, RunHeld) as error:
                 failure = error
@@ -407,6 +406,8 @@ class Execution:
         """As Ctrl-C does to asyncio.run: running trials stay unfinished."""
         self._close_admission("cancelled")
         await self._scheduler.end()
+        with contextlib.suppress(StorageFailure, RunHeld):
+            await self._save_addresses()
         self._interrupt.exit_code = self._interrupt.exit_code or INTERRUPTED
         self._report_end(self._end(None))
 
@@ -427,6 +428,11 @@ class Execution:
         if model.is_other_model:
             self._refusal = f"Resume aborted: {model.refusal}"
             self._let_finish("other model")
+
+    async def _save_addresses(self) -> None:
+        """At the end: an address at which nobody has answered is saved too, unless another model did somewhere."""
+        if not self._refusal:
+            await self._addresses.save_rest()
 
     def _save_address(self, model: OpenModel) -> None:
         """The model has answered where it is reached now."""

@@ -173,7 +173,6 @@ class Caller:
         elif isinstance(error, PassingError):
             now, pause = self._clock.monotonic(), self._pause(error, tries.made)
             is_dead = now + pause - model.note_failure(now) > tries.deadline
-            # Who has waited for a reply as long as that would only wait for the same once more.
             model.outages += is_dead
             if is_dead or not tries.allow(pause, now):
                 raise error
@@ -202,16 +201,23 @@ class Caller:
     async def _admit(
         self, model: OpenModel, request: Request, activity: TrialActivity, grant: CapacityGrant, flight: Flight
     ) -> Reservation | None:
-        """Returns with the model's capacity held and the call in flight, when one more request may be sent."""
+        """Returns with the model's capacity held and the call in flight, when one more request may be sent.
+
+        As long as nobody knows who replies in this session, that is one at a time.
+
+        Raises:
+            Unavailable: the model was given up while this call waited for the one that went ahead.
+        """
         is_usual = model.rate_limiter.is_unlimited and not model.awaits_reply
         if is_usual and self._admission.begin_nowait(flight, model.name, model.limit, grant):
             return None
         with activity.waiting():
             while True:
                 outages = model.outages
-                await self._admission.wait_until_open(activity, model.name, flight)
-                if model.awaits_reply:
-                    self._take_turn(model, flight, outages)
+                await self._admission.wait_until_open(activity, model.name)
+                if model.awaits_reply and model.outages > outages:
+                    # It has not replied for longer than a call may take: this one would only wait for the same.
+                    raise Unavailable(f"{model.name} has not replied to the call that went ahead, and was given up.")
                 if not grant.hand_over(model.limit):
                     await self._capacity.acquire((model.limit,))
                 is_admitted, reservation = False, None
@@ -219,23 +225,14 @@ class Caller:
                     if not model.rate_limiter.is_unlimited:
                         reservation = await model.rate_limiter.reserve(request)
                     if is_admitted := await self._admission.begin(flight, model.name, model.limit):
+                        if model.awaits_reply:
+                            self._admission.go_alone(flight, model.name)
                         return reservation
                 finally:
                     # Held or abandoned meanwhile: its place in the rate limit is too old to be used later.
                     if not is_admitted:
                         model.rate_limiter.settle(reservation, None)
                         self._release_capacity(model)
-
-    def _take_turn(self, model: OpenModel, flight: Flight, outages: int) -> None:
-        """Sends this call alone, now that no other is: nobody knows yet who will reply.
-
-        Raises:
-            Unavailable: meanwhile the model was given up, which had not replied for longer than a call may take.
-        """
-        if model.outages > outages:
-            raise Unavailable(f"{model.name} has not replied to the call that went ahead, and was given up.")
-        if not flight.is_alone:
-            self._admission.go_alone(flight, model.name)
 
     def _release_capacity(self, model: OpenModel) -> None:
         self._capacity.release((model.limit,))

@@ -19,10 +19,9 @@ from holdfast.models.message import Reply
 from holdfast.models.redaction import redact
 from holdfast.run.core.display_text import list_text
 from holdfast.run.core.records import NoteRecord
-from holdfast.run.drift.served_names import MANY_NAMES, NO_NAME, NamesOnRecord, served_note
+from holdfast.run.drift.served_names import MANY_NAMES, NO_NAME, NamesOnRecord, noted_name, served_note
 from holdfast.spec.loading.error_messages import key_path
 
-_NAME_CHARACTERS = 200
 _MOST_NAMES = 50
 """How many names of a model are noted: a server may give a new one with every reply."""
 
@@ -32,7 +31,7 @@ class UnexpectedModel(Rejected):
 
     def __init__(self, model: OpenModel, reply: Reply) -> None:
         entry, address = key_path("models", model.name), public_address(model.provider)
-        expected = list_text(sorted(repr(excerpt(name, _NAME_CHARACTERS)) for name in model.names))
+        expected = list_text(sorted(map(repr, model.names)))
         self.name = noted_name(reply.model)
         super().__init__(
             f"{f'The server at {address}' if address else entry} reports the model {self.name!r}; the replies on record"
@@ -41,11 +40,6 @@ class UnexpectedModel(Rejected):
             " `holdfast fork RUN` starts a run that keeps what is finished; its report names both.",
         )
         self.usage = reply.usage
-
-
-def noted_name(name: str) -> str:
-    """A name as it is recorded and compared: it is a server's text, and may be of any length."""
-    return name if len(name) <= _NAME_CHARACTERS and name.isprintable() else excerpt(name, _NAME_CHARACTERS)
 
 
 def public_address(provider: object) -> str:

@@ -16,6 +16,8 @@ from holdfast.run.core.config_file import write_config
 from holdfast.run.core.records import AppliedRecord, Change
 from holdfast.run.core.session_contents import with_applied
 from holdfast.run.drift.gate import Decision
+from holdfast.run.drift.served_names import names_on_record
+from holdfast.run.fold.reader import RunReader
 from holdfast.run.session.session import RunSession
 from holdfast.spec import Drift, EvalSpec, ModelSpec, plain_data
 from holdfast.spec.loading.error_messages import key_path
@@ -28,11 +30,12 @@ _LOCATION = tuple(field.attribute for field in schema_fields(ModelSpec).values()
 class HeldAddresses:
     """The eval of a session, in which some models keep their old addresses until the new ones are confirmed."""
 
-    def __init__(self, decision: Decision, saved: EvalSpec, compared: Collection[str]) -> None:
-        """`compared` are the models whose replies are compared with names on record; the others are saved at once."""
-        self._spec, self._changes = decision.spec, decision.changes
-        old = {name: saved.models[name] for name in compared if name in saved.models and name in decision.spec.models}
-        self._held = {name: model for name, model in old.items() if _has_moved(model, decision.spec.models[name])}
+    def __init__(self, decision: Decision, saved: EvalSpec, reader: RunReader) -> None:
+        """Held are those of models whose replies can be compared with names on record; others are saved at once."""
+        self._spec, self._changes, models = decision.spec, decision.changes, decision.spec.models
+        moved = [name for name, old in saved.models.items() if name in models and _has_moved(old, models[name])]
+        compared = names_on_record(reader).comparable if moved else ()
+        self._held = {name: saved.models[name] for name in moved if name in compared}
 
     def __contains__(self, model: str) -> bool:
         return model in self._held

@@ -24,7 +24,6 @@ from holdfast.run import open_session, session_record
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.inputs import SourceFile, copy_inputs
 from holdfast.run.core.records import Input, SessionRecord
-from holdfast.run.drift.served_names import names_on_record
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
@@ -112,7 +111,7 @@ class _Resumption:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
         _check_weights(plan, prepared)
-        held = self._held = HeldAddresses(plan.decision, saved_eval(last), names_on_record(reader).comparable)
+        held = self._held = HeldAddresses(plan.decision, saved_eval(last), reader)
         contents = replace(
             planned_contents(last.name, held.config(), prepared),
             inputs={**last.inputs, **self._copy_inputs(reader, plan, prepared)},

@@ -94,13 +94,13 @@ class Admission:
         # Without an event: this may run inside a signal handler, between two bytecodes of any code.
         self._holds.place(DRAIN)
 
-    def is_open(self, model: str = ALL_MODELS, flight: Flight | None = None) -> bool:
-        """Whether work may start now that calls this model, or none; `flight` is the call that wants to.
+    def is_open(self, model: str = ALL_MODELS) -> bool:
+        """Whether work may start now that calls this model, or none.
 
         Raises:
             RunHeld: the lease is lost.
         """
-        if self._holds.stop(model, FIRST_REPLY if flight is not None and flight.is_alone else ""):
+        if self._holds.stop(model):
             return False
         if self._is_held():
             return True
@@ -127,18 +127,16 @@ class Admission:
                 return
         self._holds.release(LEASE)
 
-    async def wait_until_open(
-        self, activity: TrialActivity, model: str = ALL_MODELS, flight: Flight | None = None
-    ) -> None:
+    async def wait_until_open(self, activity: TrialActivity, model: str = ALL_MODELS) -> None:
         """Returns at once while it is open, or when the last hold ends; never once it is closed.
 
         Raises:
             RunHeld: the lease is lost.
         """
-        if self.is_open(model, flight):
+        if self.is_open(model):
             return
         with activity.waiting():
-            while not self.is_open(model, flight):
+            while not self.is_open(model):
                 await self._holds.changed()
 
     async def block_if_interrupted(self, activity: TrialActivity) -> None:
@@ -155,7 +153,10 @@ class Admission:
     # Calls.
 
     def go_alone(self, flight: Flight, model: str) -> None:
-        """Lets no other call of the model be sent until `end_alone`; whoever is in flight stays there."""
+        """Lets no other call of the model be sent until `end_alone`.
+
+        Called when the call is admitted: one that still had to wait for capacity could wait for those that wait for it.
+        """
         flight.is_alone = True
         self.hold(FIRST_REPLY, model)
 
@@ -193,7 +194,7 @@ class Admission:
         is_admitted = False
         try:
             # Checked again: a hold or a lower limit may have come while this call waited for the mark.
-            is_admitted = self.is_open(model, flight) and not limit.is_exceeded
+            is_admitted = self.is_open(model) and not limit.is_exceeded
         finally:
             if is_new and not is_admitted:
                 self.cancel(flight)

@@ -61,12 +61,10 @@ class Holds:
         """Calls `listener` whenever a hold is released."""
         self._listeners.append(listener)
 
-    def stop(self, model: str, but: str = "") -> bool:
-        """Whether work that calls this model may not start now, for another reason than `but`."""
+    def stop(self, model: str) -> bool:
+        """Whether work that calls this model may not start now."""
         # Asked for every call, and nearly always of an empty dict.
-        return bool(self._in_force) and any(
-            held in (ALL_MODELS, model) and reason != but for reason, held in list(self._in_force)
-        )
+        return bool(self._in_force) and any(held in (ALL_MODELS, model) for _, held in list(self._in_force))
 
     def in_force(self) -> list[Hold]:
         """The holds in force, the oldest first."""

@@ -11,6 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from holdfast.digests import content_digest
+from holdfast.models.errors import excerpt
+from holdfast.models.redaction import redact
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import SERVED_NOTE, NoteRecord, StepRecord
 from holdfast.run.fold.reader import RunReader
@@ -18,6 +21,9 @@ from holdfast.run.fold.rows.fold_tables import REPLY
 
 NO_NAME, MANY_NAMES = "", "…"
 """What stands for a reply without a name, and for the names of a server that has too many to be noted."""
+
+
+_NAME_CHARACTERS = 200
 
 
 class ServedName(NamedTuple):
@@ -57,10 +63,21 @@ class NamesOnRecord(NamedTuple):
         return {model for model, names in self.by_model.items() if not names & {NO_NAME, MANY_NAMES}}
 
 
+def noted_name(name: str) -> str:
+    """A name as it is recorded and compared: it is a server's text, and may be of any length and kind."""
+    if len(name) <= _NAME_CHARACTERS and name.isprintable():
+        return redact(name)
+    digest = content_digest(name.encode(errors="surrogatepass"))
+    return f"{excerpt(name, _NAME_CHARACTERS - len(digest) - 3)} ({digest})"
+
+
 def names_on_record(reader: RunReader) -> NamesOnRecord:
     """The names that a resumed session may accept; replies are read only where no name is noted."""
     noted = list(_noted(reader))
     found = [one for one in noted if not one.is_reused]
+    if reader.has_losses():
+        # A note may be among what is lost, and replies after it are not.
+        found += [one for one in set(_recorded(reader)) if not one.is_reused]
     reused = {one.model: frozenset(_reused_names(noted, one.model)) for one in noted if one.is_reused}
     if found or not any(reader.fold.written(REPLY).values()):
         return NamesOnRecord(_of_first_sessions(found), of_other_runs=reused)
@@ -90,13 +107,15 @@ def has_several_names(reader: RunReader) -> bool:
 def replies_by_name(reader: RunReader) -> dict[str, dict[str, int]]:
     """How many recorded replies have which name, of each model that has answered under several.
 
-    The steps are read only if there is such a model.
+    The steps are read only if there is such a model. What is not noted, because there are too many, is `…`.
     """
-    several = {model for model, names in _names_by_model(reader).items() if len(names) > 1}
-    counts = Counter((one.model, one.name) for one in _recorded(reader) if one.model in several) if several else {}
-    return {
-        model: {name: count for (of, name), count in sorted(counts.items()) if of == model} for model in sorted(several)
-    }
+    several = {model: names for model, names in _names_by_model(reader).items() if len(names) > 1}
+    counts = {model: Counter[str]() for model in sorted(several)}
+    for one in _recorded(reader) if several else ():
+        if one.model in several:
+            name = one.name if one.name in several[one.model] else MANY_NAMES
+            counts[one.model][name] += 1
+    return {model: dict(sorted(found.items())) for model, found in counts.items()}
 
 
 def _names_by_model(reader: RunReader) -> dict[str, set[str]]:
@@ -122,4 +141,4 @@ def _recorded(reader: RunReader) -> Iterator[ServedName]:
 
 def recorded_name(step: StepRecord) -> str:
     """The name in a recorded reply."""
-    return str(step.result.get("model", NO_NAME)) if isinstance(step.result, dict) else NO_NAME
+    return noted_name(str(step.result.get("model", NO_NAME))) if isinstance(step.result, dict) else NO_NAME
