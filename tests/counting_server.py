@@ -150,7 +150,8 @@ async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any
         text = f"draw {space.drawn}"
     elif behaviour.get("seeded"):
         text = f"draw {drawn_by(entry['seed'])}"
-    whole = completion(text, prompt) | {"model": behaviour.get("model", "counting")}
+    names = behaviour.get("models") or [behaviour.get("model", "counting")]
+    whole = completion(text, prompt) | {"model": names[(space.drawn - 1) % len(names)]}
     return web.Response(body=json.dumps(whole).encode(), content_type="application/json")
 
 
@@ -214,6 +215,8 @@ class CountingServer:
         """From now on: `latency`, `hold` (after `pass` replies), `refuse_status`, `refuse_times`, `broken`, `reply`.
 
         With `bodies`, the tries of each request get these answers in turn; `sent` makes one.
+
+        `model` is the name that it reports; of several `models`, each reply has the next.
 
         With `drawing`, no two replies are the same; with `seeded`, they follow from the request's seed, and with
         `jitter` the time that they take does.

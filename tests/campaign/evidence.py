@@ -8,6 +8,7 @@ case for each in which it must find something.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -30,13 +31,27 @@ def read_journal(run: Path) -> list[dict[str, Any]]:
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    reader, whole = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True), b""
+    reader, whole, is_whole = (
+        zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True),
+        b"",
+        True,
+    )
     try:
         while part := reader.read(1 << 16):
             whole += part
     except zstandard.ZstdError:
-        pass  # a torn or damaged frame: what comes before it counts
-    yield from (line for line in whole.splitlines() if line.endswith(b"}"))
+        is_whole = False  # a torn or damaged frame: what comes before it counts
+    lines = (line for line in whole.splitlines() if line.endswith(b"}"))
+    # Part of such a frame may come out before its checksum is looked at: a line may be cut where it ends with a brace.
+    yield from lines if is_whole else itertools.takewhile(_is_json, lines)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass
@@ -75,7 +90,8 @@ class Evidence:
 
     @property
     def named(self) -> int:
-        return sum(self.status["calls"]["repeated"][kind] for kind in REPEATED)
+        calls = self.status["calls"]
+        return sum(calls["repeated"][kind] for kind in REPEATED) + calls["refused_model"]
 
     @property
     def in_flight(self) -> int:

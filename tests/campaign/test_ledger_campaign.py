@@ -160,7 +160,7 @@ def sound() -> Evidence:
     states = {"valid": 2, "limited": 0, "blocked": 0, "failed": 0, "unfinished": 0, "not_started": 0}
     counts = {**states, "planned": 2, "finished": 2, "remaining": 0, "remaining_by_reason": {}}
     repeated = {"retried": 1, "diverged": 0, "interrupted": 0, "takeover": 0}
-    calls = {"made": 3, "in_flight_at_kill": 0, "repeated": repeated}
+    calls = {"made": 3, "in_flight_at_kill": 0, "repeated": repeated, "refused_model": 0}
     prompts = {"s0|0|0": 1, "s1|0|0": 2}
     status = {**counts, "calls": calls, "damage": []}
     return Evidence(2, [*keys], [*ends, *answers], prompts, status, {"coverage": counts}, is_over=True)

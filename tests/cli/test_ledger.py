@@ -148,6 +148,7 @@ def test_calls_in_flight_at_a_kill_are_counted_when_they_are_made_again(holdfast
     assert "4 calls were made again, after a session ended with them in flight." in ended.err
     assert ended.json["calls"] == {
         "repeated": {"retried": 0, "diverged": 0, "interrupted": 4, "takeover": 0},
+        "refused_model": 0,
         "unused": 0,
         "saved": {"calls": 0},
     }

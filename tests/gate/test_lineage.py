@@ -12,7 +12,7 @@ from holdfast import Run
 
 KEYS = {
     "number", "started_at", "ended_at", "ended_as", "exit_code", "calls", "replies", "unanswered", "repeated",
-    "in_flight_at_kill", "finished", "changes", "failures",
+    "refused_model", "in_flight_at_kill", "finished", "changes", "failures",
 }  # fmt: skip
 
 

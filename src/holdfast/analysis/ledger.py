@@ -12,7 +12,7 @@ from holdfast.run.core.records import DIVERGED, INTERRUPTED_CALL, RETRIED
 from holdfast.run.fold.late_replies import calls_bought_again
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.spent import Spent
-from holdfast.run.fold.rows.trial_row import SAVED, UNUSED
+from holdfast.run.fold.rows.trial_row import REFUSED_MODEL, SAVED, UNUSED
 from holdfast.run.fold.run_fold import LedgerEntry, RunFold
 from holdfast.terminal.text import quantity
 
@@ -55,6 +55,8 @@ class Ledger(NamedTuple):
     """Recorded replies that no solver and no scorer asked for again."""
     saved: int
     """Replies of other runs."""
+    refused_model: int
+    """Calls that another model answered than those on record; their replies were kept out."""
     tasks: dict[str, list[str]]
     """By kind, the tasks that they are of."""
 
@@ -71,10 +73,16 @@ class Ledger(NamedTuple):
         if repeated.takeover:
             reply = "its reply" if repeated.takeover == 1 else "their replies"
             yield f"{_made_again(repeated.takeover)}: a session that lost the run had {reply}."
+        if self.refused_model:
+            yield self._refusal_text()
         if repeated.diverged or self.unused:
             yield self._divergence_text(place)
         if self.saved:
             yield f"{_saved_replies(self.saved)}{saved}."
+
+    def _refusal_text(self) -> str:
+        calls, reply = self.refused_model, "its reply was" if self.refused_model == 1 else "their replies were"
+        return f"{quantity(calls, 'call')} {_was(calls)} answered by a model that is not on record; {reply} kept out."
 
     def _divergence_text(self, place: str) -> str:
         unused, diverged = self.unused, self.repeated.diverged
@@ -89,7 +97,7 @@ class Ledger(NamedTuple):
         return f" (task {', '.join(tasks)})" if tasks else ""
 
 
-_EMPTY = Ledger(RepeatedCalls(), 0, 0, {})
+_EMPTY = Ledger(RepeatedCalls(), 0, 0, 0, {})
 
 
 def _saved_replies(count: int) -> str:
@@ -144,13 +152,14 @@ def _ledger(entries: list[LedgerEntry], takeover: int) -> Ledger:
         calls[entry.kind] += entry.calls
         tasks.setdefault(entry.kind, []).append(entry.task)
     repeated = RepeatedCalls(calls[RETRIED], calls[DIVERGED], calls[INTERRUPTED_CALL], takeover)
-    return Ledger(repeated, calls[UNUSED], calls[SAVED], tasks)
+    return Ledger(repeated, calls[UNUSED], calls[SAVED], calls[REFUSED_MODEL], tasks)
 
 
 def _together(one: Ledger, other: Ledger) -> Ledger:
     repeated = RepeatedCalls(*map(sum, zip(*map(msgspec.structs.astuple, (one.repeated, other.repeated)), strict=True)))
     tasks = {kind: [*one.tasks.get(kind, ()), *other.tasks.get(kind, ())] for kind in {*one.tasks, *other.tasks}}
-    return Ledger(repeated, one.unused + other.unused, one.saved + other.saved, tasks)
+    refused = one.refused_model + other.refused_model
+    return Ledger(repeated, one.unused + other.unused, one.saved + other.saved, refused, tasks)
 
 
 def saved_in(fold: RunFold) -> SavedCalls:

@@ -21,6 +21,7 @@ from holdfast.analysis.sampling_report import SamplingReport, sampling_report
 from holdfast.analysis.spending import group_spending, no_spending, run_spending
 from holdfast.models.message import Usage
 from holdfast.run.core.records import FAILURES, PlanEntry
+from holdfast.run.drift.served_names import replies_by_name
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_sample
 from holdfast.run.fold.run_fold import Group, RunFold, SlotValue
@@ -64,6 +65,8 @@ class Report(msgspec.Struct, frozen=True):
     """Of all costs."""
     saved: SavedCalls
     """The replies of other runs that were used instead of calls: their tokens count, and their cost does not."""
+    served: dict[str, dict[str, int]]
+    """Of every model that has answered under several names, how many recorded replies have which."""
     notes: list[str]
     """Why the cost is not known, although there are prices."""
     determinism: Determinism | None
@@ -125,6 +128,7 @@ def make_report(reader: RunReader) -> Report:
         cost=spending.cost,
         currency=fold.prices.currency,
         saved=saved_in(fold),
+        served=replies_by_name(reader),
         notes=[spending.warning] if spending.warning else [],
         determinism=determinism_of(fold.session),
         errors=read_failures(reader) if fold.counts.remaining else Failures(),

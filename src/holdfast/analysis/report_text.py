@@ -34,6 +34,7 @@ def report_text(report: Report, width: int = WIDTH) -> str:
     lines.append(f"{tokens}{cost_text(report.cost, report.currency)}")
     if report.saved.calls:
         lines.append(saved_text(report.saved, report.currency))
+    lines += list(_served_lines(report))
     lines += [f"note: {note}" for note in report.notes]
     return printable("\n".join([*lines, *_determinism_lines(report), *failure_lines(report.errors)]))
 
@@ -48,6 +49,13 @@ def _group_lines(report: Report) -> Iterator[str]:
             if coverage or sampling:
                 yield f"{plain_name(task)} · {plain_name(model)}: {coverage}".rstrip(": ")
                 yield from (f"  {line}" for line in sampling)
+
+
+def _served_lines(report: Report) -> Iterator[str]:
+    """Which models have answered, where a server has reported several."""
+    for model, names in report.served.items():
+        counts = [f"{plain_name(name) or 'no name'} ({count:,})" for name, count in names.items()]
+        yield f"{plain_name(model)}: replies of several models: {', '.join(counts)}"
 
 
 def brief_scores(report: Report) -> str:

@@ -44,6 +44,8 @@ class SessionStatus(msgspec.Struct, frozen=True):
     unanswered: int = 0
     """Calls of which it is on record why there is no reply: refused, given up, or not answered in time."""
     repeated: RepeatedCalls = RepeatedCalls()
+    refused_model: int = 0
+    """Those of its calls that another model answered than those on record."""
     in_flight_at_kill: int = 0
     """An upper bound of the calls whose replies it did not live to record."""
     finished: int = 0
@@ -65,6 +67,8 @@ class CallTotals(msgspec.Struct, frozen=True):
     """As of a session."""
     repeated: RepeatedCalls
     """Those of them that repeat others."""
+    refused_model: int
+    """Those of them that another model answered than those on record: they are among the unanswered."""
     unused: int
     """Recorded replies that nobody asked for again."""
     saved: SavedCalls
@@ -187,6 +191,7 @@ def _session_statuses(
                 replies=replies.get(number, 0),
                 unanswered=unanswered.get(number, 0),
                 repeated=named[number].repeated if number in named else RepeatedCalls(),
+                refused_model=named[number].refused_model if number in named else 0,
                 finished=finished.get(number, 0),
                 changes=session.changes,
                 failures=failures.get(number, []),
@@ -232,6 +237,7 @@ def _call_totals(reader: RunReader, sessions: list[SessionStatus], ledger: Ledge
         replayed=sum(int(end.ledger.get("replayed", 0)) for end in reader.ends),
         in_flight_at_kill=sum(session.in_flight_at_kill for session in sessions),
         repeated=ledger.repeated,
+        refused_model=ledger.refused_model,
         unused=ledger.unused,
         saved=saved,
     )

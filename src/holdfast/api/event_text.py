@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.engine.events import (
     FAILED_OBSERVER,
     ODD_REPLY,
+    SERVED_MODEL,
     UNAWAITED_ERROR,
     AttemptEnded,
     CallRetried,
@@ -172,6 +173,8 @@ def note_text(note: Note) -> str:
         return f"The observer {note.subject} is disabled for this session: {reason}"
     if note.kind == UNAWAITED_ERROR:
         return f"nobody awaited what failed in a task's code: {note.text}"
+    if note.kind == SERVED_MODEL:
+        return f"warning: {note.subject}: {note.text}"
     if note.kind == ODD_REPLY:
         return f"warning: {note.subject}: {note.text} This is said once; later replies of this kind are counted."
     return ""

@@ -53,6 +53,7 @@ async def execute_session(
         reuse=started.reuse,
         selection=started.selection,
         observers=started.observers,
+        held=started.held,
     )
     async with keeping_progress_file(started, execution) as file:
         if program is None:

@@ -23,6 +23,7 @@ from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded
 ADMISSION = "admission"
 """The name of the limit on everything that a session starts."""
 FAILURE_BESIDE_JOURNAL, FAILED_OBSERVER, UNAWAITED_ERROR, ODD_REPLY = "failure", "observer", "unawaited", "reply"
+SERVED_MODEL = "served"
 """The kinds of notes."""
 
 
@@ -169,7 +170,8 @@ class Note(Event, frozen=True):
 
     The kinds: `failure`, a file other than the journal could not be written; `observer`, an observer raised and is
     disabled; `unawaited`, code of a task failed where nobody waited for it; `reply`, a model gave a reply that is kept
-    although something is wrong with it, once for each model and kind.
+    although something is wrong with it, once for each model and kind; `served`, the names that a model's server reports
+    are several, or cannot be compared with those on record.
     """
 
     kind: str

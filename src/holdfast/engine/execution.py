@@ -30,11 +30,12 @@ from holdfast.engine.events import (
 from holdfast.engine.fail_fast import FailFast
 from holdfast.engine.group_progress import EarlierWork, GroupProgress, earlier_work
 from holdfast.engine.interrupt import INTERRUPTED, Interrupt
-from holdfast.engine.model_calls.caller import CallCounts, Caller
+from holdfast.engine.model_calls.caller import CallCounts, Caller, ReplyChecks
 from holdfast.engine.model_calls.open_model import OpenModel, open_models, open_or_disable
 from holdfast.engine.model_calls.reply_warnings import ReplyWarnings
-from holdfast.engine.model_calls.served_model import expected_names
+from holdfast.engine.model_calls.served_model import ServedModels
 from holdfast.engine.observers import GuardedObserver
+from holdfast.engine.opening.held_addresses import AddressBook, HeldAddresses
 from holdfast.engine.planning.plan import FailedTrials, PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
@@ -60,6 +61,7 @@ from holdfast.errors import HoldfastError, ResumeAborted, RunGone, RunHeld, Stor
 from holdfast.event_type import Event
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import ODD_REPLIES, MarkRecord
+from holdfast.run.drift.served_names import names_on_record
 from holdfast.run.fold.states import SAME_ERROR, State, StateCounts
 from holdfast.run.session.place_watch import watching_place
 from holdfast.run.session.session import RunSession
@@ -126,6 +128,7 @@ class Execution:
         reuse: ReusableReplies | None = None,
         selection: TrialSelection = EVERYTHING,
         observers: Iterable[Observer] = (),
+        held: HeldAddresses | None = None,
     ) -> None:
         """To be made in the event loop that it runs in."""
         self._selection = selection
@@ -141,7 +144,11 @@ class Execution:
         self.settings = LiveSettings(prepared.spec)
         self._limits, holds = EvalLimits(prepared.spec), Holds(self._clock)
         self._scheduler: Scheduler[PlannedTrial] = Scheduler(self._limits.run, holds)
-        self._models = open_models(prepared, session.reader, self._clock, self._limits)
+        self._addresses = AddressBook(session, held)
+        self._served = ServedModels(names_on_record(session.reader), self.events, session.sink.put, self._save_address)
+        self._models = open_models(prepared, self._clock, self._limits)
+        for model in self._models.values():
+            self._served.prepare(model)
         self.admission = Admission(
             self._limits, self._scheduler.capacity, holds, self._make_mark(), session.is_held, self.events.emit
         )
@@ -252,7 +259,7 @@ class Execution:
                 self._scheduler.capacity,
                 self.events,
                 self._disable,
-                self._odd_replies,
+                ReplyChecks(self._odd_replies, self._served),
             ),
             admission=self.admission,
             counts=self._counts,
@@ -280,8 +287,8 @@ class Execution:
             if name not in self._prepared.spec.models:
                 known = self._prepared.spec.models
                 raise UsageError(f"The eval has no model {name!r}.", hint=did_you_mean(name, known))
-            expected = expected_names(self._session.reader, self._prepared.spec).get(name, "")
-            opened = open_or_disable(name, self._prepared, self._clock, self._limits, expected)
+            opened = open_or_disable(name, self._prepared, self._clock, self._limits)
+            self._served.prepare(opened)
             self._models[name] = opened
             if opened.refusal:
                 self._disable(opened)
@@ -386,8 +393,10 @@ class Execution:
             undo.push_async_callback(self._scheduler.end)
             self._report_start()
             try:
+                self._served.note_earlier()
                 self._fail_fast.begin()
                 await self._scheduler.run(self._runner.run, self._fail_fast.resolve)
+                await self._save_addresses()
                 await self._wait_for_store()
             except (StorageFailure, RunHeld) as error:
                 failure = error
@@ -403,6 +412,8 @@ class Execution:
         """As Ctrl-C does to asyncio.run: running trials stay unfinished."""
         self._close_admission("cancelled")
         await self._scheduler.end()
+        with contextlib.suppress(StorageFailure, RunHeld):
+            await self._save_addresses()
         self._interrupt.exit_code = self._interrupt.exit_code or INTERRUPTED
         self._report_end(self._end(None))
 
@@ -423,6 +434,16 @@ class Execution:
         if model.is_other_model:
             self._refusal = f"Resume aborted: {model.refusal}"
             self._let_finish("other model")
+
+    async def _save_addresses(self) -> None:
+        """At the end: an address at which nobody has answered is saved too, unless another model did somewhere."""
+        if not self._refusal:
+            await self._addresses.save_rest()
+
+    def _save_address(self, model: OpenModel) -> None:
+        """The model has answered where it is reached now."""
+        if self._addresses.holds(model.name):
+            self._scheduler.spawn(self._addresses.save(model.name))
 
     # Admission.
 

@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.models.errors import excerpt
-from holdfast.models.local.weights import missing_installs
+from holdfast.models.local.weights import find_weights, missing_installs
 from holdfast.models.openai.presets import PRESETS, Preset
 from holdfast.models.provider import Opener, Provider, read_options
 from holdfast.models.redaction import redact
 from holdfast.spec import ModelSpec
+from holdfast.spec.schema.model import LOCAL
 from holdfast.suggestions import suggest_or_list
 
 if TYPE_CHECKING:
@@ -181,3 +182,25 @@ def _status_of_plug_in(name: str, points: "list[EntryPoint]") -> ProviderStatus:
         return _provider_status(name, f"a repair: {error.message}", "A plug-in that cannot be loaded")
     words = inspect.getdoc(opener) or f"A plug-in ({points[0].value})"
     return _provider_status(name, "", words.splitlines()[0].rstrip("."))
+
+
+def digest_of_weights(spec: ModelSpec, *, again: bool = False) -> str:
+    """The digest of a model that is a file on this machine; empty for every other model, and where it is missing.
+
+    With `again`, the file is read, whatever is known of it.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or is being written.
+    """
+    if spec.provider != LOCAL:
+        return ""
+    # Few evals have a local model.
+    from holdfast.models.local.options import LocalOptions  # noqa: PLC0415
+    from holdfast.models.local.weights_digest import weights_digest  # noqa: PLC0415
+
+    options = read_options(f"Model local/{spec.model}", spec.args, LocalOptions)
+    try:
+        weights = find_weights(spec.model, options.path)
+    except ConfigurationError:
+        return ""
+    return weights_digest(weights.absolute(), again=again)

@@ -7,6 +7,7 @@ ModelError            the base; `status` of HTTP where there was one, `detail` a
 │   ├── RateLimited   wait and try again; never counts as a try of the trial
 │   └── Unavailable   try again: server error, no connection, timeout, broken or unreadable answer
 ├── Rejected          trying again is no use: the request itself was refused
+│   └── Exchanged     the model is not the one any more that was opened
 └── Blocked           a content policy stepped in
 """
 
@@ -74,6 +75,10 @@ class Rejected(ModelError):  # noqa: N818 - as above
     """The server refused the request; trying again is no use."""
 
     kind = "rejected"
+
+
+class Exchanged(Rejected):
+    """The model was replaced while it was in use: no reply of it counts any more."""
 
 
 class Blocked(ModelError):  # noqa: N818 - as above

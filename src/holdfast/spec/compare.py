@@ -17,6 +17,7 @@ from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.introspect import Field, block_within, blocks_in, schema_fields
+from holdfast.spec.schema.model import LOCAL, ModelSpec
 from holdfast.spec.schema.runner import RunnerSpec
 from holdfast.spec.schema.task import TaskSpec
 
@@ -116,6 +117,8 @@ class _EvalMerger:
             return self._map(field, old, new, path)
         if isinstance(block, TaskSpec) and block.use and field.name in _LEFT_OPEN:
             return new
+        if isinstance(block, ModelSpec) and block.provider == LOCAL and field.name == "args":
+            return self.local_args(field, old, new, path)
         special = _BY_FIELD.get((type(block), field.name))
         return special(self, field, old, new, path) if special else self._leaf(field.drift, old, new, path)
 
@@ -207,6 +210,15 @@ class _EvalMerger:
                 # Where a scorer of the same name is another one, its arguments may well be the same.
                 shown = (before[name], after[name]) if same_value(old, new) else (old, new)
                 self._add(place, drift, *shown, DriftVerdict.REFUSED)
+
+    def local_args(self, field: Field, old: dict[str, Any], new: dict[str, Any], path: str) -> dict[str, Any]:
+        """Where the weights of a local model lie may change: the gate compares their bytes."""
+        before, after = ({name: args[name] for name in args if name != "path"} for args in (old, new))
+        joined = before if same_value(before, after) else self._leaf(field.drift, before, after, path)
+        where = new.get("path")
+        if old.get("path") != where:
+            self._leaf(Drift.LOCATION, old.get("path"), where, f"{path}.path")
+        return {**joined, **({"path": where} if where is not None else {})}
 
     def use(self, field: Field, old: str | None, new: str | None, path: str) -> Any:
         """A task or a solver of the same name in a file at another place: the gate compares its code."""

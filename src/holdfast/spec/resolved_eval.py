@@ -21,6 +21,7 @@ from holdfast.spec.loading.load import typed_eval
 from holdfast.spec.resolved_sampling import models_under_test, resolve_sampling, sampling_problems, short_form
 from holdfast.spec.schema.dataset import DatasetSpec
 from holdfast.spec.schema.eval import EvalSpec
+from holdfast.spec.schema.model import LOCAL, ModelSpec
 from holdfast.spec.schema.runner import RunnerSpec, TaskRunner
 from holdfast.spec.schema.task import DECLARATIVE_FIELDS, TaskSpec
 from holdfast.suggestions import nearest_or_known
@@ -38,10 +39,18 @@ def resolve(spec: EvalSpec, source: str = "the eval") -> EvalSpec:
     return msgspec.structs.replace(
         spec,
         deterministic=spec.deterministic or None,
-        models=models,
+        models={name: _model(model, spec) for name, model in models.items()},
         datasets={name: _dataset(dataset, spec) for name, dataset in spec.datasets.items()},
         tasks={name: _task(task, spec) for name, task in spec.tasks.items()},
     )
+
+
+def _model(model: ModelSpec, spec: EvalSpec) -> ModelSpec:
+    """The weights of a local model lie where the eval says, from wherever it is resumed."""
+    path = model.args.get("path")
+    if model.provider != LOCAL or not isinstance(path, str) or path.startswith("~"):
+        return model
+    return msgspec.structs.replace(model, args={**model.args, "path": spec.locate(path)})
 
 
 def _dataset(dataset: DatasetSpec, spec: EvalSpec) -> DatasetSpec:

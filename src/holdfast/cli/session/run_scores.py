@@ -74,7 +74,8 @@ def scores_object(scores: RunScores | None, bounds: Sequence[ScoreBound]) -> dic
     if scores is None:
         return {"tasks": None, "cost": None, "currency": None, "calls": None, "fail_under": None}
     report, ledger = scores.report, scores.ledger
-    calls = {"repeated": ledger.repeated, "unused": ledger.unused, "saved": {"calls": ledger.saved}}
+    repeated, refused = ledger.repeated, ledger.refused_model
+    calls = {"repeated": repeated, "refused_model": refused, "unused": ledger.unused, "saved": {"calls": ledger.saved}}
     found = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency, "calls": calls}
     return {**found, "fail_under": compare_bounds(bounds, scores.plan, report.tasks)}
 

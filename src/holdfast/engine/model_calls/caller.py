@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,15 +18,25 @@ from holdfast.engine.events import CallRetried, Events
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.model_calls.rate_limit import Reservation
 from holdfast.engine.model_calls.reply_warnings import ReplyWarnings
-from holdfast.engine.model_calls.served_model import UnexpectedModel
+from holdfast.engine.model_calls.served_model import ServedModels, UnexpectedModel
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.call_tally import Flight
 from holdfast.engine.scheduling.capacity import CapacityGrant, CapacityPool
 from holdfast.engine.scheduling.clock import Clock
-from holdfast.models.errors import THIS_MODEL, ModelError, PassingError, RateLimited, Rejected, excerpt
+from holdfast.models.errors import (
+    THIS_MODEL,
+    Exchanged,
+    ModelError,
+    PassingError,
+    RateLimited,
+    Rejected,
+    Unavailable,
+    excerpt,
+)
 from holdfast.models.finish_reasons import USUAL_REASONS, finish_error
 from holdfast.models.message import MOST_TOKENS, UNKNOWN_USAGE, Reply, Request, Usage
+from holdfast.run.drift.served_names import NamesOnRecord
 from holdfast.spec.loading.error_messages import key_path
 
 _FIRST_PAUSE = 0.5
@@ -56,10 +67,19 @@ class ModelClosed(Rejected):
 
     kind = "closed"
 
-    def __init__(self, model: OpenModel, usage: Usage | None = None) -> None:
-        """`usage` is what a reply took that could not be used."""
+    def __init__(self, model: OpenModel, usage: Usage | None = None, other: str | None = None) -> None:
+        """`usage` is what a reply took that could not be used, `other` the model that gave it, if that is why."""
         super().__init__(f"{model.name} is disabled for this session. {model.refusal}")
-        self.usage, self.setting = usage, model.setting
+        self.usage, self.other, self.setting = usage, other, model.setting
+
+
+class ReplyChecks(NamedTuple):
+    """What is looked at in every reply."""
+
+    warnings: ReplyWarnings
+    """What is odd about it."""
+    served: ServedModels
+    """Which model gave it."""
 
 
 class Tries:
@@ -92,12 +112,14 @@ class Caller:
         capacity: CapacityPool,
         events: Events,
         on_refused: Callable[[OpenModel], None],
-        warnings: ReplyWarnings | None = None,
+        checks: ReplyChecks | None = None,
     ) -> None:
-        """`on_refused` is called when a model is disabled for this session; `warnings` are about its replies."""
+        """`on_refused` is called when a model is disabled for this session; `checks` are made of all its replies."""
         self._clock, self._admission, self._counts, self._rng = clock, admission, counts, rng
         self._capacity, self._events, self._on_refused = capacity, events, on_refused
-        self._warnings = warnings if warnings is not None else ReplyWarnings(events)
+        self._warnings, self.served = checks or ReplyChecks(
+            ReplyWarnings(events), ServedModels(NamesOnRecord(), events)
+        )
 
     async def call(
         self,
@@ -118,19 +140,23 @@ class Caller:
         """
         tries = Tries(deadline_seconds)
         while True:
-            reservation = await self._admit(model, request, activity, grant, flight)
-            flight.end_pause()
-            tries.begin(self._clock.monotonic())
-            flight.requests = tries.made
             try:
-                reply = await self._send(model, request, reservation, activity, on_sent if tries.made == 1 else None)
-            except ModelError as error:
-                pause = self.pause_after(error, model, tries)
-                flight.note_retry()
-            else:
-                return reply, tries.made
+                reservation = await self._admit(model, request, activity, grant, flight)
+                flight.end_pause()
+                tries.begin(self._clock.monotonic())
+                flight.requests = tries.made
+                try:
+                    first = on_sent if tries.made == 1 else None
+                    return await self._send(model, request, reservation, activity, first), tries.made
+                except ModelError as error:
+                    pause = self.pause_after(error, model, tries)
+                    flight.note_retry()
+                finally:
+                    self._release_capacity(model)
             finally:
-                self._release_capacity(model)
+                # Whatever became of it, those who wait for its reply continue, or the next of them goes alone.
+                if flight.is_alone:
+                    self._admission.end_alone(flight, model.name)
             with activity.waiting():
                 await self._clock.sleep(pause)
 
@@ -147,6 +173,7 @@ class Caller:
         elif isinstance(error, PassingError):
             now, pause = self._clock.monotonic(), self._pause(error, tries.made)
             is_dead = now + pause - model.note_failure(now) > tries.deadline
+            model.outages += is_dead
             if is_dead or not tries.allow(pause, now):
                 raise error
         else:
@@ -167,19 +194,31 @@ class Caller:
         status = error.status if isinstance(error, Rejected) else None
         # Once the model has replied to other calls, a 403 or 404 concerns only this request.
         is_hopeless = status in _HOPELESS and (not model.has_replied or status in _OF_ACCOUNT)
-        if isinstance(error, Rejected) and (is_hopeless or isinstance(error, UnexpectedModel)):
+        if isinstance(error, Rejected) and (is_hopeless or isinstance(error, UnexpectedModel | Exchanged)):
             self._close(model, error)
-            raise ModelClosed(model, getattr(error, "usage", None)) from None
+            other = error.name if isinstance(error, UnexpectedModel) else None
+            raise ModelClosed(model, getattr(error, "usage", None), other) from None
 
     async def _admit(
         self, model: OpenModel, request: Request, activity: TrialActivity, grant: CapacityGrant, flight: Flight
     ) -> Reservation | None:
-        """Returns with the model's capacity held and the call in flight, when one more request may be sent."""
-        if model.rate_limiter.is_unlimited and self._admission.begin_nowait(flight, model.name, model.limit, grant):
+        """Returns with the model's capacity held and the call in flight, when one more request may be sent.
+
+        As long as nobody knows who replies in this session, that is one at a time.
+
+        Raises:
+            Unavailable: the model was given up while this call waited for the one that went ahead.
+        """
+        is_usual = model.rate_limiter.is_unlimited and not model.awaits_reply
+        if is_usual and self._admission.begin_nowait(flight, model.name, model.limit, grant):
             return None
         with activity.waiting():
             while True:
+                outages = model.outages
                 await self._admission.wait_until_open(activity, model.name)
+                if model.awaits_reply and model.outages > outages:
+                    # It has not replied for longer than a call may take: this one would only wait for the same.
+                    raise Unavailable(f"{model.name} has not replied to the call that went ahead, and was given up.")
                 if not grant.hand_over(model.limit):
                     await self._capacity.acquire((model.limit,))
                 is_admitted, reservation = False, None
@@ -187,6 +226,8 @@ class Caller:
                     if not model.rate_limiter.is_unlimited:
                         reservation = await model.rate_limiter.reserve(request)
                     if is_admitted := await self._admission.begin(flight, model.name, model.limit):
+                        if model.awaits_reply:
+                            self._admission.go_alone(flight, model.name)
                         return reservation
                 finally:
                     # Held or abandoned meanwhile: its place in the rate limit is too old to be used later.
@@ -219,9 +260,12 @@ class Caller:
                 model.rate_limiter.settle(reservation, reply.usage if reply else None)
         if reply.usage is not None:
             model.estimate.learn(request, reply.usage)
-        self._check_served(model, reply)
+        if reply.model != model.last_name:
+            self.served.check(model, reply)
         if reply.finish not in USUAL_REASONS or reply.usage is None or reply.warnings:
             self._check_oddities(model, reply)
+        if reply.model != model.last_name:
+            self.served.accept(model, reply)
         model.failing_since, model.has_replied = None, True
         return reply
 
@@ -235,15 +279,6 @@ class Caller:
         if failure is not None:
             raise failure
         self._warnings.note(model, reply)
-
-    def _check_served(self, model: OpenModel, reply: Reply) -> None:
-        """Compares the first reply from a new address with the recorded replies."""
-        if not model.expected_name or not reply.model:
-            return
-        if reply.model != model.expected_name:
-            model.is_other_model = True
-            raise UnexpectedModel(model.name, model.spec, model.expected_name, reply)
-        model.expected_name = ""
 
     def _close(self, model: OpenModel, error: Rejected) -> None:
         if not model.refusal:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.engine.model_calls.rate_limit import RateLimiter
-from holdfast.engine.model_calls.served_model import expected_names
 from holdfast.engine.model_calls.token_estimate import TokenEstimate
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.scheduling.clock import Clock
@@ -14,7 +13,6 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.errors import Rejected
 from holdfast.models.message import Reply, Request, Usage
 from holdfast.models.provider import Provider
-from holdfast.run.fold.reader import RunReader
 from holdfast.spec import ModelSpec
 
 
@@ -32,8 +30,20 @@ class OpenModel:
     estimate: TokenEstimate
     """The estimate of how many tokens a call will use."""
 
-    expected_name: str = ""
-    """The model name that the server must report, if it is reached at another address than before."""
+    weights: str = ""
+    """The digest of its weights, if they are a file on this machine."""
+
+    names: frozenset[str] = frozenset()
+    """The model names that its server may report, by earlier sessions; empty where any is accepted."""
+
+    awaits_reply: bool = False
+    """Whether it is not known yet who replies in this session: until then its calls go one by one."""
+
+    last_name: str | None = None
+    """The name in its last reply that was accepted."""
+
+    outages: int = 0
+    """How often it was given up while nobody had replied yet; those who wait for that are not sent either."""
 
     is_other_model: bool = False
     """Whether the server has said that it is another one."""
@@ -68,30 +78,27 @@ class OpenModel:
         return (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6
 
 
-def open_models(prepared: PreparedEval, reader: RunReader, clock: Clock, limits: EvalLimits) -> dict[str, OpenModel]:
+def open_models(prepared: PreparedEval, clock: Clock, limits: EvalLimits) -> dict[str, OpenModel]:
     """The models by name; their providers are opened if they are not open yet."""
     prepared.open_providers()
-    expected = expected_names(reader, prepared.spec)
-    return {name: open_model(name, prepared, clock, limits, expected.get(name, "")) for name in prepared.providers}
+    return {name: open_model(name, prepared, clock, limits) for name in prepared.providers}
 
 
-def open_model(
-    name: str, prepared: PreparedEval, clock: Clock, limits: EvalLimits, expected_name: str = ""
-) -> OpenModel:
+def open_model(name: str, prepared: PreparedEval, clock: Clock, limits: EvalLimits) -> OpenModel:
     """One model of the eval.
 
     Raises:
         ConfigurationError: its provider cannot be opened.
     """
-    return _with_provider(name, prepared.provider(name), prepared, clock, limits, expected_name)
+    opened = _with_provider(name, prepared.provider(name), prepared, clock, limits)
+    opened.weights = prepared.weights.get(name, "")
+    return opened
 
 
-def open_or_disable(
-    name: str, prepared: PreparedEval, clock: Clock, limits: EvalLimits, expected_name: str = ""
-) -> OpenModel:
+def open_or_disable(name: str, prepared: PreparedEval, clock: Clock, limits: EvalLimits) -> OpenModel:
     """The same; a model whose provider cannot be opened is one that is disabled for this session."""
     try:
-        return open_model(name, prepared, clock, limits, expected_name)
+        return open_model(name, prepared, clock, limits)
     except ConfigurationError as error:
         disabled = _with_provider(name, _NoProvider(), prepared, clock, limits)
         disabled.refusal = str(error)
@@ -104,11 +111,11 @@ def uncallable_model(name: str, prepared: PreparedEval, clock: Clock, limits: Ev
 
 
 def _with_provider(
-    name: str, provider: Provider, prepared: PreparedEval, clock: Clock, limits: EvalLimits, expected_name: str = ""
+    name: str, provider: Provider, prepared: PreparedEval, clock: Clock, limits: EvalLimits
 ) -> OpenModel:
     spec, estimate = prepared.spec.models[name], TokenEstimate()
     rate_limiter, limit = RateLimiter(None, clock, estimate), limits.add_model(name, None)
-    opened = OpenModel(name, spec, provider, rate_limiter, limit, estimate, expected_name)
+    opened = OpenModel(name, spec, provider, rate_limiter, limit, estimate)
     opened.apply(spec)
     return opened
 

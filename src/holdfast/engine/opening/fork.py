@@ -32,6 +32,7 @@ from holdfast.engine.trials.scopes import key_at_slot, slot_path
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, ShareKey, Status, StepRecord
+from holdfast.run.drift.served_names import recorded_name, served_note
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import REPLY
 from holdfast.run.fold.rows.trial_row import SAVED
@@ -130,12 +131,14 @@ class _KeptTrials:
     def __init__(self, reader: RunReader, prepared: PreparedEval) -> None:
         last = last_session(reader)
         self._reader, self._history = reader, TrialHistory(reader)
-        self._old = TrialIdentities(_old_plan(reader, last, prepared), last.code)
+        self._old = TrialIdentities(_old_plan(reader, last, prepared), last.code, last.weights)
         codes = {task.name: comparable_code(task.task, last.code.get(task.name)) for task in prepared.tasks}
-        self._new = TrialIdentities(prepared, codes)
+        self._new = TrialIdentities(prepared, codes, prepared.weights)
         self._source = reader.run.hex()
         self._taken = self._rescored = self._kept_replies = 0
         self._why: Counter[str] = Counter()
+        self._names: set[tuple[str, str]] = set()
+        """The models whose replies are kept, each with a name that its server reported."""
         self._estimate = CostEstimate(reader, prepared.spec)
         self._kept_usage: dict[ShareKey, Usage] = {}
 
@@ -156,6 +159,7 @@ class _KeptTrials:
             yield from self._records_of(planned)
         text = f"kept from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
         runs = [noted_run(self._source, self._reader.layout.root)]
+        yield from (served_note(model, name, is_reused=True) for model, name in sorted(self._names))
         yield NoteRecord(kind=FORK, text=text, data={"run": self._source, "trials": self._taken, "runs": runs})
 
     def _records_of(self, planned: PlannedTrial) -> Iterator[Record]:
@@ -186,6 +190,7 @@ class _KeptTrials:
         self._kept_replies += sum(bool(step.model) and step.error is None for step in state.steps)
         for step in state.steps:
             self._note_usage(step)
+            self._note_name(step)
             yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt, about=about)
             about = None
         if state.answer is None:
@@ -193,12 +198,17 @@ class _KeptTrials:
         yield msgspec.structs.replace(state.answer, attempt=state.attempt, about=about)
         for scorer in sorted(kept):
             for step in _slot_steps(state, scorer):
+                self._note_name(step)
                 self._note_usage(step)
                 yield msgspec.structs.replace(step, source=self._drawn_in(step), attempt=state.attempt)
 
     def _note_usage(self, step: StepRecord) -> None:
         key = step.model, False
         self._kept_usage[key] = self._kept_usage.get(key, Usage()) + (step.usage or Usage())
+
+    def _note_name(self, step: StepRecord) -> None:
+        if step.model and step.error is None:
+            self._names.add((step.model, recorded_name(step)))
 
     def _drawn_in(self, step: StepRecord) -> str:
         """The run in which a reply was drawn: by that it is known as one draw, however often it is passed on."""

@@ -24,8 +24,9 @@ _NO_MATTER_TO_ANSWERS = {"target", "operations"}
 class TrialIdentities:
     """The identities of the trials in one of the two runs, from its plan and the code behind its tasks."""
 
-    def __init__(self, prepared: PreparedEval, code: Mapping[str, TaskCode]) -> None:
-        self.prepared, self._code = prepared, code
+    def __init__(self, prepared: PreparedEval, code: Mapping[str, TaskCode], weights: Mapping[str, str]) -> None:
+        """`weights` are the digests of models that are files."""
+        self.prepared, self._code, self._weights = prepared, code, weights
         self._tasks = {task.name: task for task in prepared.tasks}
 
     def task(self, name: str) -> PlannedTask | None:
@@ -53,7 +54,9 @@ class TrialIdentities:
     def _model_identity(self, name: str) -> tuple[bytes, bytes]:
         """What the replies of a model depend on."""
         model = self.prepared.spec.models[name]
-        return model_identity(model), msgspec.json.encode(plain_data(model.generation), order="sorted")
+        return model_identity(model, self._weights.get(name, "")), msgspec.json.encode(
+            plain_data(model.generation), order="sorted"
+        )
 
     def _settings(self, task: str, axes: Mapping[str, str]) -> dict[str, str]:
         """What a task in Python sets itself, as far as this trial is concerned."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from holdfast.engine.events import Observer
 from holdfast.engine.opening.comparing.growth import Growth
+from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.planning.inputs import FreshInputs, raw_digest
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval, task_codes
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
@@ -62,6 +63,8 @@ class StartedSession:
     """Who gets the events."""
     growth: Growth | None = None
     """What has been added to the run since its last session."""
+    held: HeldAddresses | None = None
+    """New addresses of models, which are not saved yet."""
 
     @property
     def is_resumed(self) -> bool:
@@ -169,6 +172,7 @@ def planned_contents(name: str, config: dict[str, Any], prepared: PreparedEval) 
         plan=plan_entries(prepared),
         code=task_codes({task.name: task.task for task in prepared.tasks}),
         packages=packages(),
+        weights=prepared.weights,
         takes_seed=prepared.takes_seed() if prepared.spec.deterministic else {},
     )
 

@@ -14,12 +14,14 @@ from pathlib import Path
 from holdfast.digests import file_digest
 from holdfast.engine.opening.comparing.growth import Growth, measure_growth
 from holdfast.engine.opening.comparing.offer import Offer
+from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_entries, planned_contents, raw_digests
 from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
-from holdfast.engine.planning.saved_eval import last_session
+from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.selection import EVERYTHING, SelectionRequest, TrialSelection, select_trials
+from holdfast.errors import ResumeAborted
 from holdfast.journal import SegmentPin
 from holdfast.run import open_session, session_record
 from holdfast.run.core.config_file import write_config
@@ -29,7 +31,6 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
-from holdfast.spec import plain_data
 from holdfast.tasks.task import Task
 
 ALL_TRIALS = SelectionRequest()
@@ -76,6 +77,13 @@ def _has_new_config(reader: RunReader) -> bool:
     return configs[0] != configs[-1]
 
 
+def _check_weights(plan: ResumePlan, prepared: PreparedEval) -> None:
+    """Raises ResumeAborted where weights were replaced since they were compared; the providers are open by now."""
+    for name, digest in plan.weights.items():
+        if prepared.weights.get(name) != digest:
+            raise ResumeAborted(f"Resume aborted: the weights of {name} were replaced while the run was being opened.")
+
+
 class SelectionFinished(Exception):  # noqa: N818 - no error: there is nothing to be done
     """Nothing of what was selected is left to be done."""
 
@@ -94,6 +102,7 @@ class _Resumption:
         self._prepared: PreparedEval | None = None
         self._growth: Growth | None = None
         self._notes: list[str] = []
+        self._held: HeldAddresses | None = None
 
     def make_record(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> SessionRecord:
         last = last_session(reader)
@@ -107,15 +116,15 @@ class _Resumption:
         prepared.open_providers()
         self._growth = measure_growth(last.plan, prepared, reader)
         self._notes = list(InputRestorer(reader, plan.inputs, plan.decision.spec, plan.tasks).restore(last.inputs))
+        _check_weights(plan, prepared)
+        held = self._held = HeldAddresses(plan.decision, saved_eval(last), reader)
         contents = replace(
-            planned_contents(
-                plan.decision.spec.name or last.name, plain_data(plan.decision.spec, explicit=True), prepared
-            ),
+            planned_contents(plan.decision.spec.name or last.name, held.config(), prepared),
             inputs={**last.inputs, **self._copy_inputs(reader, plan, prepared)},
             source=last.source,
             serving=last.serving,
             lost=[*reader.never_uploaded(), *reader.lost_by_kill()],
-            changes=plan.decision.changes,
+            changes=held.changes(),
             mark=mark_of_plan(prepared),
         )
         return session_record(reader.run.hex(), number, pins, contents)
@@ -149,4 +158,5 @@ class _Resumption:
             selection=self._selection,
             growth=self._growth,
             notes=self._notes,
+            held=self._held,
         )

@@ -24,19 +24,27 @@ from holdfast.engine.opening.comparing.ways_out import WaysOut
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name, raw_digest
-from holdfast.engine.planning.prepared_eval import code_files, other_models, task_codes, task_of_entry
+from holdfast.engine.planning.prepared_eval import (
+    code_files,
+    digests_of_weights,
+    other_models,
+    task_codes,
+    task_of_entry,
+)
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.source_copies import copy_of
 from holdfast.errors import ConfigurationError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refused_difference, resume_refused
+from holdfast.run.drift.served_names import names_on_record
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals
 from holdfast.spec.edited_values import edited_values
 from holdfast.spec.loading.error_messages import key_path
+from holdfast.spec.schema.model import LOCAL
 from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import declared_samples, declared_scorers, recorded_samples
@@ -54,8 +62,17 @@ def _is_cost_limited(task: Task) -> bool:
 class ResumePlan:
     """What the gate has accepted: the eval, the inputs and the tasks of the next session."""
 
-    def __init__(self, decision: Decision, tasks: Mapping[str, Task], inputs: ResumedInputs, note: str) -> None:
+    def __init__(
+        self,
+        decision: Decision,
+        tasks: Mapping[str, Task],
+        inputs: ResumedInputs,
+        note: str,
+        weights: Mapping[str, str],
+    ) -> None:
+        """`weights` are the digests of the models that are files and were compared."""
         self.decision, self.tasks, self.inputs, self.note = decision, tasks, inputs, note
+        self.weights = weights
 
 
 class ResumeComparison:
@@ -70,6 +87,7 @@ class ResumeComparison:
         self._tasks: dict[str, Task] = {}
         self._offered = self._saved if offer is None else self._respelled(offer.spec)
         self._used_models = _models_used(self._saved, reader)
+        self._weights: dict[str, str] = {}
 
     def plan(self) -> ResumePlan:
         """What the next session would use.
@@ -79,13 +97,15 @@ class ResumeComparison:
         """
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
-            note = check_config(self._reader.layout.config, self._reader.sessions, same_values, edited_places)
+            reader = self._reader
+            before = reader.sessions_before()
+            note = check_config(reader.layout.config, reader.sessions, same_values, edited_places, before)
             self._check_serving()
             decision = self.compare()
             if decision.refused:
                 raise resume_refused(decision, self._reader.place, self._ways_out(decision))
             undo.pop_all()
-        return ResumePlan(decision, self._tasks, self._inputs, note)
+        return ResumePlan(decision, self._tasks, self._inputs, note, self._weights)
 
     def close(self) -> None:
         """Frees what was read for the comparison."""
@@ -145,9 +165,12 @@ class ResumeComparison:
             name: self._changed_files(name, task, spec) for name, task in made.items() if name in self._session.code
         }
         offered = {name: comparable_code(task, self._session.code.get(name)) for name, task in made.items()}
-        decision = decide(saved, Snapshot(self._offered, offered, after, files), self._freely())
+        weights = self._compared_weights(spec)
+        saved, self._weights = msgspec.structs.replace(saved, weights=weights[0]), weights[1]
+        decision = decide(saved, Snapshot(self._offered, offered, after, files, weights[1]), self._freely())
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
-        decision = Decision(spec, self._with_cost_limits(spec, decision.differences) + self._renamed_members() + kept)
+        differences = self._without_digests(spec, self._with_cost_limits(spec, decision.differences))
+        decision = Decision(spec, differences + self._renamed_members() + kept)
         if not decision.refused:
             self._check_offered()
             self._check_growth(decision)
@@ -227,6 +250,32 @@ class ResumeComparison:
                 return not unchanged.compare().refused
             except UsageError:
                 return False
+
+    def _compared_weights(self, spec: EvalSpec) -> tuple[dict[str, str], dict[str, str]]:
+        """The digests of models that are files, saved and offered; of those that trials ask or that have answered."""
+        saved = self._session.weights
+        models = {name: spec.models[name] for name in self._compared_models(spec) if name in saved}
+        found = digests_of_weights(models)
+        if any(found[name] != saved[name] for name in found):
+            # What is kept of a file may not be why a resume is refused.
+            found = digests_of_weights(models, again=True)
+        return {name: saved[name] for name in found}, found
+
+    def _compared_models(self, spec: EvalSpec) -> set[str]:
+        """The models that are files, as far as trials ask them or they have answered."""
+        asked = {model for name in self._tasks for model in spec.tasks[name].models or spec.models}
+        asked = asked.union(*map(other_models, self._tasks.values()))
+        files = {name for name, model in spec.models.items() if model.provider == LOCAL}
+        return files & (asked | names_on_record(self._reader).by_model.keys()) if files else files
+
+    def _without_digests(self, spec: EvalSpec, differences: list[Difference]) -> list[Difference]:
+        """The differences, where other files of weights are refused if it is not on record what the old ones were."""
+        unknown = self._compared_models(spec) - self._session.weights.keys()
+        paths = {f"{key_path('models', name)}.args.path" for name in unknown}
+        return [
+            refused_difference(item.path, Drift.IDENTITY, item.old, item.new) if item.path in paths else item
+            for item in differences
+        ]
 
     def _with_cost_limits(self, spec: EvalSpec, differences: list[Difference]) -> list[Difference]:
         """The differences, where a price that decides how a trial ends is part of what is asked."""

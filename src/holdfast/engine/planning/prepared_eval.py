@@ -13,10 +13,10 @@ from holdfast.engine.planning.inputs import Inputs, input_name
 from holdfast.engine.planning.plan import PlannedTask, axis_values
 from holdfast.engine.planning.source_copies import files_to_copy, key_warning
 from holdfast.errors import ConfigurationError, UsageError
-from holdfast.models.catalogue import open_provider
+from holdfast.models.catalogue import digest_of_weights, open_provider
 from holdfast.models.provider import Provider
 from holdfast.run.core.records import TaskCode
-from holdfast.spec import EvalSpec, SamplingSpec, TaskSpec, TrialLimits
+from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.suggestions import did_you_mean, listing
@@ -54,7 +54,7 @@ class PreparedEval:
         Raises:
             ConfigurationError: a provider does not exist, or lacks something, such as its key.
         """
-        for name in sorted({name for task in self.tasks for name in (*task.models, *other_models(task.task))}):
+        for name in sorted(self.asked_models):
             self.provider(name)
 
     def provider(self, name: str) -> Provider:
@@ -82,10 +82,34 @@ class PreparedEval:
                         hint=f"Add {place}.price, or remove the limit.",
                     )
 
+    @functools.cached_property
+    def weights(self) -> dict[str, str]:
+        """By model, the digest of its weights, of those whose weights are a file on this machine.
+
+        Raises:
+            ConfigurationError: one of them cannot be read.
+        """
+        return digests_of_weights(self.spec.models)
+
+    @property
+    def asked_models(self) -> set[str]:
+        """The models that tasks and their samplings ask, as far as that is known before."""
+        return {name for task in self.tasks for name in (*task.models, *other_models(task.task))}
+
     def takes_seed(self) -> dict[str, bool]:
         """By model, whether its provider takes a seed, as far as providers are open and say so."""
         said = {name: getattr(provider, "takes_seed", None) for name, provider in self.providers.items()}
         return {name: takes for name, takes in said.items() if isinstance(takes, bool)}
+
+
+def digests_of_weights(models: Mapping[str, ModelSpec], *, again: bool = False) -> dict[str, str]:
+    """By model, the digest of its weights, of those whose weights are a file on this machine.
+
+    Raises:
+        ConfigurationError: one of them cannot be read.
+    """
+    found = {name: digest_of_weights(model, again=again) for name, model in models.items()}
+    return {name: digest for name, digest in found.items() if digest}
 
 
 def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | None = None) -> PreparedEval:

@@ -22,7 +22,8 @@ from holdfast.errors import HoldfastError
 from holdfast.models.message import Usage
 from holdfast.spec import EvalSpec
 
-DRAIN, LEASE = "drain", "lease"
+DRAIN, LEASE, FIRST_REPLY = "drain", "lease", "first reply"
+"""Why nothing new starts: the session is about to end; its lease is in doubt; a model's first call is out alone."""
 _LEASE_SECONDS = 0.2
 
 
@@ -150,6 +151,19 @@ class Admission:
                 await asyncio.get_running_loop().create_future()
 
     # Calls.
+
+    def go_alone(self, flight: Flight, model: str) -> None:
+        """Lets no other call of the model be sent until `end_alone`.
+
+        Called when the call is admitted: one that still had to wait for capacity could wait for those that wait for it.
+        """
+        flight.is_alone = True
+        self.hold(FIRST_REPLY, model)
+
+    def end_alone(self, flight: Flight, model: str) -> None:
+        """The request that went alone has ended, or was never sent."""
+        flight.is_alone = False
+        self.release(FIRST_REPLY, model)
 
     def flight(self, model: str, tokens: float, group: TrialGroup | None = None) -> Flight:
         """A call that is about to be made, how many tokens it is expected to take, and whose trial makes it."""

@@ -99,12 +99,22 @@ class CallTally:
 class Flight:
     """One call, from before it is sent until its end is durable."""
 
-    __slots__ = ("_group", "_model", "_tally", "has_failed", "is_in_flight", "is_paused", "requests", "tokens")
+    __slots__ = (
+        "_group",
+        "_model",
+        "_tally",
+        "has_failed",
+        "is_alone",
+        "is_in_flight",
+        "is_paused",
+        "requests",
+        "tokens",
+    )
 
     def __init__(self, model: str, tally: ModelTally, tokens: float = 0.0, group: GroupTally | None = None) -> None:
         """`tokens` are what it is expected to take; `group` is there where a trial makes the call."""
         self._model, self._tally, self.tokens, self._group = model, tally, tokens, group
-        self.is_in_flight = False
+        self.is_in_flight = self.is_alone = False
         self.is_paused = False
         """Whether its last request has failed, and the next one is not sent yet."""
         self.requests = 0

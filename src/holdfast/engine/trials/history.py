@@ -21,6 +21,7 @@ from holdfast.run.core.records import (
     AnyRecord,
     CallRecord,
     Failure,
+    RefusedRecord,
     ScoreRecord,
     Status,
     StepRecord,
@@ -43,7 +44,7 @@ class SlotState:
 
 
 NEW_SLOT = SlotState()
-T = TypeVar("T", CallRecord, StepRecord, AnswerRecord, ScoreRecord, TrialRecord)
+T = TypeVar("T", CallRecord, RefusedRecord, StepRecord, AnswerRecord, ScoreRecord, TrialRecord)
 
 
 @dataclass
@@ -191,9 +192,8 @@ def _begun(records: list[AnyRecord], attempt: int, *, again: bool = False) -> At
     """An attempt as far as it came: its steps, the calls that were in flight, its answer, and its slots."""
     steps = [step for step in _only(StepRecord, records) if step.attempt == attempt]
     calls = [call for call in _only(CallRecord, records) if call.attempt == attempt]
-    sent = {call.step for call in calls}
     state = _anew(records, attempt)
-    state.in_flight = frozenset(sent.difference(step.step for step in steps))
+    state.in_flight = frozenset(_sent(records, attempt).difference(step.step for step in steps))
     state.diverged = frozenset(call.step for call in calls if call.repeats == DIVERGED)
     for step in steps:
         # A judge that a solver's sampling asks is no slot's.
@@ -207,6 +207,17 @@ def _begun(records: list[AnyRecord], attempt: int, *, again: bool = False) -> At
         state.scores = _filled(records, attempt, attempt)
     state.slots.update(_failed_slots([one for one in _only(ScoreRecord, records) if one.attempt == attempt], again))
     return state
+
+
+def _sent(records: list[AnyRecord], attempt: int) -> set[str]:
+    """The keys of calls that were sent; of one that another model answered only if it was sent again since."""
+    found: set[str] = set()
+    for record in records:
+        if isinstance(record, CallRecord) and record.attempt == attempt:
+            found.add(record.step)
+        elif isinstance(record, RefusedRecord) and record.attempt == attempt:
+            found.discard(record.step)
+    return found
 
 
 def _filled(records: list[AnyRecord], first: int, last: int) -> dict[str, ScoreRecord]:

@@ -25,13 +25,16 @@ from holdfast.run.remote.recover_without_steps import recovered_from
 from holdfast.spec import ModelSpec, plain_data
 
 
-def model_identity(model: ModelSpec) -> bytes:
+def model_identity(model: ModelSpec, weights: str = "") -> bytes:
     """What makes two models the same one: who serves it, its name and the provider's options; not where it is
-    reached.
+    reached. Of a model that is a file, the digest of its weights, if that is known, and not where it lies.
     """
     kept = {
         name: value for name, value in plain_data(model).items() if name in {"provider", "model", "headers", "args"}
     }
+    if weights:
+        args = {name: value for name, value in model.args.items() if name != "path"}
+        kept |= {"args": args, "weights": weights}
     return msgspec.json.encode(kept, order="sorted")
 
 
@@ -76,10 +79,13 @@ class ReusableReplies:
                 query = "DELETE FROM replies WHERE model = ? AND fingerprint = ? AND run = ? AND at = ? AND seconds = ?"
                 self._db.execute(query, _reply_identity(model, step, ""))
 
-    def take(self, model: ModelSpec, fingerprint: str) -> StepRecord | None:
-        """A recorded reply to this request that was not used yet; its `source` names the run it is from."""
+    def take(self, model: ModelSpec, fingerprint: str, weights: str = "") -> StepRecord | None:
+        """A recorded reply to this request that was not used yet; its `source` names the run it is from.
+
+        `weights` is the digest of a model that is a file.
+        """
         query = "SELECT rowid, line, run FROM replies WHERE model = ? AND fingerprint = ? ORDER BY rowid LIMIT 1"
-        found = self._db.execute(query, (model_identity(model), fingerprint)).fetchone()
+        found = self._db.execute(query, (model_identity(model, weights), fingerprint)).fetchone()
         step = decode(found[1]) if found is not None else None
         if not isinstance(step, StepRecord):
             return None
@@ -93,7 +99,10 @@ def _recorded_replies(reader: RunReader) -> Iterator[tuple[bytes, StepRecord, by
         raise ConfigurationError(
             f"{reader.layout.root} has no session record, so it is not known which models gave its replies."
         )
-    models = {name: model_identity(model) for name, model in saved_eval(reader.sessions[-1]).models.items()}
+    last = reader.sessions[-1]
+    models = {
+        name: model_identity(model, last.weights.get(name, "")) for name, model in saved_eval(last).models.items()
+    }
     for _, line in reader.stream([], "step"):
         if not isinstance(step := decode(line), StepRecord):
             continue

@@ -14,7 +14,9 @@ class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A GGUF file, run on this machine by llama.cpp in a process of its own."""
 
     path: str | None = None
-    """The GGUF file with the weights. Default: for local/smollm2, the installed one. Example: `/models/small.gguf`"""
+    """The GGUF file with the weights; a relative path starts at the eval file. It may change on resume if the bytes are
+    the same. Default: for local/smollm2, the installed one. Example: `/models/small.gguf`
+    """
 
     slots: SmallCount = 1
     """How many requests are computed at once. A request with temperature 0 or a seed is always computed alone, so that

@@ -13,10 +13,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from holdfast.errors import UsageError
-from holdfast.models.errors import Unavailable
+from holdfast.models.errors import Exchanged, Unavailable
 from holdfast.models.local.options import LocalOptions
 from holdfast.models.local.server_process import LlamaProcess
 from holdfast.models.local.weights import check_engine, find_weights
+from holdfast.models.local.weights_digest import FileSignature
 from holdfast.models.message import Reply, Request
 from holdfast.models.openai.endpoint import Endpoint
 from holdfast.models.openai.provider import OpenAIProvider
@@ -56,7 +57,7 @@ class LocalProvider:
     def __init__(self, spec: ModelSpec, options: LocalOptions, weights: Path) -> None:
         self._spec = spec
         self._options = options
-        self._weights = weights
+        self._weights, self._signature = weights, FileSignature.of(weights)
         self._slots = RequestSlots(options.slots)
         self._starting = asyncio.Lock()
         self._process: LlamaProcess | None = None
@@ -75,11 +76,27 @@ class LocalProvider:
         async with self._slots.hold(self._options.slots if alone else 1):
             process, client = await self._running()
             try:
-                return await client.send(request)
+                reply = await client.send(request)
             except Unavailable as error:
                 how = await process.ended()
                 failure = error if how is None else self._crash(process, how)
+            else:
+                self._check_weights()
+                return reply
             raise failure
+
+    def _check_weights(self) -> None:
+        """Raises Exchanged if the file is not as it was: llama.cpp reads it while it works."""
+        try:
+            is_same = FileSignature.of(self._weights) == self._signature
+        except OSError:
+            # A file that is gone by name is still open, with all its bytes.
+            return
+        if not is_same:
+            raise Exchanged(
+                f"The weights {self._weights} were written to while local/{self._spec.model} was using them.",
+                hint="Restore the file, then resume.",
+            )
 
     async def close(self) -> None:
         """End llama.cpp, whatever it is doing. Closing twice is harmless."""
@@ -93,6 +110,7 @@ class LocalProvider:
                 raise UsageError(f"local/{self._spec.model} was closed and cannot be asked any more.")
             if self._process is None or self._client is None or not self._process.running:
                 await self._stop()
+                self._check_weights()
                 self._process = await LlamaProcess.start(self._settings(), self._options.start_seconds)
                 self._client = OpenAIProvider(self._endpoint(self._process))
             return self._process, self._client

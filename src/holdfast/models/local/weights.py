@@ -54,7 +54,9 @@ def _checked_file(path: Path) -> Path:
         with path.open("rb") as file:
             magic = file.read(4)
     except OSError as error:
-        raise ConfigurationError(f"The weights {path} cannot be read: {error.strerror}.") from error
+        raise ConfigurationError(
+            f"The weights {path} cannot be read: {error.strerror}.", hint="Set args.path of the model to the file."
+        ) from error
     if magic != b"GGUF":
         raise ConfigurationError(f"The weights {path} are not a GGUF file.", hint="Convert them with llama.cpp.")
     return path

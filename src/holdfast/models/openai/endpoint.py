@@ -65,6 +65,12 @@ class Endpoint(msgspec.Struct, frozen=True):
     key_variable: str = ""
     """The environment variable that the key comes from; empty where no key is sent."""
 
+    @property
+    def address(self) -> str:
+        """The address as an eval file gives it: without the route of the protocol."""
+        parts = urlsplit(self.url)
+        return parts._replace(path=parts.path.removesuffix(_ROUTE), query="").geturl()
+
 
 def resolve_endpoint(
     spec: ModelSpec, preset: Preset, options: OpenAIOptions, environment: Mapping[str, str] = os.environ

@@ -44,6 +44,11 @@ class OpenAIProvider:
         self._gives_reasons = False
         """Whether its replies say why they end: one that does not was then broken off."""
 
+    @property
+    def address(self) -> str:
+        """Where the model is reached, wherever that is set."""
+        return self._endpoint.address
+
     async def send(self, request: Request) -> Reply:
         """Ask once. A reply comes back whole, or a ModelError says why there is none."""
         session = self._session or self._open()

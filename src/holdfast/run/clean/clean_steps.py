@@ -22,6 +22,7 @@ from holdfast.run.clean.rewrite_journal import JournalRewriter, verify_rewrite
 from holdfast.run.core.codec import citation
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.run_id import check_openable, identify_run
+from holdfast.run.drift.served_names import has_several_names
 from holdfast.run.fold.reader import RunReader, write_index
 from holdfast.run.fold.states import FINISHED
 from holdfast.run.verify.verify import verify_run
@@ -32,7 +33,7 @@ from holdfast.storage.leases.local import find_holder, run_held
 
 _CLEANING_PREFIX = ".journal.cleaning-"
 _BLOB = re.compile(r"[0-9a-f]{32}|\..*\.tmp")
-_MARKS = (b'{"type":"step"', b'{"type":"call"')
+_MARKS = (b'{"type":"step"', b'{"type":"call"', b'{"type":"refused"')
 
 
 class CleanedSteps(msgspec.Struct):
@@ -64,7 +65,9 @@ class _Transcripts:
     """Which records are the transcript of a finished trial that does not need it any more."""
 
     def __init__(self, reader: RunReader) -> None:
-        self._trials = {trial.key for trial in reader.fold.trials(*FINISHED) if trial.has_spare_transcript}
+        # The report counts the replies of a model by name, if there are several: then none can be spared.
+        finished = reader.fold.trials(*FINISHED) if not has_several_names(reader) else ()
+        self._trials = {trial.key for trial in finished if trial.has_spare_transcript}
 
     def __call__(self, line: bytes) -> bool:
         return line.startswith(_MARKS) and self.trial(line) in self._trials

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +94,15 @@ def _one_line(text: str) -> str:
 
 
 def check_config(
-    path: Path, sessions: Sequence[SessionRecord], same: SameValues, edited: EditedValues | None = None
+    path: Path,
+    sessions: Sequence[SessionRecord],
+    same: SameValues,
+    edited: EditedValues | None = None,
+    before: Iterable[Sequence[SessionRecord]] = (),
 ) -> str:
     """What is to be done about the file: nothing (""), or a note that says why it will be rewritten.
+
+    `before` are the sessions as they were before the newest one applied changes that had waited.
 
     Raises:
         ResumeAborted: its values were edited, or it is not a YAML mapping.
@@ -112,7 +118,7 @@ def check_config(
         return ""
     # A session without changes leaves the file as it is.
     earlier = [count for count in range(1, len(sessions)) if count == 1 or sessions[count - 1].changes]
-    if any(text == config_text(sessions[:count]) for count in earlier):
+    if any(text == config_text(known) for known in (*before, *(sessions[:count] for count in earlier))):
         return "config.yaml was older than the journal; it is updated."
     data = _parse_values(path, text)
     if not same(data, sessions[-1].config):

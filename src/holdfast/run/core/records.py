@@ -167,6 +167,8 @@ class SessionRecord(Record, frozen=True):
     changes: list[Change] = []
     mark: int = 0
     """The first admission mark of the session: at most this many calls are in flight until another mark is recorded."""
+    weights: dict[str, str] = {}
+    """By model, the digest of its weights, where they are a file on the machine that runs it."""
     takes_seed: dict[str, bool] = {}
     """Of a deterministic eval, by model: whether its provider takes a seed; one that does not say so is not here."""
 
@@ -199,6 +201,21 @@ class CallRecord(Record, frozen=True):
     """Why it repeats a call, if it does."""
     about: Coordinates | None = None
     """In the first record of an attempt in a session: a trial that is interrupted would have no name without it."""
+
+
+class RefusedRecord(Record, frozen=True):
+    """The reply to a call that came from another model than those on record: nothing of it is used."""
+
+    trial: str
+    attempt: int
+    step: str
+    model: str = ""
+    role: ModelRole = ModelRole.UNDER_TEST
+    name: str = ""
+    """The model that the server said it is."""
+    usage: Usage | None = None
+    """What the reply took; not part of the usage of the trial or of the run."""
+    tries: int = 0
 
 
 ShareKey = tuple[str, bool]
@@ -384,6 +401,18 @@ class NoteRecord(Record, frozen=True):
     data: Any = None
 
 
+SERVED_NOTE = "served"
+"""The kind of a note about the name that a model's server reports: one for each name in each session."""
+
+
+class AppliedRecord(Record, frozen=True):
+    """Changes of the session that waited: of where a model is reached, until the model there has answered."""
+
+    config: dict[str, Any]
+    """The whole configuration from here on."""
+    changes: list[Change] = []
+
+
 class MarkRecord(Record, frozen=True):
     """The admission mark: from here on at most this many calls of the session are in flight; durable before that."""
 
@@ -410,22 +439,26 @@ class SessionEndRecord(Record, frozen=True, tag="session_end"):
 AnyRecord = (
     SessionRecord
     | CallRecord
+    | RefusedRecord
     | StepRecord
     | AnswerRecord
     | ScoreRecord
     | TrialRecord
     | NoteRecord
+    | AppliedRecord
     | MarkRecord
     | SessionEndRecord
 )
 RECORD_TYPES: tuple[type[Record], ...] = (
     SessionRecord,
     CallRecord,
+    RefusedRecord,
     StepRecord,
     AnswerRecord,
     ScoreRecord,
     TrialRecord,
     NoteRecord,
+    AppliedRecord,
     MarkRecord,
     SessionEndRecord,
 )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from holdfast.journal import SegmentId, SegmentPin
 from holdfast.models.redaction import known_secrets
 from holdfast.run.core.provenance import environment, utc_timestamp
-from holdfast.run.core.records import Change, Input, PlanEntry, SessionRecord, TaskCode
+from holdfast.run.core.records import AppliedRecord, Change, Input, PlanEntry, SessionRecord, TaskCode
 from holdfast.version import __version__
 
 
@@ -31,6 +33,7 @@ class SessionContents:
     lost: list[SegmentId] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     mark: int = 0
+    weights: dict[str, str] = field(default_factory=dict)
     takes_seed: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
@@ -45,6 +48,7 @@ class SessionContents:
             code=last.code,
             source=last.source,
             serving=last.serving,
+            weights=last.weights,
             takes_seed=last.takes_seed,
         )
 
@@ -75,8 +79,21 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
         lost=contents.lost,
         changes=contents.changes,
         mark=contents.mark,
+        weights=contents.weights,
         takes_seed=contents.takes_seed,
     )
+
+
+def with_applied(
+    sessions: Sequence[SessionRecord], applied: Sequence[tuple[int, AppliedRecord]]
+) -> list[SessionRecord]:
+    """The records of sessions with the changes that each has applied later, which come with its number, in order."""
+    found = {session.number: session for session in sessions}
+    for number, record in applied:
+        if (session := found.get(number)) is not None:
+            changes = [*session.changes, *record.changes]
+            found[number] = msgspec.structs.replace(session, config=record.config, changes=changes)
+    return [found[session.number] for session in sessions] if applied else list(sessions)
 
 
 def _invocation(config: Mapping[str, Any]) -> list[str]:

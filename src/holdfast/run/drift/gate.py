@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import ResumeAborted
-from holdfast.run.core.display_text import change_text, list_text, short_sample
+from holdfast.run.core.display_text import SHORT_DIGITS, change_text, list_text, short_sample
 from holdfast.run.core.records import Change, TaskCode
 from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals, way_out_of
+from holdfast.spec.loading.error_messages import key_path
 
 SampleDigests = Mapping[str, tuple[bytes, bytes]]
 """Samples by their key: the digest of its input, the digest of its target."""
@@ -42,6 +43,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By task, only where the two sides are not known to be the same."""
     files: dict[str, list[str]] = {}
     """By task, the files of its code that have changed; empty where that is unknown."""
+    weights: dict[str, str] = {}
+    """By model, the digest of its weights, of those that are files and are compared."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -88,7 +91,17 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = ()) -> 
                 differences += [item for item in sizes if item.path not in known]
             else:
                 differences += _compare_sampling(task, saved.code[task], code, offered.files.get(task, []))
+    differences += _compare_weights(saved.weights, offered.weights)
     return Decision(joined.spec, differences)
+
+
+def _compare_weights(saved: Mapping[str, str], offered: Mapping[str, str]) -> Iterator[Difference]:
+    """The bytes of local models, wherever their files lie."""
+    for model, digest in saved.items():
+        if model in offered and offered[model] != digest:
+            digests = f"{digest[:SHORT_DIGITS]} → {offered[model][:SHORT_DIGITS]}"
+            why = f"the file holds other weights than those on record (digest {digests})"
+            yield refused_difference(f"{key_path('models', model)}.args.path", Drift.IDENTITY, "", why)
 
 
 def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Difference]:

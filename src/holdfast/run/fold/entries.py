@@ -44,6 +44,13 @@ class CallEntry(Entry, frozen=True, gc=False, tag="call"):
     repeats: str = ""
 
 
+class RefusedEntry(Entry, frozen=True, gc=False, tag="refused"):
+    """A call whose reply was kept out, because another model gave it."""
+
+    attempt: int = 1
+    tries: int = 0
+
+
 class StepEntry(Entry, frozen=True, gc=False, tag="step"):
     """A step: its result, or why there is none."""
 
@@ -139,12 +146,17 @@ class NoteEntry(Entry, frozen=True, gc=False, tag="note"):
     """A note."""
 
 
+class AppliedEntry(Entry, frozen=True, gc=False, tag="applied"):
+    """Changes that had waited."""
+
+
 class MarkEntry(Entry, frozen=True, gc=False, tag="mark"):
     """An admission mark."""
 
 
 AnyEntry = (
     CallEntry
+    | RefusedEntry
     | StepEntry
     | AnswerEntry
     | ScoreEntry
@@ -152,6 +164,7 @@ AnyEntry = (
     | SessionEntry
     | SessionEndEntry
     | NoteEntry
+    | AppliedEntry
     | MarkEntry
 )
 FoldedRecord = AnyEntry | CallRecord | ScoreRecord | TrialRecord

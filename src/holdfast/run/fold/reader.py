@@ -27,12 +27,14 @@ from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import (
     REPLY_NOTE,
     AnyRecord,
+    AppliedRecord,
     MarkRecord,
     NoteRecord,
     SessionEndRecord,
     SessionRecord,
 )
 from holdfast.run.core.run_id import identify_run, refuse_newer
+from holdfast.run.core.session_contents import with_applied
 from holdfast.run.core.task_stops import TaskDecision, newest_decisions
 from holdfast.run.fold.acknowledged_frames import missing_acknowledged
 from holdfast.run.fold.cut import Cut
@@ -158,7 +160,7 @@ class RunReader:
         """Drops answers that were computed before the index changed."""
         self._frames.clear()
         self._frame_bytes = 0
-        for name in ("sessions", "ends", "fold", "holder", "published", "_has_losses"):
+        for name in ("sessions", "_session_parts", "ends", "fold", "holder", "published", "_has_losses"):
             self.__dict__.pop(name, None)
 
     def close(self) -> None:
@@ -315,8 +317,22 @@ class RunReader:
 
     @cached_property
     def sessions(self) -> list[SessionRecord]:
-        """Every session's record, in order."""
-        return [record for _, record in self._landmarks("session") if isinstance(record, SessionRecord)]
+        """Every session's record, in order, with what the session has applied since it began."""
+        return with_applied(*self._session_parts)
+
+    @cached_property
+    def _session_parts(self) -> tuple[list[SessionRecord], list[tuple[int, AppliedRecord]]]:
+        """The records of sessions as they began, and what each has applied later."""
+        sessions = [record for _, record in self._landmarks("session") if isinstance(record, SessionRecord)]
+        found = ((ident.session, record) for ident, record in self._landmarks("applied"))
+        return sessions, [(number, record) for number, record in found if isinstance(record, AppliedRecord)]
+
+    def sessions_before(self) -> Iterator[list[SessionRecord]]:
+        """The records as they were before the newest session applied its changes, one by one."""
+        sessions, applied = self._session_parts
+        for count, (number, _) in enumerate(applied):
+            if number == sessions[-1].number:
+                yield with_applied(sessions, applied[:count])
 
     @cached_property
     def ends(self) -> list[SessionEndRecord]:

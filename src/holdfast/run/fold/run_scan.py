@@ -31,15 +31,17 @@ from holdfast.journal.segment_scan import SegmentScan
 from holdfast.journal.segment_state import unseen_successors
 from holdfast.run.core.codec import cited_blob, decode
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import SessionEndRecord, SessionRecord
+from holdfast.run.core.records import AppliedRecord, NoteRecord, SessionEndRecord, SessionRecord
 from holdfast.run.core.run_id import refuse_newer
+from holdfast.run.core.session_contents import with_applied
 from holdfast.run.fold.entries import AnyEntry, StepEntry, entry_of_line
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.rows.fold_tables import SCHEMA
 from holdfast.run.fold.run_fold import RunFold
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
-_HEADS = _SESSION, _, _ = b'{"type":"session', b'{"type":"trial"', b'{"type":"score"'
+_OF_SESSIONS = b'{"type":"session', b'{"type":"applied"', b'{"type":"note","kind":"served"'
+_HEADS = (*_OF_SESSIONS, b'{"type":"trial"', b'{"type":"score"')
 _HEADS_1 = (*_HEADS, b'{"type":"step"')
 _NO_PLACE = 0
 
@@ -53,7 +55,7 @@ class RunScan:
         self._states: dict[SegmentId, SegmentState] = {}
         self._damage: dict[SegmentId, list[Damage]] = {}
         self._lines: dict[RecordId, bytes] = {}
-        """The records of sessions, which are few; what they cite may not be there yet."""
+        """The records of sessions and of who has answered, which are few; what they cite may not be there yet."""
         self._newer = 0
         self.sessions: list[SessionRecord] = []
         self.ends: list[SessionEndRecord] = []
@@ -77,7 +79,7 @@ class RunScan:
         entries: list[AnyEntry | None] = [None] * frame.header.records
         lines: dict[RecordId, bytes] = {}
         for place, line in scan.picked(frame, _HEADS if frame.header.format > 1 else _HEADS_1):
-            if line.startswith(_SESSION):
+            if line.startswith(_OF_SESSIONS):
                 lines[frame.record_id(place)] = line
             else:
                 entry = entry_of_line(line)
@@ -103,10 +105,10 @@ class RunScan:
         self.sessions, self.ends = self._session_records()
 
     def _session_records(self) -> tuple[list[SessionRecord], list[SessionEndRecord]]:
-        found = [decode(self.resolve_blob(line)) for _, line in sorted(self._lines.items())]
-        return [one for one in found if isinstance(one, SessionRecord)], [
-            one for one in found if isinstance(one, SessionEndRecord)
-        ]
+        found = [(ident, decode(self.resolve_blob(line))) for ident, line in sorted(self._lines.items())]
+        sessions = [one for _, one in found if isinstance(one, SessionRecord)]
+        applied = [(ident.session, one) for ident, one in found if isinstance(one, AppliedRecord)]
+        return with_applied(sessions, applied), [one for _, one in found if isinstance(one, SessionEndRecord)]
 
     def resolve_blob(self, line: bytes) -> bytes:
         """A record's line, or the blob that it cites; a citation of a damaged blob is given as it is."""
@@ -126,7 +128,14 @@ class RunScan:
     def has_spare_transcript(self, key: str) -> bool:
         """Whether the trial is finished, and everything that counts is known without its steps."""
         trial = self.fold.find(key)
-        return trial is not None and trial.has_spare_transcript
+        return trial is not None and not self._has_several_names and trial.has_spare_transcript
+
+    @cached_property
+    def _has_several_names(self) -> bool:
+        """Whether a model has answered under several names: the report counts the replies of each."""
+        notes = [record for line in self._lines.values() if isinstance(record := decode(line), NoteRecord)]
+        names = {(note.data.get("model"), note.data.get("name")) for note in notes if isinstance(note.data, dict)}
+        return len(names) > len({model for model, _ in names})
 
     def losses(self) -> list[str]:
         """Everything that is not as it was written, in words."""

@@ -26,6 +26,7 @@ from holdfast.run.core.records import (
     CallRecord,
     NoteRecord,
     Record,
+    RefusedRecord,
     ScoreRecord,
     SessionRecord,
     StepRecord,
@@ -37,6 +38,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.session.create import create_run
 
+_KEPT = CallRecord | RefusedRecord | StepRecord | AnswerRecord | ScoreRecord | TrialRecord | NoteRecord
 RECOVERY_NOTE = "recover"
 """The kind of the note that names the origin."""
 
@@ -71,11 +73,11 @@ def _kept_records(scan: RunScan) -> Iterator[Record]:
     has_spare_transcript = lru_cache(maxsize=10_000)(scan.has_spare_transcript)
     for _, line in Journal(scan.fs, scan.layout.journal, scan.run).stream([]):
         kind, key = head_of(line)
-        if kind in {"call", "step"} and has_spare_transcript(key):
+        if kind in {"call", "refused", "step"} and has_spare_transcript(key):
             continue
         record = decode(scan.resolve_blob(line))
         # As they are: it is the same work, and was paid for by this run under its other id.
-        if isinstance(record, CallRecord | StepRecord | AnswerRecord | ScoreRecord | TrialRecord | NoteRecord):
+        if isinstance(record, _KEPT):
             yield _as_paid(record, line)
 
 

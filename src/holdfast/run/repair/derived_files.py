@@ -33,13 +33,14 @@ class DerivedFiles:
     def __init__(self, layout: Layout, fs: FileSystem, backup: Backup, same: SameValues) -> None:
         self._layout, self._fs, self._backup, self._same = layout, fs, backup, same
         self._sessions: list[SessionRecord] = []
+        self._before: list[list[SessionRecord]] = []
         self._index = self._config = ""
         self._cache: Path | None = None
 
     def check(self, reader: RunReader) -> None:
         """Finds out what is wrong; `reader` has folded the run from its frames."""
         self._index = self._index_problem(reader)
-        self._sessions = reader.sessions
+        self._sessions, self._before = reader.sessions, list(reader.sessions_before())
         self._config = self._config_problem()
         cache = reader_index_path(self._layout.root, reader.run)
         if cache.is_file():
@@ -66,7 +67,7 @@ class DerivedFiles:
         if not self._sessions:
             return ""
         try:
-            return check_config(self._layout.config, self._sessions, self._same)
+            return check_config(self._layout.config, self._sessions, self._same, before=self._before)
         except ResumeAborted as error:
             return f"{error.message.removeprefix('Resume aborted: ')} It was rewritten from the journal."
 

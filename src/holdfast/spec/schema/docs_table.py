@@ -29,6 +29,7 @@ ON_RESUME = {
 _INSTEAD = {"currency": "changed and recorded"}
 """Fields whose change is never refused."""
 EXCEPTIONS = {
+    "args": "; the path of local weights may change if their bytes are the same",
     "durability": "; `local` may become `remote`",
     "prompt": "; a new variant is run and recorded",
     "scorers": "; a new scorer scores the recorded answers",

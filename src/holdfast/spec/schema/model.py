@@ -24,6 +24,8 @@ from holdfast.spec.schema.field_types import (
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0
 TOTAL_SECONDS = 3600.0
+LOCAL = "local"
+"""The provider whose models are files: `args.path` says where they are."""
 
 
 class RateLimit(Block, frozen=True):

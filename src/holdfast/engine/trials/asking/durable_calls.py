@@ -32,7 +32,8 @@ from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import RETRIED, CallRecord, Failure, StepRecord
+from holdfast.run.core.records import RETRIED, CallRecord, Failure, RefusedRecord, StepRecord
+from holdfast.run.drift.served_names import recorded_name
 from holdfast.spec import Generation
 from holdfast.tasks.solver import check_generation
 
@@ -131,9 +132,10 @@ class DurableCalls:
     def _reused(self, asked: AskedModel, key: str) -> StepRecord | None:
         """The reply of another run to the same request, as a step of this trial."""
         reuse, model = self._environment.reuse, asked.model
-        found = reuse.take(model.spec, fingerprint_in_key(key)) if reuse is not None else None
+        found = reuse.take(model.spec, fingerprint_in_key(key), model.weights) if reuse is not None else None
         if found is None:
             return None
+        self._environment.caller.served.note_reused(model.name, recorded_name(found))
         return msgspec.structs.replace(
             found,
             trial=self._recorder.key,
@@ -282,6 +284,9 @@ class DurableCalls:
         if flight is None or (is_cut_off and not flight.is_paused):
             return
         usage: Usage | None = getattr(error, "usage", None)
+        if isinstance(error, ModelClosed) and error.other is not None:
+            self._record_refused(asked, key, error.other, flight, usage)
+            return
         failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", "given up")
         step = StepRecord(
             trial=recorder.key,
@@ -297,4 +302,21 @@ class DurableCalls:
         self._add(asked, step)
         with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
             environment.sink.put(step)
+        self._account.add_failed_call(flight, usage)
+
+    def _record_refused(self, asked: AskedModel, key: str, name: str, flight: Flight, usage: Usage | None) -> None:
+        """Records that another model answered a call; it is no step of the trial, and its usage not the trial's."""
+        environment, recorder = self._environment, self._recorder
+        refused = RefusedRecord(
+            trial=recorder.key,
+            attempt=recorder.attempt,
+            step=key,
+            model=asked.model.name,
+            role=asked.role,
+            name=name,
+            usage=usage,
+            tries=flight.requests,
+        )
+        with contextlib.suppress(StorageFailure):  # as above
+            environment.sink.put(refused)
         self._account.add_failed_call(flight, usage)

@@ -196,10 +196,12 @@ class TrialSampling:
     def put(self, candidate: Candidate, *, is_final: bool) -> None:
         """Queues the record of a candidate; one that is not final is drawn again when the sampling is resumed.
 
-        What the end of the session has cancelled is not recorded at all: it is asked again.
+        What the end of the session has cancelled is not recorded at all: it is asked again. Nor is what another model
+        has answered, which ends the session too.
         """
         record, is_cancelled = candidate.record(), candidate.status is CandidateStatus.CANCELLED
-        if is_cancelled and self._environment.admission.is_closed:
+        is_refused = record.error is not None and record.error.kind == ModelClosed.kind
+        if (is_cancelled or is_refused) and self._environment.admission.is_closed:
             return
         if is_cancelled:
             # Its reply, or that of a judge, may have become durable while its lane was cancelled.

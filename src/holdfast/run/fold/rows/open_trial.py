@@ -11,11 +11,11 @@ import msgspec
 
 from holdfast.journal.frame import Origin
 from holdfast.run.core.records import KEPT_STATUSES, CallRecord, Coordinates, ScoreRecord, TrialRecord
-from holdfast.run.fold.entries import AnswerEntry, CallEntry, ScoreEntry, StepEntry, TrialEntry
+from holdfast.run.fold.entries import AnswerEntry, CallEntry, RefusedEntry, ScoreEntry, StepEntry, TrialEntry
 from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, REQUEST, UNANSWERED
 from holdfast.run.fold.rows.score_slot import FAILED, FILLED, RETRIED, UNSCORED, Slot
 from holdfast.run.fold.rows.spent import slot_spent
-from holdfast.run.fold.rows.trial_row import MOST_CALLS, SAVED, UNUSED, TrialRow
+from holdfast.run.fold.rows.trial_row import MOST_CALLS, REFUSED_MODEL, SAVED, UNUSED, TrialRow
 
 
 class FrameAt(msgspec.Struct, frozen=True, gc=False):
@@ -69,6 +69,12 @@ class OpenTrial(msgspec.Struct, gc=False):
         if entry.repeats:
             self.row.note_calls(frame.session, entry.repeats)
         self._locate(entry.about)
+
+    def add_refused(self, entry: RefusedEntry, frame: Origin, _place: int, written: Counter[tuple[int, str]]) -> None:
+        """A call that another model answered: it has ended, and its reply is not used."""
+        self.row.note_calls(frame.session, REFUSED_MODEL)
+        written[frame.session, UNANSWERED] += 1
+        written[frame.session, REQUEST] += min(max(entry.tries, 0), MOST_CALLS)
 
     def add_step(self, entry: StepEntry, frame: Origin, _place: int, written: Counter[tuple[int, str]]) -> None:
         """A step: its result, or why there is none."""
@@ -156,6 +162,7 @@ class OpenTrial(msgspec.Struct, gc=False):
 OF_TRIALS: dict[type, Callable[..., None]] = {
     CallEntry: OpenTrial.add_call,
     CallRecord: OpenTrial.add_call,
+    RefusedEntry: OpenTrial.add_refused,
     StepEntry: OpenTrial.add_step,
     AnswerEntry: OpenTrial.add_answer,
     ScoreEntry: OpenTrial.add_score,
