@@ -8,7 +8,7 @@ rewritten.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.engine.opening.resume_plan import ResumePlan, plan_resume
@@ -38,6 +38,8 @@ class CompleteRun(NamedTuple):
     """How many of those are blocked."""
     failed: int = 0
     """How many of those have failed, or belong to a task that was stopped."""
+    code_notes: Sequence[str] = ()
+    """What a person should know of how its code was compared."""
 
     @property
     def left(self) -> int:
@@ -74,7 +76,7 @@ def plan_unless_complete(
         return plan
     if plan.note:
         _rewrite_config(reader)
-    return _complete_run(reader, plan.decision.kept, plan.note)
+    return _complete_run(reader, plan.decision.kept, plan.note)._replace(code_notes=plan.decision.notes)
 
 
 def _has_nothing_to_run(reader: RunReader) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from holdfast.digests import file_digest
 from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_entries, planned_contents, raw_digests
+from holdfast.engine.opening.next_code import next_code
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session
@@ -101,7 +102,9 @@ class _Resumption:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
         contents = replace(
-            planned_contents(last.name, plain_data(plan.decision.spec, explicit=True), prepared),
+            planned_contents(
+                last.name, plain_data(plan.decision.spec, explicit=True), prepared, next_code(reader, plan, prepared)
+            ),
             inputs={**last.inputs, **self._copy_inputs(reader, plan, prepared)},
             source=last.source,
             serving=last.serving,

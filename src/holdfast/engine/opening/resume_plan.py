@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.digests import file_digest
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
+from holdfast.engine.opening.second_load import unsteady_values
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name
 from holdfast.engine.planning.prepared_eval import other_models, task_of_entry
@@ -26,7 +27,17 @@ from holdfast.engine.planning.source_copies import copy_of
 from holdfast.errors import ConfigurationError, ResumeAborted
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.records import TaskCode
-from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refused_difference, resume_refused
+from holdfast.run.drift.code_changes import recorded_code
+from holdfast.run.drift.code_notes import CodeNotes
+from holdfast.run.drift.gate import (
+    Decision,
+    Samples,
+    Snapshot,
+    UnsteadyNames,
+    decide,
+    refused_difference,
+    resume_refused,
+)
 from holdfast.run.drift.rerun_command import rerun_command
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
@@ -37,9 +48,8 @@ from holdfast.spec.loading.error_messages import key_path
 from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.solver import Generate
-from holdfast.tasks.source.digest import source_files
+from holdfast.tasks.source.origin import is_local
 from holdfast.tasks.task import Task
-from holdfast.tasks.task_code import code_of
 
 
 def raw_digest(path: Path) -> str:
@@ -60,8 +70,16 @@ def _is_cost_limited(task: Task) -> bool:
 class ResumePlan:
     """What the gate has accepted: the eval, the inputs and the tasks of the next session."""
 
-    def __init__(self, decision: Decision, tasks: Mapping[str, Task], inputs: ResumedInputs, note: str) -> None:
+    def __init__(
+        self,
+        decision: Decision,
+        tasks: Mapping[str, Task],
+        inputs: ResumedInputs,
+        note: str,
+        unsteady: UnsteadyNames | None = None,
+    ) -> None:
         self.decision, self.tasks, self.inputs, self.note = decision, tasks, inputs, note
+        self.unsteady = unsteady or {}
 
 
 class ResumeComparison:
@@ -75,6 +93,8 @@ class ResumeComparison:
         saved = SavedInputs(reader.layout, self._session.inputs, loads_code=True)
         self._inputs = ResumedInputs(saved, FreshInputs())
         self._tasks: dict[str, Task] = {}
+        self._code = recorded_code(reader.sessions)
+        self._unsteady: UnsteadyNames = {}
 
     def plan(self) -> ResumePlan:
         """What the next session would use.
@@ -91,7 +111,7 @@ class ResumeComparison:
                 rerun = rerun_command(self._reader.sessions[0], self._reader.place)
                 raise resume_refused(decision, str(self._reader.layout.root), rerun)
             undo.pop_all()
-        return ResumePlan(decision, self._tasks, self._inputs, note)
+        return ResumePlan(decision, self._tasks, self._inputs, note, self._unsteady)
 
     def close(self) -> None:
         """Frees what was read for the comparison."""
@@ -128,18 +148,26 @@ class ResumeComparison:
             name: task_of_entry(name, spec.tasks[name], spec, self._inputs, self._given.get(name))
             for name in spec.tasks
         }
-        code = task_codes(made)
-        self._tasks = {name: self._widened(name, task, code[name]) for name, task in made.items()}
+        offered = {name: comparable_code(task, self._code.get(name)) for name, task in made.items()}
+        self._tasks = {name: self._widened(name, task, offered[name]) for name, task in made.items()}
         spec = self._without_reductions(spec)
         before, after, kept = self._compare_rows(spec)
-        saved = Snapshot(self._saved, self._session.code, before)
-        files = {
-            name: self._changed_files(name, task, spec) for name, task in made.items() if name in self._session.code
-        }
-        offered = {name: comparable_code(task, self._session.code.get(name)) for name, task in made.items()}
-        decision = decide(saved, Snapshot(self._offered, offered, after, files))
+        saved = Snapshot(self._saved, self._code, before)
+        files = {name: self._changed_files(name, task, spec) for name, task in made.items() if name in self._code}
+        self._unsteady = unsteady_values(self._reader, self._code, offered, spec, self._given)
+        now = Snapshot(
+            self._offered,
+            offered,
+            after,
+            files,
+            {name: dict(task.taken.places) for name, task in made.items()},
+            {name: task.taken.mutated for name, task in made.items()},
+            self._unsteady,
+        )
+        decision = decide(saved, now)
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
-        decision = Decision(spec, self._with_cost_limits(spec, decision.differences) + kept)
+        notes = CodeNotes(self._session, self._code, now).lines()
+        decision = Decision(spec, self._with_cost_limits(spec, decision.differences) + kept, notes)
         if not decision.refused:
             self._check_growth(decision)
         return decision
@@ -157,16 +185,16 @@ class ResumeComparison:
 
     def _changed_files(self, name: str, task: Task, spec: EvalSpec) -> list[str]:
         """The files behind a task that differ from the copies in the run."""
-        paths = {path for item in (task.solver, *task.scorers) for path in source_files(item)}
+        paths = {path for path in task.taken.files if is_local(str(path))}
         copies = {path: copy_of(self._session.inputs, name, path, spec) for path in paths}
         changed = {path.name for path, copy in copies.items() if copy is None or copy.digest != file_digest(path)}
         return sorted(changed)
 
     def _widened(self, name: str, task: Task, code: TaskCode) -> Task:
         """A task in Python with everything that the run asked of it before."""
-        if name not in self._session.code or not self._saved.tasks[name].use:
+        if name not in self._code or not self._saved.tasks[name].use:
             return task
-        wide = merge_task_sizes(self._session.code[name], code)
+        wide = merge_task_sizes(self._code[name], code)
         return dataclasses.replace(task, epochs=wide.epochs, limit=wide.limit, axes=wide.axes)
 
     def _without_reductions(self, spec: EvalSpec) -> EvalSpec:
@@ -211,7 +239,7 @@ class ResumeComparison:
         return found
 
     def _selection(self, name: str, spec: EvalSpec) -> SampleSelection:
-        entry, code = self._saved.tasks[name], self._session.code.get(name)
+        entry, code = self._saved.tasks[name], self._code.get(name)
         own = code.limit if code and entry.use else None
         limit = own if entry.limit is None else entry.limit
         return SampleSelection(self._tasks[name], entry, limit, spec.tasks[name])
@@ -266,11 +294,6 @@ def same_values(data: Any, config: dict[str, Any]) -> bool:
 def edited_places(data: Any, config: dict[str, Any]) -> list[str]:
     """Where a configuration file says something else than a session's configuration."""
     return edited_values(with_present_names(data), with_present_names(config))
-
-
-def task_codes(tasks: Mapping[str, Task]) -> dict[str, TaskCode]:
-    """The code behind every task."""
-    return {name: code_of(task) for name, task in tasks.items()}
 
 
 def plan_resume(
