@@ -17,6 +17,7 @@ from holdfast.engine.planning.cost import CostBound, cost_bounds
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.prices import USD
+from holdfast.run.drift.code_changes import opaque_line, opaque_values
 from holdfast.terminal.text import quantity
 
 
@@ -37,7 +38,8 @@ def _as_object(checked: CheckedRun, expected: list[CostBound]) -> dict[str, Any]
     prepared = checked.prepared
     plan = {"name": prepared.spec.name, "planned": prepared.planned, "plan": plan_entries(prepared)}
     existing = {"counts": checked.counts, "changes": checked.decision.changes} if checked.decision else None
-    return {**plan, "forecast": expected, "existing": existing, "warnings": list(checked.warnings)}
+    opaque = _opaque_values(prepared)
+    return {**plan, "forecast": expected, "existing": existing, "warnings": list(checked.warnings), "opaque": opaque}
 
 
 def _print_resumed(checked: CheckedRun) -> None:
@@ -65,6 +67,13 @@ def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
                     click.echo(f"    {line}")
     for line in _total_lines(prepared, expected):
         click.echo(line)
+    if line := opaque_line(_opaque_values(prepared)):
+        click.echo(line)
+
+
+def _opaque_values(prepared: PreparedEval) -> dict[str, str]:
+    """What a resume could not compare of the tasks' code."""
+    return opaque_values([task.task.taken.salted("00") for task in prepared.tasks])
 
 
 def _forecast_text(item: CostBound, currency: str) -> str:

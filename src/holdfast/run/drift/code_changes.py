@@ -85,7 +85,7 @@ def _text(node: ValueNode | None, absent: str = "unset") -> str:
 
 def _code_sentence(name: str, old: ValueNode | None, new: ValueNode | None, where: str) -> str:
     is_class = CLASS in {node.text for node in (old, new) if node is not None}
-    what = f"the class {name.removesuffix(' (body)')}" if is_class else f"{name}()"
+    what = f"the {name.removesuffix(' (body)')}" if is_class else name
     if old is None:
         return f"{what}{where} is used and was not before"
     if new is None:
@@ -180,6 +180,13 @@ def unsteady_names(changes: Sequence[CodeChange], first: Nodes, second: Nodes) -
         if change.may_be_unsteady
         and (change.name in differing or (change.new is None and _holder(change.name) in holders - {""}))
     }
+
+
+def place_of(name: str, places: Mapping[str, str]) -> str:
+    """The file of a value, or of what holds it; one that has gone is where its holder is."""
+    while name and name not in places:
+        name = _holder(name)
+    return places.get(name, "")
 
 
 def _holder(name: str) -> str:

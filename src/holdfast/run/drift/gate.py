@@ -17,7 +17,7 @@ import msgspec
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import change_text, list_text
 from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, Change, TaskCode
-from holdfast.run.drift.code_changes import code_changes, first_changes
+from holdfast.run.drift.code_changes import code_changes, first_changes, place_of
 from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals, way_out_of
@@ -155,7 +155,7 @@ def _compare_trees(task: str, old: TaskCode, offered: Snapshot, field: str) -> I
             path = f"tasks.{task}.sampling"
         listed, more = first_changes(changes)
         for change in listed:
-            why = change.sentence(places.get(change.name, ""), mutated=change.name in mutated)
+            why = change.sentence(place_of(change.name, places), mutated=change.name in mutated)
             yield _changed_code(path, drift, why)
         if more:
             yield _changed_code(path, drift, f"and {more} more")

@@ -7,6 +7,7 @@ Comments, docstrings, formatting, type annotations, the names of local variables
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -54,6 +55,8 @@ class CodeText(NamedTuple):
     """The variables of the functions around it, in the order in which it uses them."""
     written: set[str]
     """The names of variables and attributes that it changes."""
+    mentioned: frozenset[str]
+    """Every name and attribute in it, and the texts that it may look one up by."""
     reads_definitions: bool
     """Whether it looks at docstrings or annotations."""
     reads_namespace: bool
@@ -74,6 +77,7 @@ def code_text(
         sorted(writer.imported),
         list(writer.free_used),
         set().union(*map(_written_names, listed)),
+        mentioned=frozenset(writer.mentioned),
         reads_definitions=bool(writer.mentioned & _READS_DEFINITIONS),
         reads_namespace=writer.reads_namespace or ("sys", "modules") in writer.references,
     )
@@ -119,16 +123,21 @@ class _Writer:
             return self._fields(node, (*scopes, _comprehension_names(node)))
         if isinstance(node, ast.Call):
             self._look_at_call(node, ())
-        elif isinstance(node, ast.Subscript) and (name := _global_item(node)):
-            self.references.add((name,))
-            return f"globals.{name}"
+        elif isinstance(node, ast.Subscript):
+            if name := _global_item(node):
+                self.references.add((name,))
+                return f"globals.{name}"
+            if name := _literal_import(node):
+                self.imports.add((LocalImport(0, name, ""), ()))
         return self._fields(node, scopes)
 
     def _look_at_call(self, node: ast.Call, attributes: Chain) -> None:
         """Calls that reach something by a name that is only a text, or by any name at all."""
         called = _dotted(node.func)
-        if called in _IMPORTERS and node.args and isinstance(name := getattr(node.args[0], "value", None), str):
+        if name := _literal_import(node):
             self.imports.add((LocalImport(0, name, ""), attributes))
+        if called == ("getattr",) and not isinstance(getattr(node.args[1:2] and node.args[1], "value", None), str):
+            self.mentioned.add("getattr()")
         # Without a namespace of its own, text that is run sees every name of the module.
         self.reads_namespace |= (called, len(node.args) + len(node.keywords)) in _READS_ALL
 
@@ -178,6 +187,8 @@ class _Writer:
 
     def _constant(self, value: object) -> str:
         if isinstance(value, str):
+            if value.isidentifier():
+                self.mentioned.add(value)
             return repr(self._mask(value))
         if isinstance(value, frozenset):
             return f"frozenset({sorted(map(repr, value))})"
@@ -194,8 +205,8 @@ class _Writer:
         self.mentioned.update(attributes)
         if isinstance(current, ast.Name):
             return self._chain((current.id, *reversed(attributes)), scopes)
-        if isinstance(current, ast.Call) and _dotted(current.func) in _IMPORTERS:
-            self._look_at_call(current, tuple(reversed(attributes)))
+        if name := _literal_import(current):
+            self.imports.add((LocalImport(0, name, ""), tuple(reversed(attributes))))
             return f"{self._fields(current, scopes)}.{'.'.join(reversed(attributes))}"
         return f"{self.write(current, scopes)}.{'.'.join(reversed(attributes))}"
 
@@ -215,7 +226,7 @@ class _Writer:
             self.free_used.setdefault(chain[0])
             return ".".join((self._number(-1, chain[0]), *chain[1:]))
         self.references.add(chain)
-        self.mentioned.add(chain[0])
+        self.mentioned.update(chain)
         return ".".join(chain)
 
     def _name(self, name: str, scopes: _Scopes) -> str:
@@ -264,6 +275,16 @@ def _dotted(node: ast.AST) -> Chain:
         attributes.append(node.attr)
         node = node.value
     return (node.id, *reversed(attributes)) if isinstance(node, ast.Name) else ()
+
+
+def _literal_import(node: ast.AST) -> str:
+    """The module in `import_module("name")` and `sys.modules["name"]`."""
+    given: object = None
+    if isinstance(node, ast.Call) and node.args and _dotted(node.func) in _IMPORTERS:
+        given = getattr(node.args[0], "value", None)
+    elif isinstance(node, ast.Subscript) and _dotted(node.value) == ("sys", "modules"):
+        given = getattr(node.slice, "value", None)
+    return given if isinstance(given, str) else ""
 
 
 def _global_item(node: ast.Subscript) -> str:
@@ -335,20 +356,29 @@ def _scope_names(inside: Iterable[ast.AST]) -> tuple[set[str], set[str], dict[st
     renamed: set[str] = set()
     kept: set[str] = set()
     imported: dict[str, LocalImport] = {}
+    called: dict[str, LocalImport] = {}
     elsewhere: set[str] = set()
+    stores: Counter[str] = Counter()
     for node in inside:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             renamed.add(node.id)
+            stores[node.id] += 1
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             kept.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             imported.update((bound, found) for bound, found in _imports_of(node) if bound)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _literal_import(node.value):
+            called[node.targets[0].id] = LocalImport(0, _literal_import(node.value), "")
         elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
             renamed.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             renamed.add(node.rest)
         elif isinstance(node, ast.Global | ast.Nonlocal):
             elsewhere.update(node.names)
+    # A variable that stands for a module, and for nothing else, is as good as an import.
+    modules = {name: found for name, found in called.items() if stores[name] == 1}
+    renamed -= modules.keys()
+    imported |= modules
     # A name that is imported in one place and assigned in another may be either.
     imported = {name: found for name, found in imported.items() if name not in renamed | kept | elsewhere}
     return renamed - kept - elsewhere, kept - elsewhere, imported

@@ -64,6 +64,8 @@ _CLASS_INTERNALS = frozenset(
     | {"_use_args_", "_member_type_", "_value_repr_", "_new_member_", "_generate_next_value_", "_is_protocol"}
     | {"_is_runtime_protocol"}
 )
+_READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir", "getmembers"})
+"""Names by which code may read any attribute of a module; a text that is a literal is a name that it mentions."""
 _SPELLED_DUNDERS = frozenset({"__struct_fields__", "__struct_defaults__"})
 
 
@@ -127,8 +129,10 @@ class ReachedValues:
         self._spaces: dict[int, _Names] = {}
         self._scanned: set[str] = set()
         self._seen_names: set[tuple[int, str]] = set()
-        self._codes: dict[CodeType, str] = {}
-        self._classes: dict[type, str] = {}
+        self._codes: dict[int, tuple[CodeType, str]] = {}
+        """By identity: equal code of two files is not the same."""
+        self._classes: dict[int, str] = {}
+        self._wholes: dict[int, tuple[_Names, bool]] = {}
         self._functions: dict[int, str] = {}
         self._named_functions: set[str] = set()
         self._kept: list[object] = []
@@ -139,12 +143,13 @@ class ReachedValues:
         """Walks from the object to everything that it reaches."""
         self._home = _namespace_of(root)
         for name, value in self._start(root):
-            self._hold_value(None, name, value, functools.partial(self._around, value))
+            space = None if self._home is None else self._space(self._home)
+            self._hold_value(space, name, value, functools.partial(self._around, value))
         self._work()
         if any(text.reads_definitions for text in self._texts):
             self._add_documentation()
         written = {name for text in self._texts for name in text.written}
-        codes = {key: code for code, key in self._codes.items()}
+        codes = {f"{key}()": code for code, key in self._codes.values()}
         return TakenTree(self._nodes, self._held, self._files, self._places, written, codes)
 
     def _start(self, root: Any) -> list[tuple[str, Any]]:
@@ -160,8 +165,24 @@ class ReachedValues:
         return [("sampling" if type(root) is tuple else f"{type_qualname(type(root))}(…)", root)]
 
     def _work(self) -> None:
+        self._enter_wholes()
         while self._waiting:
             self._waiting.popleft()()
+            if not self._waiting:
+                self._enter_wholes()
+
+    def _enter_wholes(self) -> None:
+        """The names that code may read of modules that it passes on: those that it mentions anywhere."""
+        mentioned = frozenset().union(*(text.mentioned for text in self._texts))
+        for space, is_open in list(self._wholes.values()):
+            for name in list(space.values):
+                is_read = is_open or bool(mentioned & _READS_ANY_NAME) or name in mentioned
+                is_module = type(space.values[name]) is ModuleType
+                if is_read and not name.startswith("__") and not is_module and self._is_new(space, name):
+                    self._waiting.append(functools.partial(self._name, space, name))
+
+    def _is_new(self, space: _Names, name: str) -> bool:
+        return (id(space.values), name) not in self._seen_names
 
     # What values are made of.
 
@@ -229,11 +250,10 @@ class ReachedValues:
                 self._waiting.append(functools.partial(self._scan_patches, filename, values))
         return self._spaces[id(values)]
 
-    def _whole(self, space: _Names) -> None:
-        """Every name of a module that code can reach by any name."""
-        for name in list(space.values):
-            if not name.startswith("__") and type(space.values[name]) is not ModuleType:
-                self._name(space, name)
+    def _whole(self, space: _Names, *, is_open: bool = False) -> None:
+        """A module that is passed on; where it `is_open`, every name of it counts."""
+        known = self._wholes.get(id(space.values))
+        self._wholes[id(space.values)] = space, is_open or (known is not None and known[1])
 
     def _chain(self, space: _Names, chain: Chain) -> None:
         """What a dotted name stands for in a module, followed through other modules."""
@@ -250,7 +270,7 @@ class ReachedValues:
         """A builtin counts only where code has put something else in its place."""
         value = vars(builtins).get(name)
         if type(value) is FunctionType or (isinstance(value, type) and type_module(value) != "builtins"):
-            self._hold_value(None, f"builtins.{name}", value, _no_statements)
+            self._hold_value(None, f"builtins.{name}", value)
 
     def _module_chain(self, module: ModuleType, chain: Chain, shown: str) -> None:
         """A name that is read of a module; without one, the module may be read whole."""
@@ -274,7 +294,7 @@ class ReachedValues:
         value = vars(module).get(chain[0]) if chain else None
         owned = _owner_module(value)
         if value is not None and ((owned is not None and not is_of_python(owned)) or not is_of_python(module.__name__)):
-            self._hold_value(None, shown, value, _no_statements, listed=False)
+            self._hold_value(None, shown, value, listed=False)
             return
         name = module.__name__ if not is_of_holdfast(module.__name__) else "holdfast"
         qualified = getattr(value, "__qualname__", "") if owned is not None else ""
@@ -287,50 +307,48 @@ class ReachedValues:
             return
         self._seen_names.add((id(space.values), name))
         value, path = space.values[name], f"{space.prefix}{name}"
-        self._hold_value(space, path, value, functools.partial(self._bound_statements, space, name))
+        bound = functools.partial(self._bound_statements, space, name)
+        self._hold_value(space, path, value, bound, owner=space.values)
 
     def _hold_value(
         self,
         space: _Names | None,
         path: str,
         value: object,
-        statements: Callable[[], list[Any]],
+        statements: Callable[[], list[Any]] = list,
         *,
+        owner: dict[str, Any] | None = None,
         listed: bool = True,
     ) -> None:
-        """Puts a value into the tree, and beside it the statements that it comes from."""
+        """Puts a value into the tree, and beside it the statements that it comes from.
+
+        `owner` has it as a name; without `listed`, parts that cannot be compared are left out.
+        """
         if type(value) is FunctionType:
             node = self.function(path, value)
         elif issubclass_of(type(value), type):
             node = self.class_(path, value)  # type: ignore[arg-type]
         else:
-            self._hold_state(space, path, value, statements, listed=listed)
+            nodes = self._spelling.spell(path, value)
+            if not listed:
+                # A package's own objects are its affair, and its version counts.
+                nodes = {key: inner for key, inner in nodes.items() if inner.kind != OPAQUE}
+            self._hold_state(space, HeldValue(owner, path, value, nodes, b""), statements())
             return
         if node.text.removesuffix("()") != path:
-            self._put(path, node)
+            self._put(path, node, space)
 
-    def _hold_state(
-        self, space: _Names | None, path: str, value: object, statements: Callable[[], list[Any]], *, listed: bool
-    ) -> None:
-        nodes = self._spelling.spell(path, value)
-        found = [TakenNode(*node) for node in nodes.values() if node.kind == OPAQUE]
-        if found and not listed:
-            # A package's own objects are its affair, and its version counts.
-            nodes = {key: node for key, node in nodes.items() if node.kind != OPAQUE}
-            found = []
-        text = code_text(statements(), mask=self._mask.without_keys)
+    def _hold_state(self, space: _Names | None, held: HeldValue, statements: list[Any]) -> None:
+        text = code_text(statements, mask=self._mask.without_keys)
         spelled = text.text.encode(errors="surrogatepass")
-        if found:
-            nodes = {
-                key: node._replace(spelled=node.spelled + b" " + spelled) if node.kind == OPAQUE else node
-                for key, node in nodes.items()
-            }
+        nodes = {key: _with_statements(node, spelled) for key, node in held.nodes.items()}
+        if any(node.kind == OPAQUE for node in nodes.values()):
             self._follow(text, space)
-        self._held.append(HeldValue(None if space is None else space.values, path, value, nodes, spelled))
+        self._held.append(held._replace(nodes=nodes, statements=spelled))
         for key, node in nodes.items():
             self._put(key, node, space)
         if spelled:
-            self._put(path + STATEMENTS_OF, TakenNode(STATEMENTS, spelled, ""), space)
+            self._put(held.path + STATEMENTS_OF, TakenNode(STATEMENTS, spelled, ""), space)
 
     def _put(self, key: str, node: TakenNode, space: _Names | None = None) -> None:
         self._nodes.setdefault(key, node)
@@ -377,7 +395,7 @@ class ReachedValues:
         if space is None:
             return
         if text.reads_namespace:
-            self._whole(space)
+            self._whole(space, is_open=True)
         for chain in text.references:
             self._chain(space, chain)
         for imported, chain in text.imports:
@@ -422,7 +440,7 @@ class ReachedValues:
 
     def _function_key(self, value: FunctionType) -> str:
         code = value.__code__
-        if code not in self._codes:
+        if id(code) not in self._codes:
             module = str(value.__module__ or "")
             if is_of_holdfast(module):
                 base = f"holdfast.{value.__qualname__}"
@@ -430,8 +448,8 @@ class ReachedValues:
                 base = f"{self._space(value.__globals__).prefix}{value.__qualname__}"
             else:
                 base = f"{module}.{value.__qualname__}"
-            self._codes[code] = self._unique(base, code)
-        return self._codes[code]
+            self._codes[id(code)] = code, self._unique(base, code)
+        return self._codes[id(code)][1]
 
     def _unique(self, base: str, thing: object) -> str:
         key, number = base, 2
@@ -455,10 +473,10 @@ class ReachedValues:
             self._hold(value, path, text.free if text else ())
 
     def _define_own(self, value: FunctionType, key: str) -> CodeText | None:
-        code, space = value.__code__, self._space(value.__globals__)
+        code, space, name = value.__code__, self._space(value.__globals__), f"{key}()"
         found = running_definition(code)
         if found is None:
-            self._put(key, compiled_node(code), space)
+            self._put(name, compiled_node(code), space)
             names = tuple((name,) for name in _names_within(code))
             self._follow(_NO_TEXT._replace(references=sorted(names)), space)
             return None
@@ -466,27 +484,29 @@ class ReachedValues:
         if code.co_filename and Path(code.co_filename).is_absolute():
             self._files.add(code.co_filename)
         text = code_text([definition], code.co_freevars, self._mask.without_keys)
-        if key not in self._nodes:
-            self._written.append(_Written(key, definition, code.co_freevars))
-            self._put(key, TakenNode(CODE, text.text.encode(errors="surrogatepass"), ""), space)
-            self._places[key] = Path(source.filename).name
+        if name not in self._nodes:
+            self._written.append(_Written(name, definition, code.co_freevars))
+            self._put(name, TakenNode(CODE, text.text.encode(errors="surrogatepass"), ""), space)
+            self._places[name] = Path(source.filename).name
             self._follow(text, space)
         return text
 
     def _hold(self, value: FunctionType, path: str, order: Iterable[str]) -> None:
         """What a function closes over, its defaults and its attributes."""
         around = functools.partial(self._around, value)
+        own = self._is_own_code(value.__code__, str(value.__module__ or ""))
+        space = self._space(value.__globals__) if own else None
         cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
         for name in dict.fromkeys((*order, *cells)):
             try:
                 held = cells[name].cell_contents
             except ValueError:
                 continue
-            self._hold_value(None, f"{path}({name})", held, around)
+            self._hold_value(space, f"{path}({name})", held, around)
         for name, held in _defaults(value):
-            self._hold_value(None, f"{path}({name}=)", held, around)
+            self._hold_value(space, f"{path}({name}=)", held, around)
         for name, held in sorted(value.__dict__.items()):
-            self._hold_value(None, f"{path}.{name}", held, around)
+            self._hold_value(space, f"{path}.{name}", held, around)
 
     def _add_documentation(self) -> None:
         """Docstrings and annotations, where code reads them."""
@@ -497,15 +517,16 @@ class ReachedValues:
     # Classes.
 
     def _class_key(self, value: type) -> str:
-        if value not in self._classes:
+        if id(value) not in self._classes:
+            self._kept.append(value)
             own = self.is_own(value)
             base = f"{self._class_prefix(value)}{type_qualname(value)}" if own else type_label(value)
-            self._classes[value] = self._unique(base, value)
+            self._classes[id(value)] = key = self._unique(base, value)
             if own:
-                self._waiting.append(functools.partial(self._define_class, value, self._classes[value]))
+                self._waiting.append(functools.partial(self._define_class, value, key))
             else:
                 self._add_package(type_module(value))
-        return self._classes[value]
+        return self._classes[id(value)]
 
     def _class_prefix(self, value: type) -> str:
         values = _namespace_of(value)
@@ -515,19 +536,20 @@ class ReachedValues:
         bases = [self._class_key(base) for base in type.__dict__["__bases__"].__get__(value)]
         meta = [] if is_of_python(type_module(type(value))) else [self._class_key(type(value))]
         spelled = f"class {' '.join(bases)} {' '.join(meta)}"
-        self._put(key, TakenNode(CODE, spelled.encode(), CLASS), self._space_of(value))
+        space = self._space_of(value)
+        self._put(f"class {key}", TakenNode(CODE, spelled.encode(), CLASS), space)
         members, needs_body = type_dict(value), bool(meta and self._is_of_package(type(value)))
         if "__dataclass_fields__" in members:
-            self._data_fields(key, members["__dataclass_fields__"])
+            self._data_fields(space, key, members["__dataclass_fields__"])
         for name, member in members["_member_map_"].items() if issubclass_of(value, enum.Enum) else ():
-            self._hold_value(None, f"{key}.{name}", object.__getattribute__(member, "_value_"), _no_statements)
+            self._hold_value(space, f"{key}.{name}", object.__getattribute__(member, "_value_"))
         for name, item in members.items():
             if _counts_in_class(value, name, item):
-                needs_body |= self._class_member(key, name, item)
+                needs_body |= self._class_member(space, key, name, item)
         if needs_body or "__attrs_attrs__" in members:
             self._class_body(value, key)
 
-    def _class_member(self, key: str, name: str, item: Any) -> bool:
+    def _class_member(self, space: _Names | None, key: str, name: str, item: Any) -> bool:
         """Takes in a member of a class; whether it is of a package, so that the text of the class counts as well."""
         if self._is_of_package(type(item)):
             self._add_package(type_module(type(item)))
@@ -535,21 +557,21 @@ class ReachedValues:
         if type(item) in {staticmethod, classmethod} and type(item.__func__) is FunctionType:
             self._put(f"{key}.{name} ", TakenNode(VALUE, type(item).__name__.encode(), type(item).__name__))
             item = item.__func__
-        self._hold_value(None, f"{key}.{name}", item, _no_statements)
+        self._hold_value(space, f"{key}.{name}", item)
         return False
 
     def _is_of_package(self, found: type) -> bool:
         module = type_module(found)
         return not is_of_python(module) and not is_of_holdfast(module) and not self.is_own(found)
 
-    def _data_fields(self, key: str, fields: dict[str, dataclasses.Field[Any]]) -> None:
+    def _data_fields(self, space: _Names | None, key: str, fields: dict[str, dataclasses.Field[Any]]) -> None:
         names = " ".join(f"{name} {field.init} {field.kw_only}" for name, field in fields.items())
-        self._put(f"{key} (fields)", TakenNode(VALUE, names.encode(), ", ".join(fields)[:80]))
+        self._put(f"{key} (fields)", TakenNode(VALUE, names.encode(), ", ".join(fields)[:80]), space)
         for name, field in fields.items():
             for part in ("default", "default_factory"):
                 held = getattr(field, part)
                 if held is not dataclasses.MISSING:
-                    self._hold_value(None, f"{key}.{name} ({part})", held, _no_statements)
+                    self._hold_value(space, f"{key}.{name} ({part})", held)
 
     def _class_body(self, value: type, key: str) -> None:
         """The text of a class whose members a package has made something else of."""
@@ -558,7 +580,7 @@ class ReachedValues:
         node = find_class(source.tree, type_qualname(value)) if source and source.tree else None
         if node is not None:
             text = code_text([node], mask=self._mask.without_keys, documented=True)
-            self._put(f"{key} (body)", TakenNode(CODE, text.text.encode(errors="surrogatepass"), CLASS), space)
+            self._put(f"class {key} (body)", TakenNode(CODE, text.text.encode(errors="surrogatepass"), CLASS), space)
             self._follow(text, space)
 
     def _space_of(self, value: type) -> _Names | None:
@@ -572,6 +594,8 @@ class ReachedValues:
         if filename in self._scanned:
             return
         self._scanned.add(filename)
+        if is_own_file(filename) and Path(filename).is_absolute():
+            self._files.add(filename)
         source = module_source(filename, values)
         if source is None or source.tree is None:
             return
@@ -593,15 +617,15 @@ class ReachedValues:
             isinstance(value, type) and not self.is_own(value) and not is_of_holdfast(type_module(value))
         ):
             held = vars(value).get(chain[-1])
-            self._hold_value(None, f"{'.'.join(chain)} (patched)", held, _no_statements)
+            self._hold_value(self._space(values), f"{'.'.join(chain)} (patched)", held)
 
 
-_NO_TEXT = CodeText("", [], [], [], [], set(), reads_definitions=False, reads_namespace=False)
+_NO_TEXT = CodeText("", [], [], [], [], set(), frozenset(), reads_definitions=False, reads_namespace=False)
 
 
-def _no_statements() -> list[Any]:
-    """For what needs none: it is compared by its value, and its package by its version."""
-    return []
+def _with_statements(node: TakenNode, statements: bytes) -> TakenNode:
+    """What cannot be compared counts by the statements that it comes from."""
+    return node._replace(spelled=node.spelled + b" " + statements) if node.kind == OPAQUE else node
 
 
 def compiled_node(code: CodeType) -> TakenNode:

@@ -606,10 +606,16 @@ def _is_plain_python(found: type) -> bool:
     """Whether a class of Python's own library is written in Python: what its objects hold can be read."""
     if not is_of_python(type_module(found)):
         return False
-    parts = [part for part in _type_mro(found) if part is not object]
-    return all(any(type(item) is types.FunctionType for item in _type_dict(part).values()) for part in parts) or (
-        found is types.SimpleNamespace
+    if found is types.SimpleNamespace:
+        return True
+    parts = [_type_dict(part) for part in _type_mro(found) if part is not object]
+    return _has_function(parts[0]) and all(
+        "__slots__" in part or "__dict__" in part or _has_function(part) for part in parts
     )
+
+
+def _has_function(members: Mapping[str, Any]) -> bool:
+    return any(type(item) is types.FunctionType for item in members.values())
 
 
 def _defaults_of_ours(found: type) -> dict[str, Any]:
