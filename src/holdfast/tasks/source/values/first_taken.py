@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.tasks.source.values.reached_values import HeldValue, TakenTree
-from holdfast.tasks.source.values.value_spelling import TakenNode
+from holdfast.tasks.source.values.value_spelling import TakenNode, is_scalar
 
 _EMPTY = re.compile(rb"(.* empty|NoneType None|int 0|float 0\.0|set 0 |frozenset 0 |str |bytes )", re.DOTALL)
 _LAST_NAME = re.compile(r"(\w+)(?:\)|=\)|\['?[^\]]*\]|#\d+| \(\w+\)|\.content)*$")
@@ -74,4 +74,4 @@ def _first_of(held: HeldValue) -> _First:
 
 
 def _is_object(value: object) -> bool:
-    return type(value) not in {type(None), bool, int, float, complex, str, bytes, tuple, frozenset}
+    return not is_scalar(value) and type(value) is not tuple and type(value) is not frozenset

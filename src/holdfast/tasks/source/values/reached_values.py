@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -26,7 +26,7 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.records import BYTECODE, CLASS, CODE, OPAQUE, PACKAGE, STATEMENTS, STATEMENTS_OF, VALUE
@@ -156,7 +156,7 @@ class ReachedValues:
         """The values to begin with, by the names that they have in the tree."""
         if type(root) is MethodType and type(root.__func__) is FunctionType:
             owner = root.__self__
-            label = type_qualname(owner) if isinstance(owner, type) else f"{type_qualname(type(owner))}(…)"
+            label = type_qualname(owner) if _is_class(owner) else f"{type_qualname(type(owner))}(…)"
             return [(label, owner), (root.__func__.__qualname__, root.__func__)]
         if type(root) is FunctionType:
             return [(self._function_key(root), root)]
@@ -269,7 +269,7 @@ class ReachedValues:
     def _builtin_name(self, name: str) -> None:
         """A builtin counts only where code has put something else in its place."""
         value = vars(builtins).get(name)
-        if type(value) is FunctionType or (isinstance(value, type) and type_module(value) != "builtins"):
+        if type(value) is FunctionType or (_is_class(value) and type_module(value) != "builtins"):
             self._hold_value(None, f"builtins.{name}", value)
 
     def _module_chain(self, module: ModuleType, chain: Chain, shown: str) -> None:
@@ -477,8 +477,10 @@ class ReachedValues:
         found = running_definition(code)
         if found is None:
             self._put(name, compiled_node(code), space)
-            names = tuple((name,) for name in _names_within(code))
-            self._follow(_NO_TEXT._replace(references=sorted(names)), space)
+            names = _names_within(code)
+            self._follow(
+                _NO_TEXT._replace(references=sorted((name,) for name in names), mentioned=frozenset(names)), space
+            )
             return None
         source, definition = found
         if code.co_filename and Path(code.co_filename).is_absolute():
@@ -554,7 +556,7 @@ class ReachedValues:
         if self._is_of_package(type(item)):
             self._add_package(type_module(type(item)))
             return True
-        if type(item) in {staticmethod, classmethod} and type(item.__func__) is FunctionType:
+        if (type(item) is staticmethod or type(item) is classmethod) and type(item.__func__) is FunctionType:
             self._put(f"{key}.{name} ", TakenNode(VALUE, type(item).__name__.encode(), type(item).__name__))
             item = item.__func__
         self._hold_value(space, f"{key}.{name}", item)
@@ -607,16 +609,16 @@ class ReachedValues:
                 self._scan_patches(str(vars(module).get("__file__") or ""), vars(module))
 
     def _patched(self, chain: Chain, values: dict[str, Any]) -> None:
-        value = values.get(chain[0])
+        value: Any = values.get(chain[0])
         for name in chain[1:-1]:
-            if type(value) is not ModuleType and not isinstance(value, type):
+            if type(value) is not ModuleType and not _is_class(value):
                 return
-            value = vars(value).get(name)
+            value = _members_of(value).get(name)
         is_foreign = type(value) is ModuleType and not is_own_module(value)
         if is_foreign or (
             isinstance(value, type) and not self.is_own(value) and not is_of_holdfast(type_module(value))
         ):
-            held = vars(value).get(chain[-1])
+            held = _members_of(value).get(chain[-1])
             self._hold_value(self._space(values), f"{'.'.join(chain)} (patched)", held)
 
 
@@ -659,11 +661,20 @@ def _defaults(value: FunctionType) -> list[tuple[str, Any]]:
     return [*zip(names, given, strict=False), *sorted((value.__kwdefaults__ or {}).items())]
 
 
+def _is_class(value: object) -> TypeGuard[type]:
+    """Whether a value is a class; it is not asked."""
+    return issubclass_of(type(value), type)
+
+
+def _members_of(value: ModuleType | type) -> Mapping[str, Any]:
+    return type_dict(value) if _is_class(value) else vars(value)
+
+
 def _owner_module(value: object) -> str | None:
     """The module of a function or class; None for other things."""
-    if type(value) in {FunctionType, BuiltinFunctionType}:
+    if type(value) is FunctionType or type(value) is BuiltinFunctionType:
         return str(getattr(value, "__module__", "") or "builtins")
-    return type_module(value) if isinstance(value, type) else None
+    return type_module(value) if _is_class(value) else None
 
 
 def _namespace_of(value: object) -> dict[str, Any] | None:
@@ -687,7 +698,7 @@ def _namespace_of(value: object) -> dict[str, Any] | None:
 
 def _counts_in_class(owner: type, name: str, item: object) -> bool:
     """Whether a member of a class is a person's doing, and not Python's."""
-    if type(item) in {MemberDescriptorType, GetSetDescriptorType} or name in _CLASS_INTERNALS:
+    if type(item) is MemberDescriptorType or type(item) is GetSetDescriptorType or name in _CLASS_INTERNALS:
         return False
     if issubclass_of(owner, enum.Enum) and name in type_dict(owner)["_member_map_"]:
         return False

@@ -51,7 +51,11 @@ class TakenNode(NamedTuple):
 
 
 class _TooLarge(Exception):  # noqa: N818 - no error: what the value is
-    """The value exceeds a bound."""
+    """The value exceeds a bound; `alone` if it would whatever else there is."""
+
+    def __init__(self, *, alone: bool = False) -> None:
+        super().__init__()
+        self.alone = alone
 
 
 class DefinitionSink(Protocol):
@@ -68,6 +72,7 @@ _type_dict: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__ge
 _type_mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 _type_qualname: Callable[[type], str] = type.__dict__["__qualname__"].__get__
 _SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
+_FLAT = frozenset(map(id, _SCALARS - {bytes}))
 _BY_TYPE_ONLY = frozenset(
     {"_thread", "threading", "asyncio", "logging", "concurrent", "queue", "_queue", "multiprocessing", "weakref"}
     | {"_weakref", "_weakrefset", "_asyncio", "contextlib", "_abc", "abc", "select", "selectors", "typing"}
@@ -154,9 +159,9 @@ class ValueSpelling:
         before, nodes, size = len(self._out), self._nodes, self._bytes
         try:
             self._value(path, value, depth)
-        except _TooLarge:
+        except _TooLarge as found:
             spent = max((nodes - self._nodes) / MAX_NODES, (size - self._bytes) / MAX_BYTES)
-            if depth and spent < 0.5:
+            if depth and spent < 0.5 and not found.alone:
                 raise
             self._give_back(before, nodes, size)
             self._opaque(path, "too large", "too large")
@@ -168,6 +173,11 @@ class ValueSpelling:
         self._nodes, self._bytes = nodes, size
         if self._work > _MAX_WORK:
             self._nodes = min(self._nodes, _FEW_NODES)
+
+    def _check_size(self, nodes: int, size: int) -> None:
+        """Before anything of it is spelled: whether a value can be within the bound at all."""
+        if nodes > self._nodes or size > self._bytes:
+            raise _TooLarge(alone=nodes > MAX_NODES or size > MAX_BYTES)
 
     def _spend(self, nodes: int, size: int) -> None:
         self._nodes -= nodes
@@ -193,7 +203,8 @@ class ValueSpelling:
             self._opaque(path, "too deep", "nested too deeply")
             return
         found = type(value)
-        by_type = self._by_type.get(found)
+        # A metaclass may have any notion of what equals what; the types that are looked up here have none.
+        by_type = self._by_type.get(found) if type(found) is type else None
         if by_type is not None:
             by_type(path, value, depth)
         elif issubclass_of(found, type):
@@ -202,8 +213,8 @@ class ValueSpelling:
             self._object(path, value, found, depth)
 
     def _scalar(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002 - as for every type
-        if type(value) in {str, bytes} and len(value) > self._bytes:
-            raise _TooLarge
+        if type(value) in {str, bytes}:
+            self._check_size(0, len(value))
         self._emit(path, self._scalar_bytes(value), self._scalar_text(value))
 
     def _scalar_bytes(self, value: Any) -> bytes:
@@ -265,15 +276,14 @@ class ValueSpelling:
 
     def _map_members(self, path: str, value: Any, tag: str, items: Iterable[tuple[Any, Any]], depth: int) -> None:
         listed = list(items)
-        if len(listed) > self._nodes:
-            raise _TooLarge
+        self._check_size(len(listed), 0)
         named = [(f"[{self._key_text(key)}]", item) for key, item in listed]
         named.sort(key=lambda pair: pair[0])
         self._members(path, value, tag, len(named), named, depth)
 
     def _key_text(self, key: Any) -> str:
         """A key of a map, which is part of a name: complete, for two keys may differ in their last letter only."""
-        if type(key) in _SCALARS:
+        if is_scalar(key):
             whole = repr(self._mask.spelled(key)) if type(key) is str else repr(key)
             if len(whole) <= _SHOWN:
                 return whole
@@ -293,7 +303,7 @@ class ValueSpelling:
         return whole, text
 
     def _set(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002
-        self._spend(len(value), 0)
+        self._check_size(len(value), 0)
         pieces = sorted(self._apart(item) for item in list(value))
         shown = ", ".join(text for _, text in pieces[:5])
         more = ", …" if len(pieces) > 5 else ""
@@ -304,8 +314,7 @@ class ValueSpelling:
         self, path: str, value: object, tag: str, count: int, members: Iterable[tuple[str, Any]], depth: int
     ) -> None:
         """The members of a container; one that holds itself ends where it begins again."""
-        if count > self._nodes:
-            raise _TooLarge
+        self._check_size(count, 0)
         if id(value) in self._inside:
             self._emit(path, b"itself", "itself")
             return
@@ -338,12 +347,10 @@ class ValueSpelling:
         items: list[Any] = list(value)  # type: ignore[call-overload]
         if type(value) is dict:
             items = [*items, *value.values()]
-        kinds = set(map(type, items))
-        if not kinds <= _SCALARS or any(type(item) is bytes for item in items):
+        if not set(map(id, map(type, items))) <= _FLAT:
             return None
         texts = [item for item in items if type(item) is str]
-        if sum(map(len, texts)) > self._bytes:
-            raise _TooLarge
+        self._check_size(0, sum(map(len, texts)))
         if self._mask.changes_any(texts):
             return None
         if type(value) is dict:
@@ -435,8 +442,8 @@ class ValueSpelling:
         self._emit(path, b"random " + state, "random.Random with another state")
 
     def _printed(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002
-        if type(value) in {bytearray, array.array} and len(value) > self._bytes:
-            raise _TooLarge
+        if type(value) in {bytearray, array.array}:
+            self._check_size(0, len(value))
         spelled = self._mask.spelled(_PRINTED[type(value)](value))
         name = type(value).__name__.removeprefix("Posix").removeprefix("Windows")
         self._emit(path, f"{name} {spelled}".encode(errors="surrogatepass"), shown_text(spelled, f"{name} "))
@@ -447,7 +454,7 @@ class ValueSpelling:
         if id(value) in self._seen:
             self._emit(path, f"same as {self._seen[id(value)]}".encode(), f"same as {self._seen[id(value)]}")
             return
-        if _is_leaf_of_python(found):
+        if found is object or _is_leaf_of_python(found):
             # Of a logger, its name counts as well.
             name = object.__getattribute__(value, "name") if type_label(found) == "logging.Logger" else ""
             self._emit(path, f"object {type_label(found)} {name}".encode(), type_label(found))
@@ -474,8 +481,7 @@ class ValueSpelling:
         if not {"ndarray", "generic"} & names or value.dtype.hasobject:
             return False
         self._sink.package_type(found)
-        if value.nbytes > self._bytes:
-            raise _TooLarge
+        self._check_size(0, value.nbytes)
         spelled = f"{_type_qualname(found)} {value.dtype.str} {value.shape} ".encode() + value.tobytes()
         self._emit(path, spelled, f"{_type_qualname(found)} {value.dtype} {value.shape}")
         return True
@@ -527,9 +533,14 @@ def _held_by_object(value: Any, found: type) -> tuple[dict[str, Any], set[str]]:
 _DICT_DESCRIPTORS = frozenset({types.GetSetDescriptorType, types.MemberDescriptorType})
 
 
+def is_scalar(value: object) -> bool:
+    """Whether a value is exactly a number, a text, bytes or nothing."""
+    return type(type(value)) is type and type(value) in _SCALARS
+
+
 def issubclass_of(found: type, base: type) -> bool:
     """Whether a class has another among those it is made of; no metaclass is asked."""
-    return base in _type_mro(found)
+    return any(part is base for part in _type_mro(found))
 
 
 def shown_text(text: str, before: str = "") -> str:
@@ -594,7 +605,7 @@ _CONTENTS: dict[type, Callable[[Any], Any]] = {
 
 
 def _builtin_content(found: type) -> type | None:
-    return next((base for base in _type_mro(found) if base in _CONTENTS), None)
+    return next((base for base in _type_mro(found) if type(base) is type and base in _CONTENTS), None)
 
 
 def _is_leaf_of_python(found: type) -> bool:
@@ -627,6 +638,6 @@ def _defaults_of_ours(found: type) -> dict[str, Any]:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    if type(value) in {list, dict, set, tuple, frozenset}:
+    if type(type(value)) is type and type(value) in {list, dict, set, tuple, frozenset}:
         return not value
-    return value is default or (type(value) in _SCALARS and type(value) is type(default) and bool(value == default))
+    return value is default or (is_scalar(value) and type(value) is type(default) and bool(value == default))
