@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 from holdfast.tasks.source.syntax import Chain
-from holdfast.tasks.source.values.running_source import SourceText
+from holdfast.tasks.source.values.running_source import SourceText, syntax_nodes
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BOUND: WeakKeyDictionary[SourceText, dict[str, list[ast.stmt]]] = WeakKeyDictionary()
@@ -25,13 +25,14 @@ def statements_of(source: SourceText, name: str) -> list[ast.stmt]:
 
 def statements_naming(source: SourceText, name: str) -> list[ast.stmt]:
     """Every line of the module that names a function or class, wherever it stands, and the definition itself."""
-    statements = (node for node in ast.walk(source.tree) if isinstance(node, ast.stmt)) if source.tree else ()
-    return [node for node in statements if _is_about(node, name)]
+    statements = (node for node in source.nodes if isinstance(node, ast.stmt))
+    naming = [node for node in statements if _may_name(source, node, name) and _is_about(node, name)]
+    return sorted(naming, key=lambda node: (node.lineno, node.col_offset))
 
 
-def patched_attributes(tree: ast.Module) -> Iterator[Chain]:
+def patched_attributes(source: SourceText) -> Iterator[Chain]:
     """The dotted names that code assigns to, wherever it stands: `json.dumps = …`, `setattr(json, "dumps", …)`."""
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             chain = dotted_name(node)
             if chain:
@@ -51,6 +52,11 @@ def dotted_name(node: ast.AST) -> Chain:
     return (node.id, *reversed(attributes)) if isinstance(node, ast.Name) else ()
 
 
+def _may_name(source: SourceText, node: ast.stmt, name: str) -> bool:
+    """Whether a name stands in the lines of a statement at all."""
+    return any(name in line for line in source.lines[node.lineno - 1 : node.end_lineno])
+
+
 def _is_about(node: ast.stmt, name: str) -> bool:
     if isinstance(node, _DEFINITIONS):
         return node.name == name
@@ -68,10 +74,10 @@ def _by_name(tree: ast.Module | None) -> dict[str, list[ast.stmt]]:
 def _changed_by(statement: ast.stmt) -> set[str]:
     """The names that a statement of the module binds or changes; of a definition, also those it declares global."""
     if isinstance(statement, _DEFINITIONS):
-        declared = (node.names for node in ast.walk(statement) if isinstance(node, ast.Global))
+        declared = (node.names for node in syntax_nodes(statement) if isinstance(node, ast.Global))
         return {statement.name, *(name for names in declared for name in names)}
     found: set[str] = set()
-    for node in ast.walk(statement):
+    for node in syntax_nodes(statement):
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
             found.add(_root(node))
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -100,5 +106,5 @@ def _root(node: ast.AST) -> str:
 def _names(node: ast.stmt, name: str) -> bool:
     return any(
         (isinstance(inner, ast.Name) and inner.id == name) or (isinstance(inner, ast.Attribute) and inner.attr == name)
-        for inner in ast.walk(node)
+        for inner in syntax_nodes(node)
     )

@@ -17,6 +17,8 @@ Mask = Callable[[str], str]
 """From a text to the same without the keys in it."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_CLOSED = (*_FUNCTIONS, ast.ClassDef, ast.Constant, ast.expr_context)
+"""What is not entered for the names of a scope."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _READS_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir", "globals"})
 """Builtins through which code sees the names of its variables."""
@@ -68,23 +70,23 @@ def code_text(
 ) -> CodeText:
     """What code says; `free` are the names of the functions around it, `documented` adds docstrings and annotations."""
     listed = list(nodes)
-    writer = _Writer(frozenset(free), mask, documented=documented, renames=not any(map(_sees_names, listed)))
+    writer = _Writer(frozenset(free), mask, documented=documented, renames=True)
     text = " ".join(writer.write(node, ()) for node in listed)
+    if writer.mentioned & _READS_NAMES:
+        # The names of its variables are part of what it does.
+        writer = _Writer(frozenset(free), mask, documented=documented, renames=False)
+        text = " ".join(writer.write(node, ()) for node in listed)
     return CodeText(
         text,
         sorted(writer.references),
         sorted(writer.imports),
         sorted(writer.imported),
         list(writer.free_used),
-        set().union(*map(_written_names, listed)),
+        writer.written - {""},
         mentioned=frozenset(writer.mentioned),
         reads_definitions=bool(writer.mentioned & _READS_DEFINITIONS),
         reads_namespace=writer.reads_namespace or ("sys", "modules") in writer.references,
     )
-
-
-def _sees_names(node: ast.AST) -> bool:
-    return any(isinstance(inner, ast.Name) and inner.id in _READS_NAMES for inner in ast.walk(node))
 
 
 class _LocalNames(NamedTuple):
@@ -110,6 +112,7 @@ class _Writer:
         self.imported: set[LocalImport] = set()
         self.free_used: dict[str, None] = {}
         self.mentioned: set[str] = set()
+        self.written: set[str] = set()
         self.reads_namespace = False
 
     def write(self, node: ast.AST, scopes: _Scopes) -> str:
@@ -121,19 +124,29 @@ class _Writer:
             return self._class(node, scopes) if isinstance(node, ast.ClassDef) else self._function(node, scopes)
         if isinstance(node, _COMPREHENSIONS):
             return self._fields(node, (*scopes, _comprehension_names(node)))
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node, scopes)
         if isinstance(node, ast.Call):
             self._look_at_call(node, ())
-        elif isinstance(node, ast.Subscript):
-            if name := _global_item(node):
-                self.references.add((name,))
-                return f"globals.{name}"
-            if name := _literal_import(node):
-                self.imports.add((LocalImport(0, name, ""), ()))
+        elif isinstance(node, ast.AugAssign):
+            self.written.add(_last_name(node.target))
+        return self._fields(node, scopes)
+
+    def _subscript(self, node: ast.Subscript, scopes: _Scopes) -> str:
+        if not isinstance(node.ctx, ast.Load):
+            self.written.add(_last_name(node.value))
+        if name := _global_item(node):
+            self.references.add((name,))
+            return f"globals.{name}"
+        if name := _literal_import(node):
+            self.imports.add((LocalImport(0, name, ""), ()))
         return self._fields(node, scopes)
 
     def _look_at_call(self, node: ast.Call, attributes: Chain) -> None:
         """Calls that reach something by a name that is only a text, or by any name at all."""
         called = _dotted(node.func)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATORS:
+            self.written.add(_last_name(node.func.value))
         if name := _literal_import(node):
             self.imports.add((LocalImport(0, name, ""), attributes))
         if called == ("getattr",) and not isinstance(getattr(node.args[1:2] and node.args[1], "value", None), str):
@@ -177,6 +190,8 @@ class _Writer:
             return True
         if isinstance(item, ast.AnnAssign):
             return item.value is None and not self._documented
+        if isinstance(item, ast.Global | ast.Nonlocal):
+            self.written.update(item.names)
         # Where a name is declared to belong shows in how the name itself is written.
         return isinstance(item, ast.Pass | ast.Global | ast.Nonlocal) or (
             _is_plain_print(item) and self._is_global("print", scopes)
@@ -203,6 +218,8 @@ class _Writer:
             attributes.append(current.attr)
             current = current.value
         self.mentioned.update(attributes)
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            self.written.add(node.attr)
         if isinstance(current, ast.Name):
             return self._chain((current.id, *reversed(attributes)), scopes)
         if name := _literal_import(current):
@@ -331,9 +348,9 @@ def _imports_of(item: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, LocalI
                 yield "", LocalImport(0, alias.name, "")
 
 
-def imports_within(node: ast.AST) -> Iterator[LocalImport]:
-    """Everything that is imported inside."""
-    for inner in ast.walk(node):
+def imports_within(nodes: Iterable[ast.AST]) -> Iterator[LocalImport]:
+    """Everything that the imports among these nodes import."""
+    for inner in nodes:
         if isinstance(inner, ast.Import | ast.ImportFrom):
             yield from (found for _, found in _imports_of(inner))
 
@@ -347,8 +364,13 @@ def _inside(node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(current, _COMPREHENSIONS):
             # An assignment expression in a comprehension binds in the function around it.
             waiting += [inner for inner in ast.walk(current) if isinstance(inner, ast.NamedExpr)]
-        elif not isinstance(current, (*_FUNCTIONS, ast.ClassDef)):
-            waiting += ast.iter_child_nodes(current)
+        elif not isinstance(current, _CLOSED):
+            for field in current._fields:
+                value = getattr(current, field, None)
+                if type(value) is list:
+                    waiting += [item for item in value if isinstance(item, ast.AST)]
+                elif isinstance(value, ast.AST):
+                    waiting.append(value)
 
 
 def _scope_names(inside: Iterable[ast.AST]) -> tuple[set[str], set[str], dict[str, LocalImport]]:
@@ -407,21 +429,6 @@ def _comprehension_names(node: ast.AST) -> _LocalNames:
     targets = [generator.target for generator in getattr(node, "generators", [])]
     names = {inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
     return _LocalNames(frozenset(names), frozenset(), {})
-
-
-def _written_names(node: ast.AST) -> set[str]:
-    """What code changes: the attributes and items it assigns to, globals, what it calls a changing method on."""
-    found: set[str] = set()
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Subscript | ast.Attribute) and not isinstance(inner.ctx, ast.Load):
-            found.add(_last_name(inner.value if isinstance(inner, ast.Subscript) else inner))
-        elif isinstance(inner, ast.Global | ast.Nonlocal):
-            found.update(inner.names)
-        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _MUTATORS:
-            found.add(_last_name(inner.func.value))
-        elif isinstance(inner, ast.AugAssign):
-            found.add(_last_name(inner.target))
-    return found - {""}
 
 
 def _last_name(node: ast.AST) -> str:

@@ -360,7 +360,7 @@ class ReachedValues:
         source = space.source()
         found: list[Any] = statements_of(source, name) if source else []
         for statement in list(found):
-            for imported in imports_within(statement) if hasattr(statement, "names") else ():
+            for imported in imports_within([statement]):
                 module = self._loaded(imported, space)
                 if imported.attribute == name and module is not None and is_own_module(module):
                     found = (
@@ -474,7 +474,7 @@ class ReachedValues:
 
     def _define_own(self, value: FunctionType, key: str) -> CodeText | None:
         code, space, name = value.__code__, self._space(value.__globals__), f"{key}()"
-        found = running_definition(code)
+        found = running_definition(code, value.__globals__)
         if found is None:
             self._put(name, compiled_node(code), space)
             names = _names_within(code)
@@ -601,9 +601,9 @@ class ReachedValues:
         source = module_source(filename, values)
         if source is None or source.tree is None:
             return
-        for chain in sorted(set(patched_attributes(source.tree))):
+        for chain in sorted(set(patched_attributes(source))):
             self._patched(chain, values)
-        for imported in set(imports_within(source.tree)):
+        for imported in set(imports_within(source.nodes)):
             module = sys.modules.get(_full_name(imported, str(values.get("__package__") or "")))
             if module is not None and is_own_module(module):
                 self._scan_patches(str(vars(module).get("__file__") or ""), vars(module))

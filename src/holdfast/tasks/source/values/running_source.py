@@ -35,34 +35,71 @@ class SourceText:
             return None
 
     @functools.cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the syntax: it is gone through for several reasons, and only once."""
+        return list(syntax_nodes(self.tree)) if self.tree is not None else []
+
+    @functools.cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @functools.cached_property
+    def _definitions(self) -> dict[tuple[str, int], list[Definition]]:
+        """The functions by their name and first line."""
+        found: dict[tuple[str, int], list[Definition]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                line = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+                found.setdefault((node.name, line), []).append(node)
+            elif isinstance(node, ast.Lambda):
+                found.setdefault(("<lambda>", node.lineno), []).append(node)
+        return found
+
+    @functools.cached_property
     def _codes(self) -> set[CodeType]:
         """Every code object that the text compiles to."""
+        if self.tree is None:
+            return set()
         try:
             # A cell of a notebook may await at its top level.
-            whole = compile(self.text, self.filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+            whole = compile(self.tree, self.filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return set()
         return set(_codes_within(whole))
 
-    @functools.cached_property
-    def _checked_places(self) -> set[tuple[str, int]]:
-        """The functions whose `assert` a test runner may have rewritten: their code is never what is compiled here."""
-        tree = self.tree
-        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-        found = [node for node in ast.walk(tree) if isinstance(node, functions)] if tree else []
-        return {
-            (node.name, min([node.lineno, *(item.lineno for item in node.decorator_list)]))
-            for node in found
-            if any(isinstance(inner, ast.Assert) for inner in ast.walk(node))
-        }
+    def definition(self, code: CodeType, *, is_known: bool = False) -> Definition | None:
+        """The definition that the code was compiled from; None where this text is not its source.
 
-    def definition(self, code: CodeType) -> Definition | None:
-        """The definition that the code was compiled from; None where this text is not its source."""
-        if self.tree is None:
+        `is_known` where the module is known to be loaded from this text.
+        """
+        candidates = self._definitions.get((code.co_name, code.co_firstlineno), [])
+        if not candidates or self.tree is None:
             return None
-        if code not in self._codes and (code.co_name, code.co_firstlineno) not in self._checked_places:
+        if not is_known and code not in self._codes and not _may_be_rewritten(candidates[0]):
             return None
-        return find_function(self.tree, code)  # type: ignore[return-value]
+        return candidates[0] if len(candidates) == 1 else find_function(self.tree, code)  # type: ignore[return-value]
+
+
+def syntax_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node below and including one, as `ast.walk` gives them, without those that say nothing more."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if type(value) is list:
+                waiting += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
+                waiting.append(value)
+
+
+_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
+
+
+def _may_be_rewritten(node: Definition) -> bool:
+    """Whether a test runner may have rewritten an `assert` in it: its code is then never what is compiled here."""
+    return any(isinstance(inner, ast.Assert) for inner in ast.walk(node))
 
 
 def _codes_within(code: CodeType) -> Iterator[CodeType]:
@@ -72,14 +109,20 @@ def _codes_within(code: CodeType) -> Iterator[CodeType]:
             yield from _codes_within(constant)
 
 
-def running_definition(code: CodeType) -> tuple[SourceText, Definition] | None:
-    """The source that a function's code was compiled from, and its place there; None where it is not known any more."""
+def running_definition(code: CodeType, values: Mapping[str, Any]) -> tuple[SourceText, Definition] | None:
+    """The source that a function's code was compiled from, and its place there; None where it is not known any more.
+
+    `values` are the names of the function's module.
+    """
     known = _KNOWN.setdefault(code.co_filename, [])
+    loaded = values.get("__holdfast_source__")
+    if isinstance(loaded, bytes) and values.get("__file__") == code.co_filename:
+        source = _remembered(SourceText(code.co_filename, decode_source(loaded)), known)
+        if (found := source.definition(code, is_known=True)) is not None:
+            return source, found
     for source in (*reversed(known), *_texts_now(code.co_filename, known)):
         if (found := source.definition(code)) is not None:
-            if source not in known:
-                known.append(source)
-            return source, found
+            return _remembered(source, known), found
     return None
 
 
@@ -93,7 +136,8 @@ def module_source(filename: str, values: Mapping[str, Any]) -> SourceText | None
     functions = (item for item in values.values() if type(item) is FunctionType)
     codes = [item.__code__ for item in functions if item.__code__.co_filename == filename]
     matching = (source for source in candidates if any(source.definition(code) is not None for code in codes))
-    return next(matching, candidates[-1] if candidates else None)
+    found = next(matching, candidates[-1] if candidates else None)
+    return None if found is None else _remembered(found, known)
 
 
 def _remembered(source: SourceText, known: list[SourceText]) -> SourceText:

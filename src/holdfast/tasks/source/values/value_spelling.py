@@ -10,18 +10,15 @@ import array
 import collections
 import contextvars
 import datetime as dt
-import decimal
 import enum
-import fractions
 import functools
 import gc
 import marshal
 import operator
 import pathlib
-import random
 import re
+import sys
 import types
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
@@ -138,12 +135,13 @@ class ValueSpelling:
             functools.partial: self._partial,
             types.ModuleType: self._module,
             contextvars.ContextVar: self._context_variable,
-            random.Random: self._random,
             **dict.fromkeys((property, staticmethod, classmethod, functools.cached_property), self._descriptor),
             type(functools.lru_cache(lambda: None)): self._cached_function,
             **dict.fromkeys((operator.itemgetter, operator.attrgetter, operator.methodcaller), self._getter),
             **dict.fromkeys((types.GenericAlias, types.UnionType), self._alias),
             **dict.fromkeys(_PRINTED, self._printed),
+            **dict.fromkeys(_loaded_types(_PRINTED_IF_LOADED), self._printed),
+            **dict.fromkeys(_loaded_types(["random.Random"]), self._random),
         }
 
     def spell(self, path: str, value: object) -> dict[str, TakenNode]:
@@ -437,14 +435,14 @@ class ValueSpelling:
         if value in (now := contextvars.copy_context()):
             self._value(f"{path}.value", now[value], depth + 1)
 
-    def _random(self, path: str, value: random.Random, depth: int) -> None:  # noqa: ARG002
-        state = blake2b(repr(random.Random.getstate(value)).encode(), digest_size=16).digest()
+    def _random(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002
+        state = blake2b(repr(value.getstate()).encode(), digest_size=16).digest()
         self._emit(path, b"random " + state, "random.Random with another state")
 
     def _printed(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002
         if type(value) in {bytearray, array.array}:
             self._check_size(0, len(value))
-        spelled = self._mask.spelled(_PRINTED[type(value)](value))
+        spelled = self._mask.spelled(_PRINTED.get(type(value), str)(value))
         name = type(value).__name__.removeprefix("Posix").removeprefix("Windows")
         self._emit(path, f"{name} {spelled}".encode(errors="surrogatepass"), shown_text(spelled, f"{name} "))
 
@@ -573,7 +571,7 @@ def _moment_text(value: Any) -> str:
 
 
 _PRINTED: dict[type, Callable[[Any], str]] = {
-    **dict.fromkeys((decimal.Decimal, fractions.Fraction, uuid.UUID, range), str),
+    range: str,
     **dict.fromkeys((dt.date, dt.timedelta, dt.timezone, type(...), type(NotImplemented)), repr),
     **dict.fromkeys((dt.datetime, dt.time), _moment_text),
     **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath), str),
@@ -582,6 +580,15 @@ _PRINTED: dict[type, Callable[[Any], str]] = {
     array.array: lambda value: f"{value.typecode} {value.tobytes().hex()}",
 }
 """Types of Python whose own spelling is complete, and the same everywhere."""
+_PRINTED_IF_LOADED = ("decimal.Decimal", "fractions.Fraction", "uuid.UUID")
+"""Such types in modules that take time to load: without the module there is no such value."""
+
+
+def _loaded_types(names: Iterable[str]) -> list[type]:
+    """Those of the types whose modules are loaded."""
+    parts = (name.rpartition(".") for name in names)
+    return [getattr(sys.modules[module], name) for module, _, name in parts if module in sys.modules]
+
 
 _CONTENTS: dict[type, Callable[[Any], Any]] = {
     str: str.__str__,
@@ -596,7 +603,6 @@ _CONTENTS: dict[type, Callable[[Any], Any]] = {
     set: lambda value: set(set.__iter__(value)),
     frozenset: lambda value: frozenset(frozenset.__iter__(value)),
     collections.deque: lambda value: list(collections.deque.__iter__(value)),
-    decimal.Decimal: decimal.Decimal.__str__,
     dt.datetime: lambda value: dt.datetime.isoformat(dt.datetime.replace(value, tzinfo=None)),
     dt.date: dt.date.isoformat,
     BaseException: BaseException.args.__get__,  # type: ignore[attr-defined]
