@@ -20,8 +20,9 @@ NAMES = (
     "verbs",
     "sampling",
     "killed",
+    "code",
 )
-_MODULES = {"open": "opening", "http": "over_http", "resume": "resuming", "help": "helping"}
+_MODULES = {"open": "opening", "http": "over_http", "resume": "resuming", "help": "helping", "code": "comparing"}
 
 
 def module_of(name: str) -> str:

@@ -12,9 +12,10 @@ from program_fixtures import holdfast, server, server_process, zygote
 # Values for every place of the schema are made beside the tests of the schema.
 sys.path.append(str(Path(__file__).parents[1] / "spec"))
 
+from code_project import Project
 from gate_world import World
 
-__all__ = ["holdfast", "server", "server_process", "world", "zygote"]
+__all__ = ["holdfast", "project", "server", "server_process", "world", "zygote"]
 
 
 @pytest.fixture
@@ -22,3 +23,9 @@ def world(tmp_path, monkeypatch, capfdbinary):
     """An eval, its dataset and its run, in a directory of the test's own, which is the working directory."""
     monkeypatch.chdir(tmp_path)
     return World(tmp_path, capfdbinary)
+
+
+@pytest.fixture
+def project(world, holdfast):
+    """A task in Python, whose files a test writes and edits."""
+    return Project(world, holdfast)

@@ -93,19 +93,29 @@ def test_resume_23_comments_and_formatting(world, name):
 
 REFUSED = {
     "solver": ("reply = await", "reply = reply2 = await", "identity", "the code of solve() in "),
-    "helper of the solver": ("return text + SUFFIX", "return text * 2", "identity", "the code of solve() in "),
-    "constant of the solver": ('SUFFIX = "!"', 'SUFFIX = "!!"', "identity", "the code of solve() in "),
+    "helper of the solver": (
+        "return text + SUFFIX",
+        "return text * 2",
+        "identity",
+        "the code of ending() in task.py has",
+    ),
+    "constant of the solver": (
+        'SUFFIX = "!"',
+        'SUFFIX = "!!"',
+        "identity",
+        "SUFFIX in task.py has changed: '!' → '!!'",
+    ),
     "scorer": (
         "return right(answer.text)",
         "return not right(answer.text)",
         "scoring",
-        "the code of the scorer judged in task.py has changed",
+        "the code of judged() in task.py has changed",
     ),
     "helper of the scorer": (
         'text.endswith("!")',
         "len(text) > 1",
         "scoring",
-        "the code of the scorer judged in task.py has changed",
+        "the code of right() in task.py has changed",
     ),
     "scorer left out": ("scorers=judged", "scorers='exact'", "scoring", "the scorer judged is no longer in "),
     "system text": ('system="Be kind."', 'system="Be brief."', "identity", "system in "),
@@ -138,7 +148,7 @@ def test_resume_23_code_in_a_file_beside_the_task(holdfast, world):
     edited(world, "Please", "Kindly", "helpers.py")
     before = world.everything()
     ended = holdfast("resume", "r", code=3)
-    assert "tasks.t.use (identity): the code of solve() in helpers.py has changed\n" in ended.err
+    assert "tasks.t.use (identity): the code of helpers.polite() in helpers.py has changed\n" in ended.err
     assert world.everything() == before
 
 
@@ -150,7 +160,7 @@ def test_resume_23_in_real_processes(holdfast, world):
     edited(world, "return text + SUFFIX", "return text + SUFFIX + SUFFIX")
     before = world.everything()
     ended = holdfast("resume", "r", code=3)
-    assert "the code of solve() in task.py has changed" in ended.err and "`holdfast fork`" in ended.err
+    assert "the code of ending() in task.py has changed" in ended.err and "`holdfast fork`" in ended.err
     assert world.everything() == before
     edited(world, "return text + SUFFIX + SUFFIX", "# as before\n    return (text + SUFFIX)")
     holdfast("resume", "r", code=0)
@@ -277,7 +287,7 @@ def test_a_task_file_that_moved_is_a_change_of_place(world):
     assert world.entries == ["tasks.t.use: task.py:t → code/task.py:t"]
     world.check_complete(4)
     edited(world, "text + SUFFIX", "text", "code/task.py")
-    assert "the code of solve() in task.py has changed" in world.refused()
+    assert "the code of ending() in task.py has changed" in world.refused()
 
 
 def test_a_complete_run_needs_no_code(world):

@@ -102,7 +102,7 @@ def test_resume_23_code(own, name):
     edited(own, old, new, file)
     for given in (True, False):
         told = own.refused(given=given)
-        assert f"tasks.t.{field}: " in told and f" in {file} has changed\n" in told
+        assert f"tasks.t.{field}: " in told and f" in {file} has changed" in told
         assert ("scores them again" in told) == ("scoring" in field)
         assert told.count("(identity)") + told.count("(scoring)") == 1
     assert own.json("diff", "r", own.write(), code=3)["refused"]
@@ -113,7 +113,7 @@ def test_resume_23_code_in_a_file_beside_the_scorer(holdfast, own):
     own.begin()
     edited(own, ".lower()", ".upper()", "helpers.py")
     told = holdfast("resume", "r", code=3)
-    assert "tasks.t.scorers.strict (scoring): the code of the scorer strict in helpers.py has changed\n" in told.err
+    assert "tasks.t.scorers.strict (scoring): the code of helpers.folded() in helpers.py has changed\n" in told.err
 
 
 def test_resume_23_arguments_and_references(own):
@@ -169,7 +169,7 @@ def test_a_file_that_moved_is_a_change_of_place(own):
     ]
     own.check_complete(4)
     edited(own, "answer.text) ==", "answer.text) !=", "code/my.py")
-    assert "the code of the scorer strict in my.py has changed" in own.refused()
+    assert "the code of strict() in my.py has changed" in own.refused()
 
 
 def test_a_fork_scores_again_what_a_changed_scorer_has_scored(own):
@@ -230,7 +230,7 @@ def test_a_killed_run_in_real_processes_sees_changed_code(holdfast, own):
     edited(own, "answer.text) ==", "answer.text) !=")
     before = own.everything()
     told = holdfast("resume", "r", code=3)
-    assert "tasks.t.scorers.strict (scoring): the code of the scorer strict in my.py has changed" in told.err
+    assert "tasks.t.scorers.strict (scoring): the code of strict() in my.py has changed" in told.err
     assert own.everything() == before
     (own.directory / "my.py").unlink()
     holdfast("resume", "r", code=0)
@@ -286,7 +286,7 @@ def test_a_scorer_that_fails_fails_alone(own):
     told = own.run(code=1)
     assert "my bug" in told.err
     edited(own, "    raise ValueError('my bug')", "    return True")
-    assert "the code of the scorer second in my.py has changed" in own.refused()
+    assert "the code of second() in my.py has changed" in own.refused()
 
 
 LOOKS = (["show", "r"], ["report", "r"], ["status", "r"], ["verify", "r", "--deep"], ["repair", "r"])

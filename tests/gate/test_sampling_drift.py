@@ -219,4 +219,5 @@ def test_resume_12_what_strategies_and_hooks_of_ones_own_hold_is_compared(world,
     assert world.json("diff", "r", world.write(), code=0)["differences"] == []
     assert old in OWN_SOURCE
     file.write_text(OWN_SOURCE.replace(old, new))
-    assert "sampling in task.py has changed" in world.refused()
+    told = world.refused()
+    assert "tasks.t.sampling (identity): " in told and "has changed" in told

@@ -253,9 +253,9 @@ def test_a_python_task_with_a_solver_of_its_own_refuses_it(solver, why, inputs):
 
 def test_the_code_record_of_a_sampled_task_has_a_digest_of_its_sampling():
     """It is compared on resume; a task without a sampling has none."""
-    plain = code_of(python_task(generate("{input}")))
-    first = code_of(python_task(sampled(generate("{input}"), strategy=Repair(loop_budget=2))))
-    second = code_of(python_task(sampled(generate("{input}"), strategy=Repair(loop_budget=3))))
+    plain = code_of(python_task(generate("{input}")), "00")
+    first = code_of(python_task(sampled(generate("{input}"), strategy=Repair(loop_budget=2))), "00")
+    second = code_of(python_task(sampled(generate("{input}"), strategy=Repair(loop_budget=3))), "00")
     assert "sampling" not in plain.settings
     assert first.settings["sampling"] != second.settings["sampling"]
     assert plain.solver == first.solver

@@ -124,7 +124,7 @@ def test_two_files_of_one_name_keep_their_earlier_names_apart(tmp_path):
 def test_digests_of_a_later_rule_are_not_compared():
     """Whoever cannot tell whether the code is the same says so, and does not say that it has changed."""
     made = holdfast.Task(samples=[holdfast.Sample("x")], solver=holdfast.generate(), scorers=holdfast.exact(), name="t")
-    code = code_of(made)
+    code = code_of(made, "00")
     assert earlier_runs.comparable_code(made, code) == code
     with pytest.raises(NewerFormat, match="newer version of Holdfast"):
         earlier_runs.comparable_code(made, msgspec.structs.replace(code, rule=99))

@@ -208,12 +208,12 @@ def test_two_scorers_of_one_name_are_refused(base):
 
 def test_the_code_of_a_scorer_object_is_part_of_its_identity(base):
     """A class of one's own is noticed when its code changes, whatever its identity says."""
-    before = code_of(task_of(base, scorers=["my.py:measured"])).scorers
+    before = code_of(task_of(base, scorers=["my.py:measured"]), "00").tree
     text = (base / "my.py").read_text()
     (base / "my.py").write_text(text.replace("<= self.most", "< self.most"))
-    assert code_of(task_of(base, scorers=["my.py:measured"])).scorers != before
+    assert code_of(task_of(base, scorers=["my.py:measured"]), "00").tree != before
     (base / "my.py").write_text("# A comment.\n" + text)
-    assert code_of(task_of(base, scorers=["my.py:measured"])).scorers == before
+    assert code_of(task_of(base, scorers=["my.py:measured"]), "00").tree == before
 
 
 def test_a_scorer_object_is_asked_as_it_is(base):

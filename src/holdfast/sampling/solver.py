@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from types import FunctionType, MethodType
 from typing import Any, ClassVar
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.sampling.requirements.registry import Given, as_requirements
 from holdfast.sampling.requirements.requirement import Requirement, in_order
+from holdfast.sampling.requirements.user_function import FunctionRequirement
 from holdfast.sampling.strategies.repair import Rejection
 from holdfast.sampling.strategies.strategy import Strategy
 from holdfast.spec import SamplingSpec
@@ -54,6 +56,12 @@ class SampledGenerate(Generate, frozen=True, kw_only=True, dict=True):
     @property
     def has_cost_cap(self) -> bool:
         return self.strategy.budget.cost is not None
+
+    @property
+    def own_parts(self) -> tuple[object, ...]:
+        given = (self.strategy, *self.strategy.requirements, *_scorers(self.strategy), *self.requirements)
+        parts = [held.function if isinstance(held, FunctionRequirement) else held for held in given]
+        return tuple(held for held in (*parts, *self.strategy.hooks) if not _is_ours(held) or _is_code(held))
 
     def draw_identity(self) -> dict[str, Any]:
         """What the choice of the answer depends on."""
@@ -107,6 +115,10 @@ def sampled(
 
 def _scorers(strategy: Strategy) -> tuple[Requirement, ...]:
     return () if strategy.scorer is None else (strategy.scorer,)
+
+
+def _is_code(held: object) -> bool:
+    return isinstance(held, FunctionType | MethodType | functools.partial)
 
 
 def _is_ours(held: object) -> bool:

@@ -57,6 +57,11 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     @property
+    def own_parts(self) -> tuple[object, ...]:
+        """The person's own code that a subclass draws and checks with."""
+        return ()
+
+    @property
     def variants(self) -> list[str]:
         """The values on the axis; none where there is only one prompt without a name."""
         return [] if list(self.prompts) == [""] else list(self.prompts)

@@ -8,11 +8,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sized
 from pathlib import Path
 from types import FunctionType
-from typing import Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT
 from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.spec.loading.error_messages import URL_DATASET
 from holdfast.tasks.datasets.columns import Columns
@@ -20,6 +21,7 @@ from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
+from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.scorers.registry import as_scorers
 from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.arguments import fit_arguments
@@ -27,6 +29,9 @@ from holdfast.tasks.source.digest import source_digest
 from holdfast.tasks.source.unpacked_copies import original_path
 from holdfast.tasks.template import MissingField
 from holdfast.tasks.trial_interface import Solver
+
+if TYPE_CHECKING:
+    from holdfast.tasks.source.values.code_tree import TakenCode
 
 
 class TaskOptions(TypedDict, total=False):
@@ -124,6 +129,26 @@ class Task:
     def source(self) -> str:
         """The digest of the solver's source, taken once: a run works with the code it began with."""
         return source_digest(self.solver)
+
+    @functools.cached_property
+    def taken(self) -> TakenCode:
+        """Everything that the person's own code in the task reaches, taken once."""
+        # Most commands compare no code.
+        from holdfast.tasks.source.values.code_tree import take_code  # noqa: PLC0415
+
+        return take_code(self._code_roots())
+
+    def _code_roots(self) -> dict[str, object]:
+        """The parts of the task that are a person's own, by the names that they have in the tree."""
+        parts: dict[str, object] = {}
+        if not isinstance(self.solver, Generate):
+            parts[SOLVER_ROOT] = self.solver
+        elif self.solver.own_parts:
+            parts[SAMPLING_ROOT] = self.solver.own_parts
+        for scorer in self.scorers:
+            if not isinstance(scorer, BuiltIn):
+                parts[f"{SCORER_ROOT}{scorer.name}"] = scorer.function if isinstance(scorer, FunctionScorer) else scorer
+        return parts
 
     def bind(self, rows: Rows, limit: int | None = None) -> Dataset:
         """The task's samples in the rows that its dataset, or its own samples, were ingested to."""

@@ -12,31 +12,57 @@ from typing import Any
 import msgspec
 
 from holdfast.digests import json_digest
-from holdfast.run.core.records import RowReading, TaskCode
+from holdfast.run.core.records import CodeTree, RowReading, TaskCode
 from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.tasks.scorers.base import Scorer
 from holdfast.tasks.scorers.function import FunctionScorer
+from holdfast.tasks.scorers.reference import ObjectScorer
 from holdfast.tasks.solver import REVISION, Generate
-from holdfast.tasks.source.digest import source_digest, source_files
-from holdfast.tasks.source.spelling import PRESENT, Spelling
+from holdfast.tasks.source.digest import source_digest
+from holdfast.tasks.source.spelling import Spelling
 from holdfast.tasks.task import Task
 
+RULE = 3
+"""The rule of today: code and values as a tree. Digests of the source alone were made by the rules before it."""
+OWN_CODE = "own code"
+"""The `solver` of a task whose solver is a person's own; what it is stands in the tree."""
 
-def code_of(task: Task, spelling: Spelling = PRESENT) -> TaskCode:
-    """What a task's answers and scores rest on, apart from its configuration."""
+
+def code_of(task: Task, salt: str, like: CodeTree | None = None) -> TaskCode:
+    """What a task's answers and scores rest on, apart from its configuration; `like` as for `TakenCode.salted`."""
     built_in = isinstance(task.solver, Generate)
-    files = {path.name for item in (task.solver, *task.scorers) for path in source_files(item)}
-    return TaskCode(
-        name=getattr(task.solver, "__qualname__", type(task.solver).__name__),
-        solver=f"generate {REVISION}" if built_in else _solver_digest(task, spelling),
+    tree = task.taken.salted(salt, like)
+    return _task_code(
+        task,
+        solver=f"generate {REVISION}" if built_in else OWN_CODE,
+        rule=RULE,
+        scorers={scorer.name: json_digest(_codeless_identity(scorer)) for scorer in task.scorers},
+        settings=settings_digests(task),
+        tree=tree if tree.roots else None,
+    )
+
+
+def earlier_code_of(task: Task, spelling: Spelling) -> TaskCode:
+    """The same by a rule of an earlier version, which digested the source."""
+    built_in = isinstance(task.solver, Generate)
+    return _task_code(
+        task,
+        solver=f"generate {REVISION}" if built_in else source_digest(task.solver, spelling),
         rule=spelling.rule,
         scorers={scorer.name: json_digest(_scorer_identity(scorer, spelling)) for scorer in task.scorers},
-        files=sorted(files or _task_file(task)),
-        settings=settings_digests(task),
+        settings=settings_digests(task, with_code=True),
+    )
+
+
+def _task_code(task: Task, **found: Any) -> TaskCode:
+    return TaskCode(
+        name=getattr(task.solver, "__qualname__", type(task.solver).__name__),
+        files=sorted({path.name for path in task.taken.files} or _task_file(task)),
         epochs=task.epochs,
         limit=task.limit,
         axes={axis: list(values) for axis, values in task.axes.items()},
         rows=_row_reading(task),
+        **found,
     )
 
 
@@ -53,14 +79,33 @@ def _row_reading(task: Task) -> RowReading:
     )
 
 
-def settings_digests(task: Task) -> dict[str, str]:
-    """What the task itself sets beside its code, as digests; settings that it leaves open are left out."""
-    return {name: json_digest(value) for name, value in _settings(task) if value}
+def settings_digests(task: Task, *, with_code: bool = False) -> dict[str, str]:
+    """What the task itself sets beside its code, as digests; settings that it leaves open are left out.
+
+    `with_code` as under earlier rules: the sampling with the source of its functions.
+    """
+    found = dict(_settings(task))
+    if not with_code and found.get("sampling"):
+        found["sampling"] = _without_code(found["sampling"])
+    return {name: json_digest(value) for name, value in found.items() if value}
 
 
-def _solver_digest(task: Task, spelling: Spelling) -> str:
-    # The task keeps the digest of the code that it began with.
-    return task.source if spelling is PRESENT else source_digest(task.solver, spelling)
+def _without_code(identity: Any) -> Any:
+    """The identity of a sampling without the source of functions, which are in the tree."""
+    if isinstance(identity, list):
+        return [_without_code(item) for item in identity]
+    if not isinstance(identity, dict):
+        return identity
+    left_out = (
+        {"code"} if "strategy" in identity else {"source"} if identity.get("requirement") == "function" else set()
+    )
+    return {name: _without_code(item) for name, item in identity.items() if name not in left_out}
+
+
+def _codeless_identity(scorer: Scorer) -> dict[str, Any]:
+    if isinstance(scorer, ObjectScorer):
+        return scorer.function.identity()
+    return {"scorer": scorer.name} if isinstance(scorer, FunctionScorer) else scorer.identity()
 
 
 def _scorer_identity(scorer: Scorer, spelling: Spelling) -> dict[str, Any]:

@@ -47,7 +47,13 @@ def command(run: str, eval_file: Path, *, as_json: bool) -> int:
     is_older = reader.format < FORMAT
     refused = bool(decision.refused) or is_older
     if as_json:
-        told = {"run": run, "format": reader.format, "refused": refused, "differences": decision.differences}
+        told = {
+            "run": run,
+            "format": reader.format,
+            "refused": refused,
+            "differences": decision.differences,
+            "notes": decision.notes,
+        }
         print_json(told)
     else:
         _print_differences(decision)
@@ -64,3 +70,5 @@ def _print_differences(decision: Decision) -> None:
             click.echo(f"         {item.way_out}")
     if not decision.differences:
         click.echo("No difference.")
+    for note in decision.notes:
+        click.echo(f"note: {note}")

@@ -18,6 +18,7 @@ from holdfast.engine.planning.cost import CostBound, cost_bounds
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.prices import USD
+from holdfast.run.drift.code_changes import opaque_line, opaque_values
 from holdfast.terminal.text import quantity
 
 
@@ -37,7 +38,8 @@ def print_dry_run(checked: CheckedRun, *, as_json: bool) -> int:
 def _as_object(checked: CheckedRun, expected: list[CostBound]) -> dict[str, Any]:
     prepared = checked.prepared
     plan = {"name": prepared.spec.name, "planned": prepared.planned, "plan": plan_entries(prepared)}
-    return {**plan, "forecast": expected, "existing": _existing(checked), "warnings": list(checked.warnings)}
+    found = {"existing": _existing(checked), "warnings": list(checked.warnings), "opaque": _opaque_values(prepared)}
+    return {**plan, "forecast": expected, **found}
 
 
 def _existing(checked: CheckedRun) -> dict[str, Any] | None:
@@ -74,6 +76,13 @@ def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
                     click.echo(f"    {line}")
     for line in _total_lines(prepared, expected):
         click.echo(line)
+    if line := opaque_line(_opaque_values(prepared)):
+        click.echo(line)
+
+
+def _opaque_values(prepared: PreparedEval) -> dict[str, str]:
+    """What a resume could not compare of the tasks' code."""
+    return opaque_values([task.task.taken.salted("00") for task in prepared.tasks])
 
 
 def _forecast_text(item: CostBound, currency: str) -> str:

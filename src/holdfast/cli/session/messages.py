@@ -90,6 +90,7 @@ def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
     """Prints the scores, and that there is nothing to run; the exit code."""
     _print_kept(complete.kept, complete.note)
+    _print_code_notes(complete.code_notes)
     scores = read_scores(complete.place)
     below = failures_under(bounds, scores, complete.exit_code)
     code = complete.exit_code or int(bool(below))
@@ -146,6 +147,12 @@ def _print_changes(started: StartedSession) -> None:
     for change in changes:
         say(f"  {change.path}: {change_text(change.old, change.new)}")
     _print_kept(started.decision.kept if started.decision else [], started.note)
+    _print_code_notes(started.decision.notes if started.decision else [])
+
+
+def _print_code_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        say(f"note: {printable(note)}")
 
 
 def _print_kept(kept: list[Difference], note: str) -> None:
@@ -212,7 +219,7 @@ class EndMessage:
             "counts": ended.counts,
             "selected": None if self._started.selection.remaining is None else self._started.selection.matched,
             "warning": ended.warning or None,
-            "warnings": list(self._started.warnings),
+            "warnings": [*self._started.warnings, *(self._started.decision.notes if self._started.decision else [])],
             "failures": ended.failures,
             "not_uploaded": (self._started.not_uploaded_text() or None) if ended.loss is None else None,
             "resume": _resume_command(ended.counts, place) if place else None,

@@ -8,7 +8,7 @@ rewritten.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.engine.opening.comparing.offer import Offer
@@ -39,6 +39,8 @@ class CompleteRun(NamedTuple):
     """How many of those are blocked."""
     failed: int = 0
     """How many of those have failed, or belong to a task that was stopped."""
+    code_notes: Sequence[str] = ()
+    """What a person should know of how its code was compared."""
 
     @property
     def left(self) -> int:
@@ -74,7 +76,7 @@ def plan_unless_complete(
         if not is_finished or plan.decision.changes:
             return plan
         notes = [*([plan.note] if plan.note else []), *_put_right(reader, plan)]
-    return _complete_run(reader, plan.decision.kept, " ".join(notes))
+    return _complete_run(reader, plan.decision.kept, " ".join(notes))._replace(code_notes=plan.decision.notes)
 
 
 def _has_nothing_to_run(reader: RunReader) -> bool:

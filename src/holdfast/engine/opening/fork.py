@@ -17,9 +17,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.opening.fork_identity import TrialIdentities
+from holdfast.engine.opening.fork_identity import TrialIdentities, mark_changes
 from holdfast.engine.opening.new_run import StartedSession, create_planned
 from holdfast.engine.opening.noted_runs import FORK, noted_run
+from holdfast.engine.opening.second_load import unsteady_values
 from holdfast.engine.planning.cost import CostEstimate
 from holdfast.engine.planning.earlier_runs import comparable_code
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs
@@ -32,6 +33,7 @@ from holdfast.engine.trials.scopes import key_at_slot, slot_path
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, ShareKey, Status, StepRecord
+from holdfast.run.drift.code_changes import recorded_code
 from holdfast.run.drift.served_names import recorded_name, served_note
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import REPLY
@@ -92,7 +94,7 @@ def fork_run(
     inputs = FreshInputs()
     try:
         prepared = prepare_eval(spec, inputs, tasks)
-        kept = _KeptTrials(reader, prepared)
+        kept = _KeptTrials(reader, prepared, tasks)
         session = create_planned(root, prepared, inputs, origin, preload=kept.records())
         return StartedSession(session, prepared, warnings=prepared.warnings), kept.summary(root)
     finally:
@@ -122,18 +124,20 @@ def forecast_fork(reader: RunReader, spec: EvalSpec, tasks: Mapping[str, Task] |
         prepared = prepare_eval(spec, inputs, tasks)
         if prepared.planned > _MOST_FORECAST:
             return None
-        return ForkForecast(prepared.planned, _KeptTrials(reader, prepared).count_kept())
+        return ForkForecast(prepared.planned, _KeptTrials(reader, prepared, tasks).count_kept())
 
 
 class _KeptTrials:
     """Goes through the new plan and finds what the old run has of it."""
 
-    def __init__(self, reader: RunReader, prepared: PreparedEval) -> None:
+    def __init__(self, reader: RunReader, prepared: PreparedEval, tasks: Mapping[str, Task] | None) -> None:
         last = last_session(reader)
         self._reader, self._history = reader, TrialHistory(reader)
-        self._old = TrialIdentities(_old_plan(reader, last, prepared), last.code, last.weights)
-        codes = {task.name: comparable_code(task.task, last.code.get(task.name)) for task in prepared.tasks}
-        self._new = TrialIdentities(prepared, codes, prepared.weights)
+        saved = recorded_code(reader.sessions)
+        self._old = TrialIdentities(_old_plan(reader, last, prepared), saved, last.weights)
+        codes = {task.name: comparable_code(task.task, saved.get(task.name)) for task in prepared.tasks}
+        unsteady = unsteady_values(reader, saved, codes, prepared.spec, set(tasks or ()))
+        self._new = TrialIdentities(prepared, mark_changes(saved, codes, unsteady), prepared.weights)
         self._source = reader.run.hex()
         self._taken = self._rescored = self._kept_replies = 0
         self._why: Counter[str] = Counter()

@@ -14,11 +14,33 @@ import msgspec
 from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval, other_models
 from holdfast.engine.trials.reuse import model_identity
-from holdfast.run.core.records import TaskCode
+from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT, TaskCode
+from holdfast.run.drift.code_changes import code_changes
+from holdfast.run.drift.gate import UnsteadyNames
 from holdfast.spec import plain_data
 from holdfast.tasks.solver import Generate
 
 _NO_MATTER_TO_ANSWERS = {"target", "operations"}
+
+
+_CHANGED = " (changed)"
+
+
+def mark_changes(
+    saved: Mapping[str, TaskCode], codes: Mapping[str, TaskCode], unsteady: UnsteadyNames
+) -> dict[str, TaskCode]:
+    """The code of now, in which a solver or scorer that the gate would refuse is marked as another one.
+
+    Answers of one agent must not count as those of another, so what the gate compares decides here as well.
+    """
+    return {name: _with_marks(saved.get(name), code, unsteady.get(name)) for name, code in codes.items()}
+
+
+def _with_marks(old: TaskCode | None, new: TaskCode, unsteady: Mapping[str, set[str]] | None) -> TaskCode:
+    changed = code_changes(old.tree if old is not None else None, new.tree, unsteady)
+    asks = {SOLVER_ROOT, SAMPLING_ROOT} & changed.keys()
+    scorers = {name: digest + _CHANGED * (f"{SCORER_ROOT}{name}" in changed) for name, digest in new.scorers.items()}
+    return msgspec.structs.replace(new, solver=new.solver + _CHANGED * bool(asks), scorers=scorers)
 
 
 class TrialIdentities:

@@ -16,8 +16,9 @@ from typing import Any
 from holdfast.engine.events import Observer
 from holdfast.engine.opening.comparing.growth import Growth
 from holdfast.engine.opening.held_addresses import HeldAddresses
+from holdfast.engine.planning.earlier_runs import new_salt
 from holdfast.engine.planning.inputs import FreshInputs, raw_digest
-from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval, task_codes
+from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.scheduling.admission_mark import first_mark
 from holdfast.engine.trials.reuse import ReusableReplies
@@ -25,7 +26,7 @@ from holdfast.run import create_run
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import RUNS
 from holdfast.run.core.provenance import packages
-from holdfast.run.core.records import PlanEntry, Record
+from holdfast.run.core.records import PlanEntry, Record, TaskCode
 from holdfast.run.core.session_contents import SessionContents
 from holdfast.run.drift.gate import Decision
 from holdfast.run.session.create import refuse_existing, refuse_unwritable
@@ -34,6 +35,7 @@ from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import DatasetSpec, EvalSpec, plain_data
 from holdfast.tasks.scorers.base import is_binary
 from holdfast.tasks.task import Task
+from holdfast.tasks.task_code import code_of
 
 CheckPlan = Callable[[Sequence[PlanEntry]], None]
 """Raises UsageError for a plan that cannot give what is asked of the run; nothing is written then."""
@@ -163,14 +165,17 @@ def mark_of_plan(prepared: PreparedEval) -> int:
     return first_mark(prepared.spec.runner.concurrency_limit, prepared.planned)
 
 
-def planned_contents(name: str, config: dict[str, Any], prepared: PreparedEval) -> SessionContents:
-    """What a session record says of the plan, the code, and the packages it runs with."""
+def planned_contents(
+    name: str, config: dict[str, Any], prepared: PreparedEval, code: dict[str, TaskCode] | None = None
+) -> SessionContents:
+    """What a session record says of the plan, the code, and the packages it runs with; `code` if it is known."""
+    salt = new_salt()
     return SessionContents(
         name=name,
         config=config,
         planned=prepared.planned,
         plan=plan_entries(prepared),
-        code=task_codes({task.name: task.task for task in prepared.tasks}),
+        code={task.name: code_of(task.task, salt) for task in prepared.tasks} if code is None else code,
         packages=packages(),
         weights=prepared.weights,
         takes_seed=prepared.takes_seed() if prepared.spec.deterministic else {},

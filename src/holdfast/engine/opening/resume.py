@@ -16,6 +16,7 @@ from holdfast.engine.opening.comparing.growth import Growth, measure_growth
 from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_entries, planned_contents, raw_digests
+from holdfast.engine.opening.next_code import next_code
 from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
@@ -119,7 +120,9 @@ class _Resumption:
         _check_weights(plan, prepared)
         held = self._held = HeldAddresses(plan.decision, saved_eval(last), reader)
         contents = replace(
-            planned_contents(plan.decision.spec.name or last.name, held.config(), prepared),
+            planned_contents(
+                plan.decision.spec.name or last.name, held.config(), prepared, next_code(reader, plan, prepared)
+            ),
             inputs={**last.inputs, **self._copy_inputs(reader, plan, prepared)},
             source=last.source,
             serving=last.serving,

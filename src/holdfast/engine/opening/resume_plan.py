@@ -22,13 +22,13 @@ from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.comparing.renamed_members import MemberComparison
 from holdfast.engine.opening.comparing.ways_out import WaysOut
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
+from holdfast.engine.opening.second_load import unsteady_values
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name, raw_digest
 from holdfast.engine.planning.prepared_eval import (
     code_files,
     digests_of_weights,
     other_models,
-    task_codes,
     task_of_entry,
 )
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
@@ -36,7 +36,17 @@ from holdfast.engine.planning.source_copies import copy_of
 from holdfast.errors import ConfigurationError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.records import TaskCode
-from holdfast.run.drift.gate import Decision, Samples, Snapshot, decide, refused_difference, resume_refused
+from holdfast.run.drift.code_changes import recorded_code
+from holdfast.run.drift.code_notes import CodeNotes
+from holdfast.run.drift.gate import (
+    Decision,
+    Samples,
+    Snapshot,
+    UnsteadyNames,
+    decide,
+    refused_difference,
+    resume_refused,
+)
 from holdfast.run.drift.served_names import names_on_record
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
@@ -49,7 +59,7 @@ from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import declared_samples, declared_scorers, recorded_samples
 from holdfast.tasks.solver import Generate
-from holdfast.tasks.source.digest import source_files
+from holdfast.tasks.source.origin import is_local
 from holdfast.tasks.task import Task
 
 
@@ -69,10 +79,11 @@ class ResumePlan:
         inputs: ResumedInputs,
         note: str,
         weights: Mapping[str, str],
+        unsteady: UnsteadyNames | None = None,
     ) -> None:
         """`weights` are the digests of the models that are files and were compared."""
         self.decision, self.tasks, self.inputs, self.note = decision, tasks, inputs, note
-        self.weights = weights
+        self.weights, self.unsteady = weights, unsteady or {}
 
 
 class ResumeComparison:
@@ -85,6 +96,8 @@ class ResumeComparison:
         saved = SavedInputs(reader.layout, self._session.inputs, loads_code=True)
         self._inputs = ResumedInputs(saved, FreshInputs())
         self._tasks: dict[str, Task] = {}
+        self._code = recorded_code(reader.sessions)
+        self._unsteady: UnsteadyNames = {}
         self._offered = self._saved if offer is None else self._respelled(offer.spec)
         self._used_models = _models_used(self._saved, reader)
         self._weights: dict[str, str] = {}
@@ -105,7 +118,7 @@ class ResumeComparison:
             if decision.refused:
                 raise resume_refused(decision, self._reader.place, self._ways_out(decision))
             undo.pop_all()
-        return ResumePlan(decision, self._tasks, self._inputs, note, self._weights)
+        return ResumePlan(decision, self._tasks, self._inputs, note, self._weights, self._unsteady)
 
     def close(self) -> None:
         """Frees what was read for the comparison."""
@@ -130,9 +143,7 @@ class ResumeComparison:
     def _renamed_members(self) -> list[Difference]:
         """The members that come under another name, and the kinds of which nothing is left."""
         members = MemberComparison(self._saved, self._offered, self._used_models, self._shares_samples)
-        return members.differences(
-            self._session.code, lambda new, old: comparable_code(self._added_task(new), self._session.code[old])
-        )
+        return members.differences(self._code, lambda new, old: comparable_code(self._added_task(new), self._code[old]))
 
     def _added_task(self, name: str) -> Task:
         if name not in self._tasks:
@@ -156,21 +167,29 @@ class ResumeComparison:
             name: task_of_entry(name, spec.tasks[name], spec, self._inputs, self._given.get(name))
             for name in spec.tasks
         }
-        code = task_codes(made)
-        self._tasks = {name: self._widened(name, task, code[name]) for name, task in made.items()}
+        offered = {name: comparable_code(task, self._code.get(name)) for name, task in made.items()}
+        self._tasks = {name: self._widened(name, task, offered[name]) for name, task in made.items()}
         spec = self._without_reductions(spec)
         before, after, kept = self._compare_rows(spec)
-        saved = Snapshot(self._saved, self._session.code, before)
-        files = {
-            name: self._changed_files(name, task, spec) for name, task in made.items() if name in self._session.code
-        }
-        offered = {name: comparable_code(task, self._session.code.get(name)) for name, task in made.items()}
-        weights = self._compared_weights(spec)
-        saved, self._weights = msgspec.structs.replace(saved, weights=weights[0]), weights[1]
-        decision = decide(saved, Snapshot(self._offered, offered, after, files, weights[1]), self._freely())
+        weights, self._weights = self._compared_weights(spec)
+        saved = Snapshot(self._saved, self._code, before, weights=weights)
+        files = {name: self._changed_files(name, task, spec) for name, task in made.items() if name in self._code}
+        self._unsteady = unsteady_values(self._reader, self._code, offered, spec, self._given)
+        now = Snapshot(
+            self._offered,
+            offered,
+            after,
+            files,
+            self._weights,
+            {name: dict(task.taken.places) for name, task in made.items()},
+            {name: task.taken.mutated for name, task in made.items()},
+            self._unsteady,
+        )
+        decision = decide(saved, now, self._freely())
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
+        notes = CodeNotes(self._session, self._code, now).lines()
         differences = self._without_digests(spec, self._with_cost_limits(spec, decision.differences))
-        decision = Decision(spec, differences + self._renamed_members() + kept)
+        decision = Decision(spec, differences + self._renamed_members() + kept, notes)
         if not decision.refused:
             self._check_offered()
             self._check_growth(decision)
@@ -204,7 +223,7 @@ class ResumeComparison:
 
     def _recorded(self, name: str) -> Task:
         """A task of the run as far as its samples are concerned; its code may no longer exist."""
-        entry, rows = self._saved.tasks[name], self._session.code[name].rows
+        entry, rows = self._saved.tasks[name], self._code[name].rows
         if entry.use is None:
             return declared_samples(name, entry, self._saved.datasets[entry.dataset or ""])
         return self._tasks[name] if rows is None else recorded_samples(name, rows)
@@ -290,16 +309,16 @@ class ResumeComparison:
 
     def _changed_files(self, name: str, task: Task, spec: EvalSpec) -> list[str]:
         """The files behind a task that differ from the copies in the run."""
-        paths = {path for item in (task.solver, *task.scorers) for path in source_files(item)}
+        paths = {path for path in task.taken.files if is_local(str(path))}
         copies = {path: copy_of(self._session.inputs, name, path, spec) for path in paths}
         changed = {path.name for path, copy in copies.items() if copy is None or copy.digest != file_digest(path)}
         return sorted(changed)
 
     def _widened(self, name: str, task: Task, code: TaskCode) -> Task:
         """A task in Python with everything that the run asked of it before."""
-        if name not in self._session.code or not self._saved.tasks[name].use:
+        if name not in self._code or not self._saved.tasks[name].use:
             return task
-        wide = merge_task_sizes(self._session.code[name], code)
+        wide = merge_task_sizes(self._code[name], code)
         return dataclasses.replace(task, epochs=wide.epochs, limit=wide.limit, axes=wide.axes)
 
     def _without_reductions(self, spec: EvalSpec) -> EvalSpec:
@@ -344,7 +363,7 @@ class ResumeComparison:
         return found
 
     def _selection(self, name: str, spec: EvalSpec, task: Task | None = None) -> SampleSelection:
-        entry, code = self._saved.tasks[name], self._session.code.get(name)
+        entry, code = self._saved.tasks[name], self._code.get(name)
         own = code.limit if code and entry.use else None
         limit = own if entry.limit is None else entry.limit
         return SampleSelection(task or self._tasks[name], entry, limit, spec.tasks[name])

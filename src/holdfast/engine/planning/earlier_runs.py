@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from holdfast.tasks.source.importing import MODULE_PREFIX
 from holdfast.tasks.source.origin import versioned_name
 from holdfast.tasks.source.spelling import PRESENT, Directories, Spelling
 from holdfast.tasks.task import Task
-from holdfast.tasks.task_code import code_of
+from holdfast.tasks.task_code import RULE, code_of, earlier_code_of
 
 _FIELDS = {"deadline": "retry_deadline", "grace": "grace_period"}
 """Fields of `runner`, of the run and of its tasks."""
@@ -53,13 +54,20 @@ def comparable_code(task: Task, saved: TaskCode | None) -> TaskCode:
         NewerFormat: a later version made them by a rule that this one does not know.
     """
     if saved is None:
-        return code_of(task)
+        return code_of(task, new_salt())
+    if saved.rule == RULE:
+        return code_of(task, saved.tree.salt if saved.tree is not None else new_salt(), saved.tree)
     if saved.rule not in _SPELLINGS:
         raise NewerFormat(
             f"The code of the task {task.name!r} was recorded by a newer version of Holdfast (rule {saved.rule}).",
             hint="Resume the run with that version.",
         )
-    return code_of(task, _SPELLINGS[saved.rule])
+    return earlier_code_of(task, _SPELLINGS[saved.rule])
+
+
+def new_salt() -> str:
+    """What the digests in a run's trees are salted with."""
+    return secrets.token_hex(16)
 
 
 class _EarlierSpelling(Spelling):

@@ -15,7 +15,6 @@ from holdfast.engine.planning.source_copies import files_to_copy, key_warning
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import digest_of_weights, open_provider
 from holdfast.models.provider import Provider
-from holdfast.run.core.records import TaskCode
 from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.loading.error_messages import key_path
@@ -25,7 +24,6 @@ from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
 from holdfast.tasks.source.keys_in_code import holds_key
 from holdfast.tasks.task import Task
-from holdfast.tasks.task_code import code_of
 from holdfast.tasks.task_reference import load_use
 
 T = TypeVar("T")
@@ -230,11 +228,6 @@ def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, g
             " function that returns the task, later runs can be resumed from the command line too.",
         )
     return adapt_task(name, entry, load_use(entry.use, code, entry.args), code)
-
-
-def task_codes(tasks: Mapping[str, Task]) -> dict[str, TaskCode]:
-    """The code behind every task."""
-    return {name: code_of(task) for name, task in tasks.items()}
 
 
 def copied_source_files(prepared: PreparedEval) -> dict[str, Path]:

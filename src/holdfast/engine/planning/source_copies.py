@@ -18,7 +18,6 @@ from holdfast.run.core.records import Input
 from holdfast.spec import EvalSpec, TaskSpec
 from holdfast.spec.code_reference import split_reference
 from holdfast.tasks.source.code_files import relative_name
-from holdfast.tasks.source.digest import source_files
 from holdfast.tasks.source.imported_files import with_imported_files
 from holdfast.tasks.source.unpacked_copies import directory_of, new_directory
 from holdfast.tasks.task import Task
@@ -29,7 +28,7 @@ _UNPACKED: dict[tuple[tuple[str, str], ...], Path] = {}
 
 def files_to_copy(name: str, task: Task, spec: EvalSpec) -> dict[str, Path]:
     """The files that a task cannot be loaded without, by the name of their copy; files of copies are left out."""
-    named = [path for item in (task.solver, *task.scorers) for path in source_files(item)]
+    named = task.taken.files
     paths = with_imported_files([*named, *_referenced_files(spec.tasks[name], _directory(spec))])
     return {copy_name(name, path, spec): path for path in sorted(paths) if directory_of(path) is None}
 

@@ -17,8 +17,9 @@ from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import import_provider
 from holdfast.models.env_file import read_env_file
-from holdfast.run.core.records import TaskCode
+from holdfast.run.core.records import SAMPLING_ROOT, SOLVER_ROOT, TaskCode
 from holdfast.run.core.run_id import refuse_older
+from holdfast.run.drift.code_changes import code_changes, recorded_code
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.spec import TrialLimits
@@ -65,7 +66,7 @@ def load_recorded_trial(reader: RunReader, trial: FoldedTrial, label: str) -> Re
     )
     # As in a session: what its code imports counts as imported where a recorded exception is made again.
     import_provider(spec.models[group.model].provider)
-    notes += _code_notes(task, session.code.get(group.task), inputs)
+    notes += _code_notes(task, recorded_code(reader.sessions).get(group.task), inputs)
     return RecordedTrial(
         PreparedEval(spec, [], inputs), planned, TrialHistory(reader).recorded_attempt(trial.key), notes
     )
@@ -101,5 +102,6 @@ def _code_notes(task: Task, saved: TaskCode | None, inputs: SavedInputs) -> Iter
     if saved is None:
         return
     code = comparable_code(task, saved)
-    if code.solver != saved.solver or code.settings != saved.settings:
+    changed = {SOLVER_ROOT, SAMPLING_ROOT} & code_changes(saved.tree, code.tree).keys()
+    if changed or code.solver != saved.solver or code.settings != saved.settings:
         yield f"The code or the settings of the task have changed since the last session ({', '.join(code.files)})."

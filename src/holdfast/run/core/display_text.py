@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 _VALUE_LETTERS = 120
+_SENTENCE_LETTERS = 360
 _LISTED_NAMES = 5
 _DIGEST_NAME = re.compile(r"([0-9a-f]{32})(~\d+)?")
 """The key of a sample without an id: the digest of its content, and which of several equal ones it is."""
@@ -18,16 +19,19 @@ SHORT_DIGITS = 8
 
 def change_text(old: Any, new: Any) -> str:
     """Both values, as the header of config.yaml shows them; without an old value, the new one alone."""
-    return value_text(new) if old == "" else f"{value_text(old)} → {value_text(new)}"
+    if old == "":
+        # A sentence, which may have both values in it.
+        return value_text(new, _SENTENCE_LETTERS)
+    return f"{value_text(old)} → {value_text(new)}"
 
 
-def value_text(value: Any) -> str:
+def value_text(value: Any, letters: int = _VALUE_LETTERS) -> str:
     """A value of the configuration; a long one is cut."""
     if value is None:
         return "unset"
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     text = " ".join(text.split())
-    return text if len(text) <= _VALUE_LETTERS else f"{text[: _VALUE_LETTERS - 1]}…"
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def list_text(names: Sequence[str]) -> str:

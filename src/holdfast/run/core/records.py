@@ -72,8 +72,48 @@ class RowReading(msgspec.Struct, frozen=True, omit_defaults=True):
     shuffle_choices: int | None = None
 
 
+VALUE, CODE, BYTECODE, PACKAGE, STATEMENTS, OPAQUE, UNSTEADY = (
+    "value",
+    "code",
+    "bytecode",
+    "package",
+    "statements",
+    "opaque",
+    "unsteady",
+)
+"""What a node of a code tree is. `statements` are the lines behind a value, which count if it is opaque or unsteady."""
+STATEMENTS_OF = " (statements)"
+"""What follows the name of a value in the name of the node with its statements."""
+CLASS = "class"
+"""The text of a node that is the code of a class."""
+
+
+class ValueNode(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A piece of code or a value that a task reaches, as it was when it was taken."""
+
+    kind: str
+    """One of those above."""
+    digest: str = ""
+    """Salted: neither a short value nor a key can be found out from it."""
+    text: str = ""
+    """For people, cut; empty for code, and for what is not to be shown."""
+
+
+class CodeTree(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything that a task's solver, sampling and scorers reach, by dotted name."""
+
+    salt: str
+    """Of the run, in hexadecimal."""
+    roots: dict[str, dict[str, ValueNode]] = {}
+    """By what it is reached from: `solver`, `sampling`, `scorer NAME`."""
+
+
+SOLVER_ROOT, SAMPLING_ROOT, SCORER_ROOT = "solver", "sampling", "scorer "
+"""The names of the roots; that of a scorer is followed by its own name."""
+
+
 class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The code behind a task as digests of its normalised source, and how much the task asks for."""
+    """The code behind a task, and how much the task asks for."""
 
     name: str
     solver: str
@@ -88,6 +128,10 @@ class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
     axes: dict[str, list[str]] = {}
     rows: RowReading | None = None
     """None in runs of earlier versions."""
+    tree: CodeTree | None = None
+    """None under earlier rules, and where an earlier session has recorded the same."""
+    tree_session: int = 0
+    """The number of that session."""
 
 
 class Change(msgspec.Struct, frozen=True):

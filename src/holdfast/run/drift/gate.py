@@ -4,7 +4,7 @@ Every path that could execute trials passes here first. `decide` is a pure funct
 to a verdict with reasons; `resume_refused` makes the error message of a refusal. Nothing is written before.
 
 It compares the two evals, field by field (spec/compare.py); the content of every sample that was asked, by key; and
-the code of every Python task, by normalised source, with its settings and its size.
+the code of every Python task, by what it is and what it holds, with its settings and its size.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,7 +14,8 @@ import msgspec
 
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import SHORT_DIGITS, change_text, list_text, short_sample
-from holdfast.run.core.records import Change, TaskCode
+from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, Change, TaskCode
+from holdfast.run.drift.code_changes import code_changes, first_changes, place_of
 from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals, way_out_of
@@ -22,6 +23,9 @@ from holdfast.spec.loading.error_messages import key_path
 
 SampleDigests = Mapping[str, tuple[bytes, bytes]]
 """Samples by their key: the digest of its input, the digest of its target."""
+
+
+UnsteadyNames = dict[str, dict[str, set[str]]]
 
 
 class Samples(msgspec.Struct, frozen=True):
@@ -45,6 +49,12 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By task, the files of its code that have changed; empty where that is unknown."""
     weights: dict[str, str] = {}
     """By model, the digest of its weights, of those that are files and are compared."""
+    places: dict[str, dict[str, str]] = {}
+    """By task and name, the file in which a person finds a piece of code or a value."""
+    mutated: dict[str, frozenset[str]] = {}
+    """By task, the names of values that this process has changed since it took them first."""
+    unsteady: UnsteadyNames = {}
+    """By task and root, the names of values that are others at every import."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -53,6 +63,8 @@ class Decision(msgspec.Struct, frozen=True):
     spec: EvalSpec
     """The eval to resume with, if nothing is refused."""
     differences: list[Difference]
+    notes: list[str] = []
+    """What a person should know of the comparison, whatever its verdict."""
 
     @property
     def refused(self) -> list[Difference]:
@@ -82,6 +94,7 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = ()) -> 
             entry = joined.spec.tasks[task]
             field = f"tasks.{task}.{'solver' if entry.solver else 'use'}"
             differences += _compare_code(task, saved.code[task], code, where, field)
+            differences += _compare_trees(task, saved.code[task], offered, field)
             if entry.solver:
                 differences += _compare_settings(field, saved.code[task], code, where)
             elif entry.use:
@@ -154,6 +167,24 @@ def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str, field: st
             gone = f"the scorer {name} is no longer in {where}"
             why = f"the code of the scorer {name} in {where} has changed" if name in new.scorers else gone
             yield _changed_code(f"tasks.{task}.scorers.{name}", Drift.SCORING, why)
+
+
+def _compare_trees(task: str, old: TaskCode, offered: Snapshot, field: str) -> Iterator[Difference]:
+    """What the code of a task is and holds, piece by piece."""
+    places, mutated = offered.places.get(task, {}), offered.mutated.get(task, frozenset())
+    found = code_changes(old.tree, offered.code[task].tree, offered.unsteady.get(task))
+    for root, changes in found.items():
+        path, drift = field, Drift.IDENTITY
+        if root.startswith(SCORER_ROOT):
+            path, drift = f"tasks.{task}.scorers.{root.removeprefix(SCORER_ROOT)}", Drift.SCORING
+        elif root == SAMPLING_ROOT:
+            path = f"tasks.{task}.sampling"
+        listed, more = first_changes(changes)
+        for change in listed:
+            why = change.sentence(place_of(change.name, places), mutated=change.name in mutated)
+            yield _changed_code(path, drift, why)
+        if more:
+            yield _changed_code(path, drift, f"and {more} more")
 
 
 def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str]) -> Iterator[Difference]:

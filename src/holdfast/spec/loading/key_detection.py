@@ -32,10 +32,18 @@ _KEY = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
 )
 
+_BASIC = re.compile(r"Basic\s+[A-Za-z0-9+/=]{16,}")
+"""A user and a password in a header; as prose it is no key."""
+
 
 def looks_like_key(text: str) -> bool:
     """Whether a text holds something in the form of a provider's key."""
     return _KEY.search(text) is not None
+
+
+def without_keys(text: str, mark: str) -> str:
+    """The text with everything in the form of a key replaced by a mark."""
+    return _BASIC.sub(mark, _KEY.sub(mark, text))
 
 
 def is_key_name(name: str) -> bool:

@@ -1,0 +1,245 @@
+"""What has changed in the code of a task and in the values it reaches, by name.
+
+A value that is another at every import is unsteady: it is not compared, as long as the statements behind it are the
+same. So is a value that cannot be compared at all, whose node holds those statements.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.run.core.display_text import list_text
+from holdfast.run.core.records import (
+    BYTECODE,
+    CLASS,
+    CODE,
+    OPAQUE,
+    PACKAGE,
+    STATEMENTS,
+    STATEMENTS_OF,
+    UNSTEADY,
+    CodeTree,
+    SessionRecord,
+    TaskCode,
+    ValueNode,
+)
+
+Nodes = Mapping[str, ValueNode]
+_LISTED_CHANGES = 5
+_CLOSED_OVER = re.compile(r"\([^()]*\)")
+_CODES = {CODE, BYTECODE}
+_HIDDEN = "it comes from the environment and is not shown"
+
+
+class CodeChange(NamedTuple):
+    """One piece of code or value that differs."""
+
+    root: str
+    name: str
+    old: ValueNode | None
+    new: ValueNode | None
+
+    @property
+    def may_be_unsteady(self) -> bool:
+        """Whether it is a value, which may be another at every import."""
+        return not {node.kind for node in (self.old, self.new) if node} & {*_CODES, PACKAGE}
+
+    @property
+    def is_edit(self) -> bool:
+        """Whether it is on both sides."""
+        return self.old is not None and self.new is not None
+
+    def sentence(self, place: str, *, mutated: bool = False) -> str:
+        """The sentence for people; `place` is the file, where it is known."""
+        where = f" in {place}" if place else ""
+        hint = "; this process has changed it since it was loaded: restart the kernel" if mutated else ""
+        return self._sentence(where) + hint
+
+    def _sentence(self, where: str) -> str:
+        kinds = {node.kind for node in (self.old, self.new) if node is not None}
+        if PACKAGE in kinds:
+            return f"the {self.name} has changed: {_text(self.old, 'not used')} → {_text(self.new, 'not used')}"
+        if kinds & _CODES:
+            return _code_sentence(self.name, self.old, self.new, where)
+        return f"{self.name}{where} {_value_words(self.old, self.new)}"
+
+
+def _value_words(old: ValueNode | None, new: ValueNode | None) -> str:
+    """How a value has changed."""
+    if old is None or new is None:
+        return f"is new: {_text(new)}" if old is None else f"has gone; before: {_text(old)}"
+    if OPAQUE in {old.kind, new.kind}:
+        return f"cannot be compared ({new.text or old.text}), and the lines that set it have changed"
+    if old.text != new.text:
+        return f"has changed: {_text(old)} → {_text(new)}"
+    return f"has changed; it begins as before: {new.text}" if new.text else f"has changed; {_HIDDEN}"
+
+
+def _text(node: ValueNode | None, absent: str = "unset") -> str:
+    return absent if node is None else node.text or "(not shown)"
+
+
+def _code_sentence(name: str, old: ValueNode | None, new: ValueNode | None, where: str) -> str:
+    is_class = CLASS in {node.text for node in (old, new) if node is not None}
+    what = f"the {name.removesuffix(' (body)')}" if is_class else name
+    if old is None:
+        return f"{what}{where} is used and was not before"
+    if new is None:
+        return f"{what} is no longer used"
+    return f"the code of {what}{where} has changed"
+
+
+def code_changes(
+    old: CodeTree | None, new: CodeTree | None, unsteady: Mapping[str, Collection[str]] | None = None
+) -> dict[str, list[CodeChange]]:
+    """By root, what differs; a root that only one side has is not compared here."""
+    if old is None or new is None:
+        return {}
+    known = unsteady or {}
+    found = {
+        root: _changes(root, old.roots[root], new.roots[root], known.get(root, ()))
+        for root in old.roots
+        if root in new.roots
+    }
+    return {root: changes for root, changes in found.items() if changes}
+
+
+def _changes(root: str, old: Nodes, new: Nodes, unsteady: Collection[str]) -> list[CodeChange]:
+    found = []
+    for name in dict.fromkeys((*old, *new)):
+        before, after = old.get(name), new.get(name)
+        if STATEMENTS in {node.kind for node in (before, after) if node is not None} or _is_same(before, after):
+            continue
+        if _is_exempt(name, before, unsteady, old) and _same_statements(name, old, new):
+            continue
+        found.append(CodeChange(root, name, before, after))
+    return _without_renames(found)
+
+
+def _is_same(old: ValueNode | None, new: ValueNode | None) -> bool:
+    return old is not None and new is not None and (old.kind, old.digest) == (new.kind, new.digest)
+
+
+def _is_exempt(name: str, old: ValueNode | None, unsteady: Collection[str], saved: Nodes) -> bool:
+    """Whether a value is known to be another at every import, or is part of one."""
+    if name in unsteady or (old is not None and old.kind == UNSTEADY):
+        return True
+    return old is None and any(node.kind == UNSTEADY and _is_inside(name, other) for other, node in saved.items())
+
+
+def _is_inside(name: str, other: str) -> bool:
+    return name.startswith((f"{other}[", f"{other}.", f"{other}("))
+
+
+def _same_statements(name: str, old: Nodes, new: Nodes) -> bool:
+    owner = _statements_behind(name, new) or _statements_behind(name, old)
+    return not owner or _is_same(old.get(owner), new.get(owner))
+
+
+def _statements_behind(name: str, nodes: Nodes) -> str:
+    """The name of the node with the statements that a value comes from: its own, or those of what holds it."""
+    while name:
+        if name + STATEMENTS_OF in nodes:
+            return name + STATEMENTS_OF
+        cut = max(name.rfind(mark) for mark in "[.(")
+        name = name[:cut] if cut > 0 else ""
+    return ""
+
+
+def _without_renames(changes: list[CodeChange]) -> list[CodeChange]:
+    """Without variables of a closure that only have other names, in code that is otherwise the same."""
+    gone = [change for change in changes if change.new is None]
+    come = [change for change in changes if change.old is None]
+    if len(gone) != len(come) or not gone or any(map(_is_code_edit, changes)):
+        return changes
+    pairs = zip(gone, come, strict=True)
+    if all(_is_same(one.old, other.new) and _unnamed(one.name) == _unnamed(other.name) for one, other in pairs):
+        return [change for change in changes if change.is_edit]
+    return changes
+
+
+def _unnamed(name: str) -> str:
+    return _CLOSED_OVER.sub("()", name)
+
+
+def _is_code_edit(change: CodeChange) -> bool:
+    return change.is_edit and change.old is not None and change.old.kind in _CODES
+
+
+def unsteady_names(changes: Sequence[CodeChange], first: Nodes, second: Nodes) -> set[str]:
+    """Those of the changes that are explained by a second load of the same code: what two loads do not agree on."""
+    differing = {name for name in {*first, *second} if not _is_same(first.get(name), second.get(name))}
+    holders = {_holder(name) for name in differing}
+    return {
+        change.name
+        for change in changes
+        if change.may_be_unsteady
+        and (change.name in differing or (change.new is None and _holder(change.name) in holders - {""}))
+    }
+
+
+def place_of(name: str, places: Mapping[str, str]) -> str:
+    """The file of a value, or of what holds it; one that has gone is where its holder is."""
+    while name and name not in places:
+        name = _holder(name)
+    return places.get(name, "")
+
+
+def _holder(name: str) -> str:
+    cut = max(name.rfind(mark) for mark in "[.(")
+    return name[:cut] if cut > 0 else ""
+
+
+def with_unsteady(tree: CodeTree, saved: CodeTree | None, unsteady: Mapping[str, Collection[str]]) -> CodeTree:
+    """The tree to record: values that are another at every import are marked, and keep neither digest nor text."""
+    roots = {}
+    for root, nodes in tree.roots.items():
+        before = saved.roots.get(root, {}) if saved is not None else {}
+        marked = {name for name, node in before.items() if node.kind == UNSTEADY} | set(unsteady.get(root, ()))
+        plain = {
+            name: node
+            for name, node in nodes.items()
+            if name not in marked and not (name not in before and any(_is_inside(name, other) for other in marked))
+        }
+        roots[root] = dict(sorted({**plain, **{name: ValueNode(UNSTEADY) for name in marked}}.items()))
+    return CodeTree(tree.salt, roots)
+
+
+def first_changes(changes: Sequence[CodeChange]) -> tuple[list[CodeChange], int]:
+    """The changes to name, and how many more there are; what follows from an edit is left out beside the edit."""
+    edits = [change for change in changes if change.is_edit]
+    code = [change for change in edits if change.old is not None and change.old.kind in _CODES]
+    listed = [*code, *(change for change in edits if change not in code)] or list(changes)
+    return listed[:_LISTED_CHANGES], len(listed) - min(len(listed), _LISTED_CHANGES)
+
+
+def opaque_values(trees: Sequence[CodeTree | None]) -> dict[str, str]:
+    """The values that cannot be compared, each with the reason or its type."""
+    nodes = [item for tree in trees if tree is not None for reached in tree.roots.values() for item in reached.items()]
+    return {name: node.text for name, node in nodes if node.kind == OPAQUE}
+
+
+def opaque_line(values: Mapping[str, str]) -> str:
+    """The one line about them; empty where there are none."""
+    if not values:
+        return ""
+    listed = list_text([f"{name} ({why})" for name, why in values.items()])
+    return f"{len(values)} {'value' if len(values) == 1 else 'values'} cannot be compared: {listed}"
+
+
+def recorded_code(sessions: Sequence[SessionRecord]) -> dict[str, TaskCode]:
+    """The code of the last session, with the trees that an earlier session has recorded."""
+    if not sessions:
+        return {}
+    by_number = {session.number: session for session in sessions}
+    found = {}
+    for name, code in sessions[-1].code.items():
+        holder = by_number.get(code.tree_session)
+        earlier = holder.code.get(name) if holder is not None else None
+        tree = code.tree or (earlier.tree if earlier is not None else None)
+        found[name] = msgspec.structs.replace(code, tree=tree)
+    return found

@@ -1,0 +1,439 @@
+"""The text of code as it counts: what it does, without how it is written.
+
+Comments, docstrings, formatting, type annotations, the names of local variables, imports that nothing uses and plain
+`print` lines do not count. Beside the text stands what the code refers to outside itself, which is followed from there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from holdfast.tasks.source.syntax import Chain
+
+Mask = Callable[[str], str]
+"""From a text to the same without the keys in it."""
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_CLOSED = (*_FUNCTIONS, ast.ClassDef, ast.Constant, ast.expr_context)
+"""What is not entered for the names of a scope."""
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_READS_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir", "globals"})
+"""Builtins through which code sees the names of its variables."""
+_READS_DEFINITIONS = frozenset({"__doc__", "getdoc", "__annotations__", "get_type_hints", "signature", "getsource"})
+"""Names through which code sees docstrings and annotations."""
+_READS_ALL = frozenset({(("globals",), 0), (("vars",), 0), (("eval",), 1), (("exec",), 1)})
+"""Calls, and their number of arguments, that reach any name of a module."""
+_IMPORTERS = frozenset({("importlib", "import_module"), ("import_module",), ("__import__",)})
+_MUTATORS = frozenset(
+    {"add", "append", "appendleft", "extend", "extendleft", "insert", "update", "setdefault", "pop", "popitem"}
+    | {"popleft", "clear", "remove", "discard", "__setitem__", "put", "put_nowait", "increment", "subtract"}
+)
+_LEFT_OUT = frozenset({"type_comment", "kind", "type_params", "ctx", "lineno", "annotation", "returns"})
+
+
+class LocalImport(NamedTuple):
+    """An import inside a function: what the name stands for there."""
+
+    level: int
+    module: str
+    attribute: str
+    """Empty where the name stands for the module itself."""
+
+
+class CodeText(NamedTuple):
+    """What a piece of code says."""
+
+    text: str
+    references: list[Chain]
+    """The names outside of it that it reads, with the attributes that follow them; sorted."""
+    imports: list[tuple[LocalImport, Chain]]
+    """What it uses of what it imports: the attributes that it reads of that."""
+    imported: list[LocalImport]
+    """What it imports, used or not."""
+    free: list[str]
+    """The variables of the functions around it, in the order in which it uses them."""
+    written: set[str]
+    """The names of variables and attributes that it changes."""
+    mentioned: frozenset[str]
+    """Every name and attribute in it, and the texts that it may look one up by."""
+    reads_definitions: bool
+    """Whether it looks at docstrings or annotations."""
+    reads_namespace: bool
+    """Whether it can read any name of its module."""
+
+
+def code_text(
+    nodes: Iterable[ast.AST], free: Iterable[str] = (), mask: Mask = str, *, documented: bool = False
+) -> CodeText:
+    """What code says; `free` are the names of the functions around it, `documented` adds docstrings and annotations."""
+    listed = list(nodes)
+    writer = _Writer(frozenset(free), mask, documented=documented, renames=True)
+    text = " ".join(writer.write(node, ()) for node in listed)
+    if writer.mentioned & _READS_NAMES:
+        # The names of its variables are part of what it does.
+        writer = _Writer(frozenset(free), mask, documented=documented, renames=False)
+        text = " ".join(writer.write(node, ()) for node in listed)
+    return CodeText(
+        text,
+        sorted(writer.references),
+        sorted(writer.imports),
+        sorted(writer.imported),
+        list(writer.free_used),
+        writer.written - {""},
+        mentioned=frozenset(writer.mentioned),
+        reads_definitions=bool(writer.mentioned & _READS_DEFINITIONS),
+        reads_namespace=writer.reads_namespace or ("sys", "modules") in writer.references,
+    )
+
+
+class _LocalNames(NamedTuple):
+    """The names that belong to one scope of the code."""
+
+    renamed: frozenset[str]
+    """Its variables, whose names do not matter."""
+    kept: frozenset[str]
+    """Its parameters and definitions, and the names in the body of a class."""
+    imported: dict[str, LocalImport]
+    is_class: bool = False
+
+
+_Scopes = tuple[_LocalNames, ...]
+
+
+class _Writer:
+    def __init__(self, free: frozenset[str], mask: Mask, *, documented: bool, renames: bool) -> None:
+        self._free, self._mask, self._documented, self._renames = free, mask, documented, renames
+        self._numbers: dict[tuple[int, str], int] = {}
+        self.references: set[Chain] = set()
+        self.imports: set[tuple[LocalImport, Chain]] = set()
+        self.imported: set[LocalImport] = set()
+        self.free_used: dict[str, None] = {}
+        self.mentioned: set[str] = set()
+        self.written: set[str] = set()
+        self.reads_namespace = False
+
+    def write(self, node: ast.AST, scopes: _Scopes) -> str:
+        if isinstance(node, ast.Name | ast.Attribute):
+            return self._attribute(node, scopes)
+        if isinstance(node, ast.Constant):
+            return self._constant(node.value)
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            return self._class(node, scopes) if isinstance(node, ast.ClassDef) else self._function(node, scopes)
+        if isinstance(node, _COMPREHENSIONS):
+            return self._fields(node, (*scopes, _comprehension_names(node)))
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node, scopes)
+        if isinstance(node, ast.Call):
+            self._look_at_call(node, ())
+        elif isinstance(node, ast.AugAssign):
+            self.written.add(_last_name(node.target))
+        return self._fields(node, scopes)
+
+    def _subscript(self, node: ast.Subscript, scopes: _Scopes) -> str:
+        if not isinstance(node.ctx, ast.Load):
+            self.written.add(_last_name(node.value))
+        if name := _global_item(node):
+            self.references.add((name,))
+            return f"globals.{name}"
+        if name := _literal_import(node):
+            self.imports.add((LocalImport(0, name, ""), ()))
+        return self._fields(node, scopes)
+
+    def _look_at_call(self, node: ast.Call, attributes: Chain) -> None:
+        """Calls that reach something by a name that is only a text, or by any name at all."""
+        called = _dotted(node.func)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATORS:
+            self.written.add(_last_name(node.func.value))
+        if name := _literal_import(node):
+            self.imports.add((LocalImport(0, name, ""), attributes))
+        if called == ("getattr",) and not isinstance(getattr(node.args[1:2] and node.args[1], "value", None), str):
+            self.mentioned.add("getattr()")
+        # Without a namespace of its own, text that is run sees every name of the module.
+        self.reads_namespace |= (called, len(node.args) + len(node.keywords)) in _READS_ALL
+
+    def _fields(self, node: ast.AST, scopes: _Scopes) -> str:
+        if isinstance(node, ast.AnnAssign) and not self._documented:
+            # The annotation of a variable does nothing.
+            node = ast.Assign([node.target], node.value) if node.value is not None else ast.Pass()
+        parts = [type(node).__name__]
+        for field, value in ast.iter_fields(node):
+            if value is None or value == [] or (field in _LEFT_OUT and not self._is_documentation(field)):
+                continue
+            parts.append(f"{field}={self._value(node, field, value, scopes)}")
+        return f"({' '.join(parts)})"
+
+    def _is_documentation(self, field: str) -> bool:
+        return self._documented and field in {"annotation", "returns"}
+
+    def _value(self, node: ast.AST, field: str, value: object, scopes: _Scopes) -> str:
+        if isinstance(value, ast.AST):
+            return self.write(value, scopes)
+        if isinstance(value, list):
+            items = self._body(node, value, scopes) if _is_body(field, value) else value
+            return f"[{' '.join(self._value(node, '', item, scopes) for item in items)}]"
+        if isinstance(value, str) and field in {"name", "rest", "arg"} and not isinstance(node, ast.arg | ast.keyword):
+            return self._name(value, scopes)
+        return repr(value)
+
+    def _body(self, node: ast.AST, body: list[ast.stmt], scopes: _Scopes) -> list[ast.stmt]:
+        """The statements that do something."""
+        kept = body if self._documented else _without_docstring(node, body)
+        kept = [item for item in kept if not self._does_nothing(item, scopes)]
+        return kept or [ast.Pass()]
+
+    def _does_nothing(self, item: ast.stmt, scopes: _Scopes) -> bool:
+        if isinstance(item, ast.Import | ast.ImportFrom):
+            self.imported.update(found for _, found in _imports_of(item))
+            return True
+        if isinstance(item, ast.AnnAssign):
+            return item.value is None and not self._documented
+        if isinstance(item, ast.Global | ast.Nonlocal):
+            self.written.update(item.names)
+        # Where a name is declared to belong shows in how the name itself is written.
+        return isinstance(item, ast.Pass | ast.Global | ast.Nonlocal) or (
+            _is_plain_print(item) and self._is_global("print", scopes)
+        )
+
+    def _is_global(self, name: str, scopes: _Scopes) -> bool:
+        return all(name not in scope.renamed | scope.kept and name not in scope.imported for scope in scopes)
+
+    def _constant(self, value: object) -> str:
+        if isinstance(value, str):
+            if value.isidentifier():
+                self.mentioned.add(value)
+            return repr(self._mask(value))
+        if isinstance(value, frozenset):
+            return f"frozenset({sorted(map(repr, value))})"
+        return (
+            f"{type(value).__name__} {value!r}" if not isinstance(value, int) else f"{type(value).__name__} {value:x}"
+        )
+
+    def _attribute(self, node: ast.Name | ast.Attribute, scopes: _Scopes) -> str:
+        attributes: list[str] = []
+        current: ast.AST = node
+        while isinstance(current, ast.Attribute):
+            attributes.append(current.attr)
+            current = current.value
+        self.mentioned.update(attributes)
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            self.written.add(node.attr)
+        if isinstance(current, ast.Name):
+            return self._chain((current.id, *reversed(attributes)), scopes)
+        if name := _literal_import(current):
+            self.imports.add((LocalImport(0, name, ""), tuple(reversed(attributes))))
+            return f"{self._fields(current, scopes)}.{'.'.join(reversed(attributes))}"
+        return f"{self.write(current, scopes)}.{'.'.join(reversed(attributes))}"
+
+    def _chain(self, chain: Chain, scopes: _Scopes) -> str:
+        for depth, scope in reversed(list(enumerate(scopes))):
+            if scope.is_class and depth != len(scopes) - 1:
+                continue
+            if chain[0] in scope.imported:
+                found = scope.imported[chain[0]]
+                self.imports.add((found, chain[1:]))
+                return ".".join((f"<{'.' * found.level}{found.module} {found.attribute}>", *chain[1:]))
+            if chain[0] in scope.renamed:
+                return ".".join((self._number(depth, chain[0]), *chain[1:]))
+            if chain[0] in scope.kept:
+                return ".".join(chain)
+        if chain[0] in self._free:
+            self.free_used.setdefault(chain[0])
+            return ".".join((self._number(-1, chain[0]), *chain[1:]))
+        self.references.add(chain)
+        self.mentioned.update(chain)
+        return ".".join(chain)
+
+    def _name(self, name: str, scopes: _Scopes) -> str:
+        """A name that is bound by something else than an assignment."""
+        if scopes and name in scopes[-1].renamed:
+            return self._number(len(scopes) - 1, name)
+        return name
+
+    def _number(self, depth: int, name: str) -> str:
+        return f"${self._numbers.setdefault((depth, name), len(self._numbers))}" if self._renames else name
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scopes: _Scopes) -> str:
+        inner = (*scopes, _function_names(node))
+        parts = [type(node).__name__]
+        if not isinstance(node, ast.Lambda):
+            parts.append(node.name)
+            parts += [self.write(decorator, scopes) for decorator in node.decorator_list]
+            if self._documented and node.returns is not None:
+                parts.append(self.write(node.returns, scopes))
+        parts.append(self._parameters(node.args, scopes))
+        body = [node.body] if isinstance(node, ast.Lambda) else self._body(node, node.body, inner)
+        return f"({' '.join([*parts, *(self.write(item, inner) for item in body)])})"
+
+    def _parameters(self, given: ast.arguments, scopes: _Scopes) -> str:
+        """The parameters by name; defaults are evaluated in the scope around the function."""
+        named = [given.posonlyargs, given.args, [given.vararg] if given.vararg else [], given.kwonlyargs]
+        groups = ["/".join(self._parameter(item, scopes) for item in group) for group in named]
+        defaults = [self.write(item, scopes) if item else "-" for item in (*given.defaults, *given.kw_defaults)]
+        return f"[{'; '.join(groups)}; {given.kwarg.arg if given.kwarg else ''}; {' '.join(defaults)}]"
+
+    def _parameter(self, item: ast.arg, scopes: _Scopes) -> str:
+        hint = f":{self.write(item.annotation, scopes)}" if self._documented and item.annotation else ""
+        return item.arg + hint
+
+    def _class(self, node: ast.ClassDef, scopes: _Scopes) -> str:
+        inner = (*scopes, _class_names(node))
+        outside = [*node.decorator_list, *node.bases, *node.keywords]
+        body = self._body(node, node.body, inner)
+        written = [*(self.write(item, scopes) for item in outside), *(self.write(item, inner) for item in body)]
+        return f"(ClassDef {node.name} {' '.join(written)})"
+
+
+def _dotted(node: ast.AST) -> Chain:
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.append(node.attr)
+        node = node.value
+    return (node.id, *reversed(attributes)) if isinstance(node, ast.Name) else ()
+
+
+def _literal_import(node: ast.AST) -> str:
+    """The module in `import_module("name")` and `sys.modules["name"]`."""
+    given: object = None
+    if isinstance(node, ast.Call) and node.args and _dotted(node.func) in _IMPORTERS:
+        given = getattr(node.args[0], "value", None)
+    elif isinstance(node, ast.Subscript) and _dotted(node.value) == ("sys", "modules"):
+        given = getattr(node.slice, "value", None)
+    return given if isinstance(given, str) else ""
+
+
+def _global_item(node: ast.Subscript) -> str:
+    """The name in `globals()["NAME"]`."""
+    is_globals = isinstance(node.value, ast.Call) and _dotted(node.value.func) == ("globals",)
+    name = getattr(node.slice, "value", None)
+    return name if is_globals and isinstance(name, str) else ""
+
+
+def _is_body(field: str, value: list[object]) -> bool:
+    return field in {"body", "orelse", "finalbody"} and all(isinstance(item, ast.stmt) for item in value)
+
+
+def _without_docstring(node: ast.AST, body: list[ast.stmt]) -> list[ast.stmt]:
+    documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    first = body[0] if documented and body else None
+    is_text = (
+        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    )
+    return body[1:] if is_text else body
+
+
+def _is_plain_print(item: ast.stmt) -> bool:
+    """Whether a statement only prints what is there already."""
+    call = item.value if isinstance(item, ast.Expr) else None
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print"):
+        return False
+    acting = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    # A stream to write to may be anything.
+    return not call.keywords and not any(isinstance(inner, acting) for item in given for inner in ast.walk(item))
+
+
+def _imports_of(item: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, LocalImport]]:
+    """The names that an import binds, and what each stands for."""
+    for alias in item.names:
+        if isinstance(item, ast.ImportFrom):
+            yield alias.asname or alias.name, LocalImport(item.level, item.module or "", alias.name)
+        elif alias.asname:
+            yield alias.asname, LocalImport(0, alias.name, "")
+        else:
+            yield alias.name.partition(".")[0], LocalImport(0, alias.name.partition(".")[0], "")
+            if "." in alias.name:
+                yield "", LocalImport(0, alias.name, "")
+
+
+def imports_within(nodes: Iterable[ast.AST]) -> Iterator[LocalImport]:
+    """Everything that the imports among these nodes import."""
+    for inner in nodes:
+        if isinstance(inner, ast.Import | ast.ImportFrom):
+            yield from (found for _, found in _imports_of(inner))
+
+
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of one scope; definitions and comprehensions within are given, and not entered."""
+    waiting = list(ast.iter_child_nodes(node))
+    while waiting:
+        current = waiting.pop()
+        yield current
+        if isinstance(current, _COMPREHENSIONS):
+            # An assignment expression in a comprehension binds in the function around it.
+            waiting += [inner for inner in ast.walk(current) if isinstance(inner, ast.NamedExpr)]
+        elif not isinstance(current, _CLOSED):
+            for field in current._fields:
+                value = getattr(current, field, None)
+                if type(value) is list:
+                    waiting += [item for item in value if isinstance(item, ast.AST)]
+                elif isinstance(value, ast.AST):
+                    waiting.append(value)
+
+
+def _scope_names(inside: Iterable[ast.AST]) -> tuple[set[str], set[str], dict[str, LocalImport]]:
+    """The variables, the definitions and the imports of a scope, without those declared to be of another one."""
+    renamed: set[str] = set()
+    kept: set[str] = set()
+    imported: dict[str, LocalImport] = {}
+    called: dict[str, LocalImport] = {}
+    elsewhere: set[str] = set()
+    stores: Counter[str] = Counter()
+    for node in inside:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            renamed.add(node.id)
+            stores[node.id] += 1
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            kept.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            imported.update((bound, found) for bound, found in _imports_of(node) if bound)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _literal_import(node.value):
+            called[node.targets[0].id] = LocalImport(0, _literal_import(node.value), "")
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            renamed.add(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            renamed.add(node.rest)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            elsewhere.update(node.names)
+    # A variable that stands for a module, and for nothing else, is as good as an import.
+    modules = {name: found for name, found in called.items() if stores[name] == 1}
+    renamed -= modules.keys()
+    imported |= modules
+    # A name that is imported in one place and assigned in another may be either.
+    imported = {name: found for name, found in imported.items() if name not in renamed | kept | elsewhere}
+    return renamed - kept - elsewhere, kept - elsewhere, imported
+
+
+def _function_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> _LocalNames:
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    holder = ast.Module(body=[ast.Expr(item) if isinstance(item, ast.expr) else item for item in body], type_ignores=[])
+    renamed, kept, imported = _scope_names(_inside(holder))
+    given = node.args
+    parameters = {item.arg for item in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    parameters |= {item.arg for item in (given.vararg, given.kwarg) if item is not None}
+    return _LocalNames(
+        frozenset(renamed - parameters),
+        frozenset(kept | parameters),
+        {name: found for name, found in imported.items() if name not in parameters},
+    )
+
+
+def _class_names(node: ast.ClassDef) -> _LocalNames:
+    renamed, kept, imported = _scope_names(_inside(ast.Module(body=node.body, type_ignores=[])))
+    return _LocalNames(frozenset(), frozenset(renamed | kept), imported, is_class=True)
+
+
+def _comprehension_names(node: ast.AST) -> _LocalNames:
+    targets = [generator.target for generator in getattr(node, "generators", [])]
+    names = {inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
+    return _LocalNames(frozenset(names), frozenset(), {})
+
+
+def _last_name(node: ast.AST) -> str:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,74 @@
+"""Texts as they count in a comparison: without keys, and without the place where the code lies.
+
+A key is a text in the form of one, or the value of an environment variable of twelve characters or more whose name says
+key, token, secret or password. It counts as present and nothing more: neither it nor a digest of it is kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holdfast.models.redaction import SHORTEST, Secrets, known_secrets
+from holdfast.spec.loading.key_detection import has_credentials, without_keys
+
+KEY_MARK = "[key]"
+_SECRET_VARIABLE = re.compile(r"KEYS?(?![A-Z])|TOKENS?(?![A-Z])|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SHORTEST_DIRECTORY = 4
+"""Characters: `/a` and the like would be found in texts that are no paths."""
+
+
+class TextMask:
+    """The environment and the directories of one moment."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._secrets = Secrets()
+        for name, value in environment.items():
+            if _SECRET_VARIABLE.search(name):
+                self._remember(value)
+        self._environment = {value for value in environment.values() if value}
+        self._directories: list[str] = []
+
+    def _remember(self, value: str) -> None:
+        # Headers carry keys in this form as well.
+        if len(value) >= SHORTEST:
+            for form in (value, base64.b64encode(value.encode(errors="surrogateescape")).decode()):
+                self._secrets.remember(form, form)
+
+    def add_directory(self, directory: Path) -> None:
+        """From now on, a path below this directory counts relative to it."""
+        for form in {str(directory), os.path.realpath(directory)}:
+            if len(form) >= _SHORTEST_DIRECTORY and form not in self._directories:
+                self._directories.append(form)
+        self._directories.sort(key=len, reverse=True)
+
+    def without_keys(self, text: str) -> str:
+        """The text with every key replaced by one mark."""
+        if len(text) < SHORTEST:
+            return text
+        if has_credentials(text):
+            return KEY_MARK
+        return without_keys(self._secrets.marked(known_secrets.marked(text, KEY_MARK), KEY_MARK), KEY_MARK)
+
+    def spelled(self, text: str) -> str:
+        """The text as it is compared."""
+        return self._relative(self.without_keys(text))
+
+    def changes_any(self, texts: Sequence[str]) -> bool:
+        """Whether any of many texts is compared otherwise than it is."""
+        whole = "\n".join(texts)
+        # A URL with a password is seen only where it stands alone.
+        return ("://" in whole and "@" in whole) or self.spelled(whole) != whole
+
+    def is_from_environment(self, text: str) -> bool:
+        """Whether a text is the value of a variable: it is compared, and never shown."""
+        return text in self._environment
+
+    def _relative(self, text: str) -> str:
+        for directory in self._directories:
+            if directory in text:
+                text = re.sub(rf"(?<![\w.-]){re.escape(directory)}(?=[/\\]|$|[^\w.-])", "<directory>", text)
+        return text

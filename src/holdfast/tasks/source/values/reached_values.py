@@ -1,0 +1,717 @@
+"""Everything that is reached from a solver or a scorer: its code, and the values that the code holds.
+
+The walk begins with an object and follows the names that code reads, the variables it closes over, defaults, attributes
+and members. A person's own code counts by its text, that of packages by their versions. A function or class is named by
+its qualified name; those of another file of one's own have the name of that module in front.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import enum
+import functools
+import importlib
+import importlib.util
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any, NamedTuple, TypeGuard
+
+from holdfast.errors import ConfigurationError
+from holdfast.run.core.records import BYTECODE, CLASS, CODE, OPAQUE, PACKAGE, STATEMENTS, STATEMENTS_OF, VALUE
+from holdfast.tasks.source.importing import guarded, unnumbered
+from holdfast.tasks.source.syntax import Chain, Definition, find_class, spelled_code
+from holdfast.tasks.source.values.binding_statements import (
+    patched_attributes,
+    statements_naming,
+    statements_of,
+)
+from holdfast.tasks.source.values.code_text import CodeText, LocalImport, code_text, imports_within
+from holdfast.tasks.source.values.hidden_texts import TextMask
+from holdfast.tasks.source.values.installed_packages import (
+    distribution_of,
+    is_of_holdfast,
+    is_of_python,
+    is_own_file,
+    is_own_module,
+    spec_origin,
+)
+from holdfast.tasks.source.values.running_source import SourceText, module_source, running_definition
+from holdfast.tasks.source.values.value_spelling import (
+    TakenNode,
+    ValueSpelling,
+    issubclass_of,
+    type_dict,
+    type_label,
+    type_module,
+    type_mro,
+    type_qualname,
+)
+
+_CLASS_INTERNALS = frozenset(
+    {"_abc_impl", "_member_names_", "_member_map_", "_value2member_map_", "_unhashable_values_", "_hashable_values_"}
+    | {"_use_args_", "_member_type_", "_value_repr_", "_new_member_", "_generate_next_value_", "_is_protocol"}
+    | {"_is_runtime_protocol"}
+)
+_READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir", "getmembers"})
+"""Names by which code may read any attribute of a module; a text that is a literal is a name that it mentions."""
+_SPELLED_DUNDERS = frozenset({"__struct_fields__", "__struct_defaults__"})
+
+
+class HeldValue(NamedTuple):
+    """A value that has a name of its own, with what keeps it."""
+
+    owner: object
+    """The namespace of the name; None where it is a variable or an attribute."""
+    path: str
+    value: object
+    nodes: dict[str, TakenNode]
+    statements: bytes
+
+
+class TakenTree(NamedTuple):
+    """Code and values as they are at one moment."""
+
+    nodes: dict[str, TakenNode]
+    held: list[HeldValue]
+    files: set[str]
+    """The person's own files that it comes from."""
+    places: dict[str, str]
+    """By name, the file that a person finds it in."""
+    written: set[str]
+    """The names of what the code itself changes."""
+    codes: dict[str, CodeType]
+
+
+class _Names(NamedTuple):
+    """The names of a module."""
+
+    values: dict[str, Any]
+    prefix: str
+    filename: str
+
+    def source(self) -> SourceText | None:
+        return module_source(self.filename, self.values) if self.filename else None
+
+
+class _Written(NamedTuple):
+    """A piece of source whose text is in the tree, which may be wanted with its docstrings."""
+
+    key: str
+    definition: Definition
+    free: tuple[str, ...]
+
+
+class ReachedValues:
+    """One walk, from one object."""
+
+    def __init__(self, mask: TextMask) -> None:
+        self._mask = mask
+        self._spelling = ValueSpelling(self, mask)
+        self._nodes: dict[str, TakenNode] = {}
+        self._held: list[HeldValue] = []
+        self._files: set[str] = set()
+        self._places: dict[str, str] = {}
+        self._texts: list[CodeText] = []
+        self._written: list[_Written] = []
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._spaces: dict[int, _Names] = {}
+        self._scanned: set[str] = set()
+        self._seen_names: set[tuple[int, str]] = set()
+        self._codes: dict[int, tuple[CodeType, str]] = {}
+        """By identity: equal code of two files is not the same."""
+        self._classes: dict[int, str] = {}
+        self._wholes: dict[int, tuple[_Names, bool]] = {}
+        self._functions: dict[int, str] = {}
+        self._named_functions: set[str] = set()
+        self._kept: list[object] = []
+        self._taken_keys: dict[str, object] = {}
+        self._home: dict[str, Any] | None = None
+
+    def take(self, root: object) -> TakenTree:
+        """Walks from the object to everything that it reaches."""
+        self._home = _namespace_of(root)
+        for name, value in self._start(root):
+            space = None if self._home is None else self._space(self._home)
+            self._hold_value(space, name, value, functools.partial(self._around, value))
+        self._work()
+        if any(text.reads_definitions for text in self._texts):
+            self._add_documentation()
+        written = {name for text in self._texts for name in text.written}
+        codes = {f"{key}()": code for code, key in self._codes.values()}
+        return TakenTree(self._nodes, self._held, self._files, self._places, written, codes)
+
+    def _start(self, root: Any) -> list[tuple[str, Any]]:
+        """The values to begin with, by the names that they have in the tree."""
+        if type(root) is MethodType and type(root.__func__) is FunctionType:
+            owner = root.__self__
+            label = type_qualname(owner) if _is_class(owner) else f"{type_qualname(type(owner))}(…)"
+            return [(label, owner), (root.__func__.__qualname__, root.__func__)]
+        if type(root) is FunctionType:
+            return [(self._function_key(root), root)]
+        if type(root) is functools.partial:
+            return [("partial", root)]
+        return [("sampling" if type(root) is tuple else f"{type_qualname(type(root))}(…)", root)]
+
+    def _work(self) -> None:
+        self._enter_wholes()
+        while self._waiting:
+            self._waiting.popleft()()
+            if not self._waiting:
+                self._enter_wholes()
+
+    def _enter_wholes(self) -> None:
+        """The names that code may read of modules that it passes on: those that it mentions anywhere."""
+        mentioned = frozenset().union(*(text.mentioned for text in self._texts))
+        for space, is_open in list(self._wholes.values()):
+            for name in list(space.values):
+                is_read = is_open or bool(mentioned & _READS_ANY_NAME) or name in mentioned
+                is_module = type(space.values[name]) is ModuleType
+                if is_read and not name.startswith("__") and not is_module and self._is_new(space, name):
+                    self._waiting.append(functools.partial(self._name, space, name))
+
+    def _is_new(self, space: _Names, name: str) -> bool:
+        return (id(space.values), name) not in self._seen_names
+
+    # What values are made of.
+
+    def function(self, path: str, value: FunctionType) -> TakenNode:
+        key = self._function_key(value)
+        if id(value) not in self._functions:
+            # Several functions may be made of one piece of code, each with variables or defaults of its own.
+            is_one_of_many = bool(value.__closure__) or key in self._named_functions
+            self._named_functions.add(key)
+            self._functions[id(value)] = place = path if is_one_of_many else key
+            self._kept.append(value)
+            self._waiting.append(functools.partial(self._define, value, key, place))
+        first = self._functions[id(value)]
+        same = "" if first in {key, path} else f" {first}"
+        return TakenNode(VALUE, f"function {key}{same}".encode(errors="surrogatepass"), f"{key}()")
+
+    def class_(self, path: str, value: type) -> TakenNode:  # noqa: ARG002 - as for a function
+        key = self._class_key(value)
+        return TakenNode(VALUE, f"class {key}".encode(errors="surrogatepass"), key)
+
+    def module(self, path: str, value: ModuleType) -> TakenNode:  # noqa: ARG002
+        if not is_own_module(value):
+            self._add_package(value.__name__)
+        else:
+            self._waiting.append(functools.partial(self._whole, self._space(vars(value))))
+        return TakenNode(VALUE, f"module {self._module_label(value)}".encode(), self._module_label(value))
+
+    def is_own(self, found: type) -> bool:
+        module = type_module(found)
+        if is_of_python(module) or is_of_holdfast(module):
+            return False
+        loaded = sys.modules.get(module)
+        filename = vars(loaded).get("__file__") if loaded is not None else None
+        if isinstance(filename, str):
+            return is_own_file(filename)
+        return distribution_of(module) is None
+
+    def package_type(self, found: type) -> None:
+        self._add_package(type_module(found))
+
+    def _module_label(self, value: ModuleType) -> str:
+        return unnumbered(value.__name__).removeprefix("holdfast_task_")
+
+    def _add_package(self, module: str) -> None:
+        found = distribution_of(module)
+        if found is not None:
+            self._nodes[f"package {found.name}"] = TakenNode(PACKAGE, found.version.encode(), found.version)
+
+    # Names of modules.
+
+    def _space(self, values: dict[str, Any]) -> _Names:
+        if id(values) not in self._spaces:
+            filename = values.get("__file__")
+            filename = filename if isinstance(filename, str) else ""
+            name = str(values.get("__name__", ""))
+            label = "" if values is self._home else f"{unnumbered(name).removeprefix('holdfast_task_')}."
+            used = [space.prefix for space in self._spaces.values()]
+            number = 1 + sum(prefix.rstrip("#0123456789.") == label.rstrip(".") for prefix in used) if label else 1
+            prefix = label if number == 1 else f"{label.rstrip('.')}#{number}."
+            self._spaces[id(values)] = _Names(values, prefix, filename)
+            self._kept.append(values)
+            if filename and is_own_file(filename):
+                self._files.add(filename)
+                self._mask.add_directory(Path(filename).parent)
+                self._waiting.append(functools.partial(self._scan_patches, filename, values))
+        return self._spaces[id(values)]
+
+    def _whole(self, space: _Names, *, is_open: bool = False) -> None:
+        """A module that is passed on; where it `is_open`, every name of it counts."""
+        known = self._wholes.get(id(space.values))
+        self._wholes[id(space.values)] = space, is_open or (known is not None and known[1])
+
+    def _chain(self, space: _Names, chain: Chain) -> None:
+        """What a dotted name stands for in a module, followed through other modules."""
+        values, name = space.values, chain[0]
+        if name not in values:
+            self._builtin_name(name)
+            return
+        if type(values[name]) is ModuleType:
+            self._module_chain(values[name], chain[1:], ".".join(chain))
+        elif not (name.startswith("__") and name.endswith("__")):
+            self._name(space, name)
+
+    def _builtin_name(self, name: str) -> None:
+        """A builtin counts only where code has put something else in its place."""
+        value = vars(builtins).get(name)
+        if type(value) is FunctionType or (_is_class(value) and type_module(value) != "builtins"):
+            self._hold_value(None, f"builtins.{name}", value)
+
+    def _module_chain(self, module: ModuleType, chain: Chain, shown: str) -> None:
+        """A name that is read of a module; without one, the module may be read whole."""
+        while chain:
+            value = vars(module).get(chain[0], sys.modules.get(f"{module.__name__}.{chain[0]}"))
+            if type(value) is not ModuleType:
+                break
+            module, chain = value, chain[1:]
+        if not is_own_module(module):
+            self._foreign_name(module, chain, shown)
+        elif not chain:
+            self._whole(self._space(vars(module)))
+        elif chain[0] in vars(module):
+            self._name(self._space(vars(module)), chain[0])
+        else:
+            self._imported(LocalImport(0, f"{module.__name__}.{chain[0]}", ""), chain[1:], "")
+
+    def _foreign_name(self, module: ModuleType, chain: Chain, shown: str) -> None:
+        """A name of a package or of Python: by what it is called, unless one's own code was put in its place."""
+        self._add_package(module.__name__)
+        value = vars(module).get(chain[0]) if chain else None
+        owned = _owner_module(value)
+        if value is not None and ((owned is not None and not is_of_python(owned)) or not is_of_python(module.__name__)):
+            self._hold_value(None, shown, value, listed=False)
+            return
+        name = module.__name__ if not is_of_holdfast(module.__name__) else "holdfast"
+        qualified = getattr(value, "__qualname__", "") if owned is not None else ""
+        spelled = " ".join(part for part in (".".join((name, *chain[:1])), qualified) if part)
+        self._put(shown, TakenNode(VALUE, f"name {spelled}".encode(), spelled.partition(" ")[0]))
+
+    def _name(self, space: _Names, name: str) -> None:
+        """A name of a module of one's own, or of a program or notebook."""
+        if (id(space.values), name) in self._seen_names or name not in space.values:
+            return
+        self._seen_names.add((id(space.values), name))
+        value, path = space.values[name], f"{space.prefix}{name}"
+        bound = functools.partial(self._bound_statements, space, name)
+        self._hold_value(space, path, value, bound, owner=space.values)
+
+    def _hold_value(
+        self,
+        space: _Names | None,
+        path: str,
+        value: object,
+        statements: Callable[[], list[Any]] = list,
+        *,
+        owner: dict[str, Any] | None = None,
+        listed: bool = True,
+    ) -> None:
+        """Puts a value into the tree, and beside it the statements that it comes from.
+
+        `owner` has it as a name; without `listed`, parts that cannot be compared are left out.
+        """
+        if type(value) is FunctionType:
+            node = self.function(path, value)
+        elif issubclass_of(type(value), type):
+            node = self.class_(path, value)  # type: ignore[arg-type]
+        else:
+            nodes = self._spelling.spell(path, value)
+            if not listed:
+                # A package's own objects are its affair, and its version counts.
+                nodes = {key: inner for key, inner in nodes.items() if inner.kind != OPAQUE}
+            self._hold_state(space, HeldValue(owner, path, value, nodes, b""), statements())
+            return
+        if node.text.removesuffix("()") != path:
+            self._put(path, node, space)
+
+    def _hold_state(self, space: _Names | None, held: HeldValue, statements: list[Any]) -> None:
+        text = code_text(statements, mask=self._mask.without_keys)
+        spelled = text.text.encode(errors="surrogatepass")
+        nodes = {key: _with_statements(node, spelled) for key, node in held.nodes.items()}
+        if any(node.kind == OPAQUE for node in nodes.values()):
+            self._follow(text, space)
+        self._held.append(held._replace(nodes=nodes, statements=spelled))
+        for key, node in nodes.items():
+            self._put(key, node, space)
+        if spelled:
+            self._put(held.path + STATEMENTS_OF, TakenNode(STATEMENTS, spelled, ""), space)
+
+    def _put(self, key: str, node: TakenNode, space: _Names | None = None) -> None:
+        self._nodes.setdefault(key, node)
+        if space is not None and space.filename:
+            self._places.setdefault(key, Path(space.filename).name)
+
+    def _bound_statements(self, space: _Names, name: str) -> list[Any]:
+        """The statements behind a name; of an imported one also those in the module that it comes from."""
+        source = space.source()
+        found: list[Any] = statements_of(source, name) if source else []
+        for statement in list(found):
+            for imported in imports_within([statement]):
+                module = self._loaded(imported, space)
+                if imported.attribute == name and module is not None and is_own_module(module):
+                    found = (
+                        [*found, *statements_of(source, name)]
+                        if (source := self._space(vars(module)).source())
+                        else found
+                    )
+        return found
+
+    def _around(self, value: object) -> list[Any]:
+        """The lines behind what an object or a function holds: those that name what it was made by."""
+        function = value.__func__ if type(value) is MethodType else value
+        if type(function) is FunctionType:
+            name = (
+                function.__qualname__.partition(".<locals>")[0].rpartition(".")[2]
+                if "<locals>" in function.__qualname__
+                else ""
+            )
+        else:
+            name = type_qualname(type(value)).rpartition(".")[2]
+        values = _namespace_of(value)
+        source = self._space(values).source() if name and values is not None else None
+        return list(statements_naming(source, name)) if source else []
+
+    # Code.
+
+    def _follow(self, text: CodeText, space: _Names | None) -> None:
+        """What a piece of code refers to."""
+        if space is None:
+            space = self._space(self._home) if self._home is not None else None
+        self._texts.append(text)
+        if space is None:
+            return
+        if text.reads_namespace:
+            self._whole(space, is_open=True)
+        for chain in text.references:
+            self._chain(space, chain)
+        for imported, chain in text.imports:
+            self._imported(imported, chain, str(space.values.get("__package__") or ""))
+        for imported in text.imported:
+            if (module := self._loaded(imported, space)) is not None and is_own_module(module):
+                self._space(vars(module))
+
+    def _imported(self, imported: LocalImport, chain: Chain, package: str) -> None:
+        """What code uses of a module that it imports itself, which may not be loaded yet."""
+        module = self._load(imported, package)
+        wanted = (imported.attribute, *chain) if imported.attribute else chain
+        shown = ".".join((imported.module, *wanted))
+        if module is None:
+            self._add_package(imported.module)
+            self._put(shown, TakenNode(VALUE, f"import {shown}".encode(), "not loaded"))
+        elif wanted and wanted[0] not in vars(module) and is_own_module(module):
+            inner = LocalImport(0, f"{module.__name__}.{wanted[0]}", "")
+            if (found := self._load(inner, "")) is not None:
+                self._module_chain(found, wanted[1:], shown)
+        else:
+            self._module_chain(module, wanted, shown)
+
+    def _loaded(self, imported: LocalImport, space: _Names) -> ModuleType | None:
+        return sys.modules.get(_full_name(imported, str(space.values.get("__package__") or "")))
+
+    def _load(self, imported: LocalImport, package: str) -> ModuleType | None:
+        """A module that a function imports: one's own is imported now, as the first trial would."""
+        name = _full_name(imported, package)
+        if not name or name in sys.modules:
+            return sys.modules.get(name)
+        top = name.partition(".")[0]
+        origin = getattr(sys.modules.get(top), "__file__", None) or spec_origin(top)
+        if not isinstance(origin, str) or not is_own_file(origin):
+            return None
+        try:
+            with guarded(name):
+                return importlib.import_module(name)
+        except ConfigurationError:
+            # The solver will say so, if it ever comes to that line.
+            return None
+
+    def _function_key(self, value: FunctionType) -> str:
+        code = value.__code__
+        if id(code) not in self._codes:
+            module = str(value.__module__ or "")
+            if is_of_holdfast(module):
+                base = f"holdfast.{value.__qualname__}"
+            elif self._is_own_code(code, module):
+                base = f"{self._space(value.__globals__).prefix}{value.__qualname__}"
+            else:
+                base = f"{module}.{value.__qualname__}"
+            self._codes[id(code)] = code, self._unique(base, code)
+        return self._codes[id(code)][1]
+
+    def _unique(self, base: str, thing: object) -> str:
+        key, number = base, 2
+        while self._taken_keys.setdefault(key, thing) is not thing:
+            key, number = f"{base}#{number}", number + 1
+        return key
+
+    def _is_own_code(self, code: CodeType, module: str) -> bool:
+        if is_of_holdfast(module) and not code.co_filename.startswith("<"):
+            return False
+        return is_own_file(code.co_filename)
+
+    def _define(self, value: FunctionType, key: str, path: str) -> None:
+        """The text of a function, and what it holds."""
+        module = str(value.__module__ or "")
+        own = self._is_own_code(value.__code__, module)
+        text = self._define_own(value, key) if own else None
+        if not own:
+            self._add_package(module)
+        if own or not is_of_holdfast(module):
+            self._hold(value, path, text.free if text else ())
+
+    def _define_own(self, value: FunctionType, key: str) -> CodeText | None:
+        code, space, name = value.__code__, self._space(value.__globals__), f"{key}()"
+        found = running_definition(code, value.__globals__)
+        if found is None:
+            self._put(name, compiled_node(code), space)
+            names = _names_within(code)
+            self._follow(
+                _NO_TEXT._replace(references=sorted((name,) for name in names), mentioned=frozenset(names)), space
+            )
+            return None
+        source, definition = found
+        if code.co_filename and Path(code.co_filename).is_absolute():
+            self._files.add(code.co_filename)
+        text = code_text([definition], code.co_freevars, self._mask.without_keys)
+        if name not in self._nodes:
+            self._written.append(_Written(name, definition, code.co_freevars))
+            self._put(name, TakenNode(CODE, text.text.encode(errors="surrogatepass"), ""), space)
+            self._places[name] = Path(source.filename).name
+            self._follow(text, space)
+        return text
+
+    def _hold(self, value: FunctionType, path: str, order: Iterable[str]) -> None:
+        """What a function closes over, its defaults and its attributes."""
+        around = functools.partial(self._around, value)
+        own = self._is_own_code(value.__code__, str(value.__module__ or ""))
+        space = self._space(value.__globals__) if own else None
+        cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
+        for name in dict.fromkeys((*order, *cells)):
+            try:
+                held = cells[name].cell_contents
+            except ValueError:
+                continue
+            self._hold_value(space, f"{path}({name})", held, around)
+        for name, held in _defaults(value):
+            self._hold_value(space, f"{path}({name}=)", held, around)
+        for name, held in sorted(value.__dict__.items()):
+            self._hold_value(space, f"{path}.{name}", held, around)
+
+    def _add_documentation(self) -> None:
+        """Docstrings and annotations, where code reads them."""
+        for written in self._written:
+            text = code_text([written.definition], written.free, self._mask.without_keys, documented=True)
+            self._nodes[written.key] = TakenNode(CODE, text.text.encode(errors="surrogatepass"), "")
+
+    # Classes.
+
+    def _class_key(self, value: type) -> str:
+        if id(value) not in self._classes:
+            self._kept.append(value)
+            own = self.is_own(value)
+            base = f"{self._class_prefix(value)}{type_qualname(value)}" if own else type_label(value)
+            self._classes[id(value)] = key = self._unique(base, value)
+            if own:
+                self._waiting.append(functools.partial(self._define_class, value, key))
+            else:
+                self._add_package(type_module(value))
+        return self._classes[id(value)]
+
+    def _class_prefix(self, value: type) -> str:
+        values = _namespace_of(value)
+        return self._space(values).prefix if values is not None else ""
+
+    def _define_class(self, value: type, key: str) -> None:
+        bases = [self._class_key(base) for base in type.__dict__["__bases__"].__get__(value)]
+        meta = [] if is_of_python(type_module(type(value))) else [self._class_key(type(value))]
+        spelled = f"class {' '.join(bases)} {' '.join(meta)}"
+        space = self._space_of(value)
+        self._put(f"class {key}", TakenNode(CODE, spelled.encode(), CLASS), space)
+        members, needs_body = type_dict(value), bool(meta and self._is_of_package(type(value)))
+        if "__dataclass_fields__" in members:
+            self._data_fields(space, key, members["__dataclass_fields__"])
+        for name, member in members["_member_map_"].items() if issubclass_of(value, enum.Enum) else ():
+            self._hold_value(space, f"{key}.{name}", object.__getattribute__(member, "_value_"))
+        for name, item in members.items():
+            if _counts_in_class(value, name, item):
+                needs_body |= self._class_member(space, key, name, item)
+        if needs_body or "__attrs_attrs__" in members:
+            self._class_body(value, key)
+
+    def _class_member(self, space: _Names | None, key: str, name: str, item: Any) -> bool:
+        """Takes in a member of a class; whether it is of a package, so that the text of the class counts as well."""
+        if self._is_of_package(type(item)):
+            self._add_package(type_module(type(item)))
+            return True
+        if (type(item) is staticmethod or type(item) is classmethod) and type(item.__func__) is FunctionType:
+            self._put(f"{key}.{name} ", TakenNode(VALUE, type(item).__name__.encode(), type(item).__name__))
+            item = item.__func__
+        self._hold_value(space, f"{key}.{name}", item)
+        return False
+
+    def _is_of_package(self, found: type) -> bool:
+        module = type_module(found)
+        return not is_of_python(module) and not is_of_holdfast(module) and not self.is_own(found)
+
+    def _data_fields(self, space: _Names | None, key: str, fields: dict[str, dataclasses.Field[Any]]) -> None:
+        names = " ".join(f"{name} {field.init} {field.kw_only}" for name, field in fields.items())
+        self._put(f"{key} (fields)", TakenNode(VALUE, names.encode(), ", ".join(fields)[:80]), space)
+        for name, field in fields.items():
+            for part in ("default", "default_factory"):
+                held = getattr(field, part)
+                if held is not dataclasses.MISSING:
+                    self._hold_value(space, f"{key}.{name} ({part})", held)
+
+    def _class_body(self, value: type, key: str) -> None:
+        """The text of a class whose members a package has made something else of."""
+        space = self._space_of(value)
+        source = space.source() if space else None
+        node = find_class(source.tree, type_qualname(value)) if source and source.tree else None
+        if node is not None:
+            text = code_text([node], mask=self._mask.without_keys, documented=True)
+            self._put(f"class {key} (body)", TakenNode(CODE, text.text.encode(errors="surrogatepass"), CLASS), space)
+            self._follow(text, space)
+
+    def _space_of(self, value: type) -> _Names | None:
+        values = _namespace_of(value)
+        return None if values is None else self._space(values)
+
+    # Code of others that one's own code has changed.
+
+    def _scan_patches(self, filename: str, values: dict[str, Any]) -> None:
+        """What the files of one's own put in the place of something in a package, and the files they import."""
+        if filename in self._scanned:
+            return
+        self._scanned.add(filename)
+        if is_own_file(filename) and Path(filename).is_absolute():
+            self._files.add(filename)
+        source = module_source(filename, values)
+        if source is None or source.tree is None:
+            return
+        for chain in sorted(set(patched_attributes(source))):
+            self._patched(chain, values)
+        for imported in set(imports_within(source.nodes)):
+            module = sys.modules.get(_full_name(imported, str(values.get("__package__") or "")))
+            if module is not None and is_own_module(module):
+                self._scan_patches(str(vars(module).get("__file__") or ""), vars(module))
+
+    def _patched(self, chain: Chain, values: dict[str, Any]) -> None:
+        value: Any = values.get(chain[0])
+        for name in chain[1:-1]:
+            if type(value) is not ModuleType and not _is_class(value):
+                return
+            value = _members_of(value).get(name)
+        is_foreign = type(value) is ModuleType and not is_own_module(value)
+        if is_foreign or (
+            isinstance(value, type) and not self.is_own(value) and not is_of_holdfast(type_module(value))
+        ):
+            held = _members_of(value).get(chain[-1])
+            self._hold_value(self._space(values), f"{'.'.join(chain)} (patched)", held)
+
+
+_NO_TEXT = CodeText("", [], [], [], [], set(), frozenset(), reads_definitions=False, reads_namespace=False)
+
+
+def _with_statements(node: TakenNode, statements: bytes) -> TakenNode:
+    """What cannot be compared counts by the statements that it comes from."""
+    return node._replace(spelled=node.spelled + b" " + statements) if node.kind == OPAQUE else node
+
+
+def compiled_node(code: CodeType) -> TakenNode:
+    """A function whose source is not known any more; compiled code differs between versions of Python."""
+    spelled = f"{sys.version_info[:2]} {spelled_code(code)}"
+    return TakenNode(BYTECODE, spelled.encode(errors="surrogatepass"), "")
+
+
+def _names_within(code: CodeType) -> set[str]:
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _names_within(constant)
+    return found
+
+
+def _full_name(imported: LocalImport, package: str) -> str:
+    if not imported.level:
+        return imported.module
+    try:
+        return importlib.util.resolve_name("." * imported.level + imported.module, package)
+    except ImportError:
+        return ""
+
+
+def _defaults(value: FunctionType) -> list[tuple[str, Any]]:
+    given = value.__defaults__ or ()
+    code = value.__code__
+    names = code.co_varnames[: code.co_argcount][code.co_argcount - len(given) :]
+    # Both can be set to anything after the function was made.
+    return [*zip(names, given, strict=False), *sorted((value.__kwdefaults__ or {}).items())]
+
+
+def _is_class(value: object) -> TypeGuard[type]:
+    """Whether a value is a class; it is not asked."""
+    return issubclass_of(type(value), type)
+
+
+def _members_of(value: ModuleType | type) -> Mapping[str, Any]:
+    return type_dict(value) if _is_class(value) else vars(value)
+
+
+def _owner_module(value: object) -> str | None:
+    """The module of a function or class; None for other things."""
+    if type(value) is FunctionType or type(value) is BuiltinFunctionType:
+        return str(getattr(value, "__module__", "") or "builtins")
+    return type_module(value) if _is_class(value) else None
+
+
+def _namespace_of(value: object) -> dict[str, Any] | None:
+    """The names of the module that an object's code is from."""
+    if type(value) is tuple:
+        return next((found for found in map(_namespace_of, value) if found is not None), None)
+    if type(value) is functools.partial:
+        return _namespace_of(value.func)
+    if type(value) is MethodType:
+        return _namespace_of(value.__self__ if type(value.__func__) is not FunctionType else value.__func__)
+    if type(value) is FunctionType:
+        return value.__globals__
+    found = value if issubclass_of(type(value), type) else type(value)
+    for part in type_mro(found):  # type: ignore[arg-type]
+        loaded = sys.modules.get(type_module(part))
+        if part is not object and loaded is not None and is_own_module(loaded):
+            return vars(loaded)
+    methods = (item for item in type_dict(found).values() if type(item) is FunctionType)  # type: ignore[arg-type]
+    return next((method.__globals__ for method in methods), None)
+
+
+def _counts_in_class(owner: type, name: str, item: object) -> bool:
+    """Whether a member of a class is a person's doing, and not Python's."""
+    if type(item) is MemberDescriptorType or type(item) is GetSetDescriptorType or name in _CLASS_INTERNALS:
+        return False
+    if issubclass_of(owner, enum.Enum) and name in type_dict(owner)["_member_map_"]:
+        return False
+    if type(item) is FunctionType:
+        return not _is_generated(owner, item)
+    return not (name.startswith("__") and name.endswith("__")) or name in _SPELLED_DUNDERS
+
+
+def _is_generated(owner: type, item: FunctionType) -> bool:
+    """Whether a method was written by a decorator from the fields of its class."""
+    filename = item.__code__.co_filename
+    if filename.startswith("<attrs generated"):
+        return True
+    members = type_dict(owner)
+    made = "__dataclass_fields__" in members or "_field_defaults" in members or issubclass_of(owner, enum.Enum)
+    return made and (filename == "<string>" or not is_own_file(filename))
