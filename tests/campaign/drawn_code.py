@@ -3,8 +3,10 @@
 Each shape adds statements to the module that is being written and returns an expression of `x`, the sample's input.
 """
 
+# ruff: noqa: E501, ISC004 - a shape is read as one line, whatever its length
 from __future__ import annotations
 
+import itertools
 import json
 
 from drawn_program import Draw
@@ -32,9 +34,8 @@ def default_of_function(d: Draw) -> str:
 
 def attribute_of_function(d: Draw) -> str:
     fn, name = d.name("piece"), d.name("setting")
-    with d.within(fn):
-        with d.within(name):
-            made = value(d, d.pick([0, 1, 2]))
+    with d.within(fn), d.within(name):
+        made = value(d, d.pick([0, 1, 2]))
     d.add(f"def {fn}(x):\n    return x + {made.read(f'{fn}.{name}')}\n", f"{fn}.{name} = {made.expression}")
     return f"{fn}(x)"
 
@@ -97,7 +98,7 @@ def call_chain(d: Draw) -> str:
     names = [d.name("chain") for _ in range(d.pick([2, 3, 8]))]
     what, before, after = d.pick(BODIES)
     d.add(f"def {names[0]}(x):\n    return {d.spot(before, after, names[0], what=what)}\n")
-    for below, name in zip(names, names[1:], strict=False):
+    for below, name in itertools.pairwise(names):
         how = d.pick(
             [
                 f"def {name}(x):\n    return {below}(x) + '.'\n",
@@ -208,7 +209,7 @@ def mutated_state(d: Draw) -> str:
     if form == "deep":
         code = code.replace(placeholder, literal)
     elif doubled:  # the first pair of braces is the empty dict
-        first, _, rest = code.partition("{}") if form != "item" else code.partition("{}")
+        first, _, rest = code.partition("{}")
         code = first + "{}" + rest.replace("{}", literal)
     else:
         code = code.replace(placeholder, literal)
@@ -327,7 +328,9 @@ def registration_removed(d: Draw) -> str:
     pieces = [f"def {one}(x):\n    return x + 'a'\n", f"def {two}(x):\n    return x.upper()\n"]
     decorated = [f"@step_{use}\n{piece}" for piece in pieces]
     before = "\n".join(decorated)
-    after = d.pick(["\n".join(decorated[::-1]), f"{decorated[0]}\n{pieces[1]}", "\n".join([*decorated, f"{table}.pop()"])])
+    after = d.pick(
+        ["\n".join(decorated[::-1]), f"{decorated[0]}\n{pieces[1]}", "\n".join([*decorated, f"{table}.pop()"])]
+    )
     d.add(d.spot(before, after, (table, use, one, two), what="order or number of registrations"))
     d.add(f"def {use}(x):\n    for function in {table}:\n        x = function(x)\n    return x\n")
     return f"{use}(x)"
@@ -339,7 +342,11 @@ def patched(d: Draw) -> str:
     form = d.pick(["method", "instance", "code", "defaults", "kwdefaults", "property", "class", "bases", "function", "text", "dunder"])  # fmt: skip
     literal = d.spot("'polite'", "'rude'", (new, say, fn, cls), what=f"patched {form}")
     d.add(f"class {cls}:\n    def {say}(self, x, word='none', *, more=''):\n        return x + word + more\n")
-    d.add(f"def {new}(self, x, word='none'):\n    return x + {literal}\n" if form not in {"defaults", "kwdefaults", "text"} else "")
+    d.add(
+        f"def {new}(self, x, word='none'):\n    return x + {literal}\n"
+        if form not in {"defaults", "kwdefaults", "text"}
+        else ""
+    )
     d.add(
         {
             "method": f"{cls}.{say} = {new}",
@@ -356,7 +363,13 @@ def patched(d: Draw) -> str:
             "dunder": f"{cls}.__call__ = {new}\n{cls}.{say} = lambda self, x: self(x)",
         }[form]
     )  # fmt: skip
-    held = f"HELD_{fn}.{say}(x)" if form in {"instance", "class", "bases"} else f"{say}(x)" if form == "function" else f"{cls}().{say}(x)"
+    held = (
+        f"HELD_{fn}.{say}(x)"
+        if form in {"instance", "class", "bases"}
+        else f"{say}(x)"
+        if form == "function"
+        else f"{cls}().{say}(x)"
+    )
     d.add(f"def {fn}(x):\n    return {held}\n")
     return f"{fn}(x)"
 
@@ -367,12 +380,18 @@ def patched_package(d: Draw) -> str:
     literal = d.spot("'polite'", "'rude'", (new, fn), what="patched package")
     form = d.pick(["function", "class attribute", "builtin", "method"])
     code, read = {
-        "function": (f"import textwrap\ndef {new}(text):\n    return text + {literal}\ntextwrap.dedent = {new}", "textwrap.dedent(x)"),
+        "function": (
+            f"import textwrap\ndef {new}(text):\n    return text + {literal}\ntextwrap.dedent = {new}",
+            "textwrap.dedent(x)",
+        ),
         "class attribute": (
             f"import string\n{new} = {literal}\nstring.Formatter.campaign_word = {new}",
             "x + string.Formatter.campaign_word",
         ),
-        "builtin": (f"import builtins\n{new} = {literal}\nbuiltins.campaign_word_{fn} = {new}", f"x + campaign_word_{fn}"),
+        "builtin": (
+            f"import builtins\n{new} = {literal}\nbuiltins.campaign_word_{fn} = {new}",
+            f"x + campaign_word_{fn}",
+        ),
         "method": (
             f"import textwrap\ndef {new}(self, text):\n    return text + {literal}\ntextwrap.TextWrapper.fill = {new}",
             "textwrap.TextWrapper().fill(x)",
@@ -458,7 +477,11 @@ def special_method(d: Draw) -> str:
     fn = d.name("piece")
     if form == "__enter__":
         d.add("def entered(manager):\n    with manager as word:\n        return word\n")
-    d.add(f"class {cls}{base}:\n    {code}\n", f"{root} = {cls}()", f"def {fn}(x):\n    return x + {read.replace('{r}', root)}\n")
+    d.add(
+        f"class {cls}{base}:\n    {code}\n",
+        f"{root} = {cls}()",
+        f"def {fn}(x):\n    return x + {read.replace('{r}', root)}\n",
+    )
     if form == "__format__":
         d.top[-1] = f"def {fn}(x):\n    return f'{{x}}{{{root}}}'\n"
     return f"{fn}(x)"
@@ -643,11 +666,27 @@ def async_helper(d: Draw) -> str:
 
 CODE_SHAPES = [
     *(held_value,) * 12,
-    *(default_of_function, attribute_of_function, changed_body, changed_body, call_chain, recursion, generator_function),
+    *(
+        default_of_function,
+        attribute_of_function,
+        changed_body,
+        changed_body,
+        call_chain,
+        recursion,
+        generator_function,
+    ),
     *(built_by_control_flow,) * 2,
     *(mutated_state,) * 2,
     *(made_by_text, function_made_by_text, found_by_text, registry, registry, registration_removed, patched, patched),
     *(patched_package, decorated, decorated, decorated_function, special_method, special_method, inherited, inherited),
-    *(class_from_factory, described, file_at_import, file_at_import, variable_at_import, seeded_choice, computed_constant),
+    *(
+        class_from_factory,
+        described,
+        file_at_import,
+        file_at_import,
+        variable_at_import,
+        seeded_choice,
+        computed_constant,
+    ),
     *(rebound, async_helper),
 ]

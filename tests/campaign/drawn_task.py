@@ -1,5 +1,6 @@
 """A whole task drawn from a seed: modules and packages, ways to import them, forms of solvers and scorers."""
 
+# ruff: noqa: E501, ISC004, RUF005 - a shape is read as one line, whatever its length
 from __future__ import annotations
 
 import json
@@ -25,8 +26,10 @@ import zlib
 KEY_NAMES = ("OPENAI_API_KEY", "CAMPAIGN_TOKEN", "MY_SECRET", "DB_PASSWORD", "SERVICE_API_KEY")
 
 
-def draw_program(seed: object, flip: int | None = None, keys: str = "one") -> DrawnProgram:
-    """The program of a seed; `flip` is the number of the spot that is changed, `keys` the generation of its keys."""
+def draw_program(seed: object, flip: int | None = None, keys: str = "one", holders: int = 0) -> DrawnProgram:
+    """The program of a seed; `flip` is the number of the spot that is changed, `keys` the generation of its keys, and
+    `holders` how many things of it hold a key for certain.
+    """
     d = Draw(seed, flip)
     homes, calls = [], []
     for number in range(d.pick([1, 1, 2, 2, 3])):
@@ -34,7 +37,11 @@ def draw_program(seed: object, flip: int | None = None, keys: str = "one") -> Dr
         homes += lines
         calls.append(call)
     d.top = []
-    for bystander in d.random.sample(BYSTANDERS, d.pick([1, 2, 3])):
+    for bystander in [
+        *[credential] * holders,
+        *[derived_credential] * holders,
+        *d.random.sample(BYSTANDERS, d.pick([1, 2, 3])),
+    ]:
         bystander(d, keys)
     cut = d.pick(range(len(calls) + 1))
     asked, judged = (calls[:cut] or calls, calls[cut:] or calls) if len(calls) > 1 else (calls, calls)
@@ -108,7 +115,10 @@ def by_import(d: Draw):
             (f"{alias} = importlib.import_module('{name}')", f"{alias}.{export}(x)"),
             (f"{alias} = importlib.import_module('{name}').{export}", f"{alias}(x)"),
             (f"{alias} = __import__('{name}')", f"{alias}.{export}(x)"),
-            (f"try:\n    import no_{name} as {alias}\nexcept ImportError:\n    import {name} as {alias}", f"{alias}.{export}(x)"),
+            (
+                f"try:\n    import no_{name} as {alias}\nexcept ImportError:\n    import {name} as {alias}",
+                f"{alias}.{export}(x)",
+            ),
             (f"if True:\n    from {name} import {export}", f"{export}(x)"),
             (f"import {name}\n{alias} = {name}.{export}", f"{alias}(x)"),
             (f"import {name}\nTABLE_{alias} = {{'a': {name}}}", f"TABLE_{alias}['a'].{export}(x)"),
@@ -147,7 +157,9 @@ def in_package(d: Draw):
     if form == "reexport":
         init, lines = f"from .{name} import {export}\n", [f"from {pack} import {export}"]
     elif form == "relative":
-        d.files[f"{pack}/middle_{name}.py"] = f"from . import {name}\n\n\ndef middle_{export}(x):\n    return {name}.{export}(x)\n"
+        d.files[f"{pack}/middle_{name}.py"] = (
+            f"from . import {name}\n\n\ndef middle_{export}(x):\n    return {name}.{export}(x)\n"
+        )
         lines, call = [f"from {pack}.middle_{name} import middle_{export}"], f"middle_{export}(x)"
     elif form == "lazy":
         init = f"def __getattr__(name):\n    if name == '{alias}':\n        from . import {name}\n        return {name}.{export}\n    raise AttributeError(name)\n"
@@ -174,7 +186,10 @@ def by_path(d: Draw):
     at = f"pathlib.Path(__file__).parent / '{folder}{name}.py'"
     lines, call = {
         "sys.path": (
-            [f"sys.path.insert(0, str(pathlib.Path(__file__).parent / '{folder[:-1]}'))", f"from {name} import {export}"],
+            [
+                f"sys.path.insert(0, str(pathlib.Path(__file__).parent / '{folder[:-1]}'))",
+                f"from {name} import {export}",
+            ],
             f"{export}(x)",
         ),
         "spec": (
@@ -325,12 +340,42 @@ def credential(d: Draw, keys: str) -> None:
             f"{name} = functools.partial(len, {read})",
             f"{name} = [('key', {read})]",
             f"@dataclass\nclass Client_{name}:\n    key: str = field(default_factory=lambda: {read}, repr=False)\n{name} = Client_{name}()",
-            f"{name} = f'https://user:{{{read[:11]}[\"{variable}\"]}}@example.org/v1'",
+            f"{name} = 'https://user:' + {read} + '@example.org/v1'",
             f"def {name}(key={read}):\n    return len(key)",
             f"{name} = {read}.encode()",
         ]
     )
     d.add(code, f"def look_{name}():\n    return {name} is not None\n")
+    d.environment["@touch"] = d.environment.get("@touch", "") + f"look_{name}();"
+
+
+def derived_credential(d: Draw, keys: str) -> None:
+    """What is made of a key: no other generation of keys may be compared with it, but it must not be written either."""
+    name, variable = d.name("DERIVED"), d.pick(KEY_NAMES)
+    d.environment[variable] = key_value(d, variable, keys)
+    read = f"os.environ['{variable}']"
+    code = d.pick(
+        [
+            f"{name} = {{'Authorization': 'Basic ' + base64.b64encode(('user:' + {read}).encode()).decode()}}",
+            f"{name} = base64.b64encode({read}.encode())",
+            f"{name} = json.dumps({{'key': {read}}})",
+            f"{name} = ['--key=' + {read}]",
+            f"{name} = ValueError('cannot log in with ' + {read})",
+            f"{name} = string.Template('key ' + {read})",
+            f"{name} = re.compile(re.escape({read}))",
+            f"{name} = pathlib.PurePosixPath('/keys') / {read}",
+            f"{name} = {{{read}: 1}}",
+            f"{name} = {{'k': {{{read}}}}}",
+            f"{name} = ContextVar('key', default={read})",
+            f"{name} = {read}.lower()",
+            f"{name} = list({read})",
+            f"{name} = 'prefix ' * 50 + {read} + ' suffix' * 50",
+            f"class {name}:\n    key = {read}",
+            f"exec('{name} = ' + repr({read}))",
+            f"{name} = eval('lambda key=' + repr({read}) + ': len(key)')",
+        ]
+    )
+    d.add("import base64, json", code, f"def look_{name}():\n    return {name} is not None\n")
     d.environment["@touch"] = d.environment.get("@touch", "") + f"look_{name}();"
 
 
@@ -380,7 +425,10 @@ def places(d: Draw, keys: str) -> None:
     name = d.name("HERE")
     made = d.pick(
         ["pathlib.Path(__file__).parent", "os.path.dirname(os.path.abspath(__file__))", "__file__", "os.getcwd()"]
-        + ["{'data': str(pathlib.Path(__file__).parent / 'data')}", "[os.path.join(os.path.dirname(__file__), 'a.txt')]"]
+        + [
+            "{'data': str(pathlib.Path(__file__).parent / 'data')}",
+            "[os.path.join(os.path.dirname(__file__), 'a.txt')]",
+        ]
         + ["SimpleNamespace(root=pathlib.Path(__file__).resolve().parent)", "pathlib.Path.cwd()"]
     )
     d.add(f"{name} = {made}", f"def look_{name}():\n    return len(str({name})) > 0\n")
@@ -390,7 +438,9 @@ def places(d: Draw, keys: str) -> None:
 def words_in_a_set(d: Draw, keys: str) -> None:
     """Sets of texts, whose order depends on the hash seed."""
     name = d.name("STOP")
-    made = d.pick(["{'a', 'bb', 'ccc', 'dddd'}", "frozenset('abcdefgh')", "{('a', 'b'), ('c', 'd')}", "{'k': {'x', 'y', 'z'}}"])
+    made = d.pick(
+        ["{'a', 'bb', 'ccc', 'dddd'}", "frozenset('abcdefgh')", "{('a', 'b'), ('c', 'd')}", "{'k': {'x', 'y', 'z'}}"]
+    )
     d.add(f"{name} = {made}", f"def look_{name}():\n    return len({name})\n")
     d.environment["@touch"] = d.environment.get("@touch", "") + f"look_{name}();"
 
@@ -437,7 +487,9 @@ def _ask(d: Draw, calls: list[str], fn: str, names: tuple[str, ...]) -> str:
         "thread": lambda: [f"more = await asyncio.to_thread(_step_{fn}, {local})", "reply = await trial.generate(more)", "return reply.text"],
     }[form]()  # fmt: skip
     if form in {"step", "thread"}:
-        d.add(f"def _step_{fn}(text):\n    return text + {d.spot(repr('polite'), repr('rude'), fn, what='function of a step')}\n")
+        d.add(
+            f"def _step_{fn}(text):\n    return text + {d.spot(repr('polite'), repr('rude'), fn, what='function of a step')}\n"
+        )
     d.shapes.append(f"ask {form}")
     return "\n    ".join(lines)
 
@@ -445,7 +497,20 @@ def _ask(d: Draw, calls: list[str], fn: str, names: tuple[str, ...]) -> str:
 def _solver(d: Draw, calls: list[str]) -> str:
     """The expression of a solver."""
     fn, cls, word = d.name("solve"), d.name("Solver"), d.name("word")
-    form = d.pick(["function", "method", "call", "factory", "partial", "decorated", "wrapped", "inherited", "registry", "classmethod"])
+    form = d.pick(
+        [
+            "function",
+            "method",
+            "call",
+            "factory",
+            "partial",
+            "decorated",
+            "wrapped",
+            "inherited",
+            "registry",
+            "classmethod",
+        ]
+    )
     d.shapes.append(f"solver {form}")
     names = (fn, cls, word)
     given = d.spot("'polite'", "'rude'", names, what=f"solver's own value: {form}")
@@ -483,7 +548,9 @@ def _solver(d: Draw, calls: list[str]) -> str:
 def _scorer(d: Draw, calls: list[str]) -> str:
     """The expression of a scorer."""
     fn, cls, word, mark = d.name("judge"), d.name("Judge"), d.name("weight"), d.name("mark")
-    form = d.pick(["function", "async", "method", "factory", "partial", "decorated", "scorer", "threshold", "object", "score"])
+    form = d.pick(
+        ["function", "async", "method", "factory", "partial", "decorated", "scorer", "threshold", "object", "score"]
+    )
     d.shapes.append(f"scorer {form}")
     joined = " + '~' + ".join(calls)
     d.add(f"def {mark}(text):\n    return (zlib.crc32(text.encode('utf-8', 'replace')) % 997) / 997\n")

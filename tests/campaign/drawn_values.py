@@ -1,5 +1,6 @@
 """Values that a task may hold: every kind of scalar, container and object, nested at random, each with a changed twin."""
 
+# ruff: noqa: E501 - a shape is read as one line, whatever its length
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -96,7 +97,12 @@ SCALARS = [
     ("itemgetter of two", "operator.itemgetter(0, 1)", "operator.itemgetter(1, 0)", "str({r}(('first', 'second')))"),
     ("attrgetter", "operator.attrgetter('real')", "operator.attrgetter('imag')", "str({r}(3))"),
     ("methodcaller", "operator.methodcaller('upper')", "operator.methodcaller('lower')", "{r}('Xy')"),
-    ("methodcaller's argument", "operator.methodcaller('split', 'a')", "operator.methodcaller('split', 'b')", "str({r}('1a2b3'))"),
+    (
+        "methodcaller's argument",
+        "operator.methodcaller('split', 'a')",
+        "operator.methodcaller('split', 'b')",
+        "str({r}('1a2b3'))",
+    ),
     ("method of a builtin", "str.upper", "str.lower", "{r}('Xy')"),
     ("builtin", "max", "min", "str({r}(3, 5))"),
     ("function of a package", "math.floor", "math.ceil", "str({r}(1.5))"),
@@ -114,16 +120,31 @@ SCALARS = [
     ("Struct", "struct.Struct('<h')", "struct.Struct('>h')", "{r}.pack(1).hex()"),
     ("Counter", "collections.Counter('aab')", "collections.Counter('abb')", "str(sorted({r}.items()))"),
     ("deque", "collections.deque(['a', 'b'])", "collections.deque(['b', 'a'])", "','.join({r})"),
-    ("length of a deque", "collections.deque('abc', maxlen=3)", "collections.deque('abc', maxlen=4)", "str({r}.maxlen)"),
+    (
+        "length of a deque",
+        "collections.deque('abc', maxlen=3)",
+        "collections.deque('abc', maxlen=4)",
+        "str({r}.maxlen)",
+    ),
     ("order of a list", "['a', 'b']", "['b', 'a']", "','.join({r})"),
     ("order of a dict", "{'a': 1, 'b': 2}", "{'b': 2, 'a': 1}", "','.join({r})"),
-    ("order of an OrderedDict", "collections.OrderedDict(a=1, b=2)", "collections.OrderedDict(b=2, a=1)", "','.join({r})"),
+    (
+        "order of an OrderedDict",
+        "collections.OrderedDict(a=1, b=2)",
+        "collections.OrderedDict(b=2, a=1)",
+        "','.join({r})",
+    ),
     ("list or tuple", "['a']", "('a',)", "str({r})"),
     ("one more in a list", "['a', 'b']", "['a', 'b', 'c']", "','.join({r})"),
     ("one less in a dict", "{'a': 1, 'b': 2}", "{'a': 1}", "','.join({r})"),
     ("key of a dict", "{('a', 1): 'v'}", "{('a', 2): 'v'}", "str({r})"),
     ("type of a key", "{1: 'v'}", "{'1': 'v'}", "str({r})"),
-    ("default of a defaultdict", "collections.defaultdict(int)", "collections.defaultdict(list)", "str(copy.copy({r})['no'])"),
+    (
+        "default of a defaultdict",
+        "collections.defaultdict(int)",
+        "collections.defaultdict(list)",
+        "str(copy.copy({r})['no'])",
+    ),
     ("translation", "str.maketrans('a', 'b')", "str.maketrans('a', 'c')", "'aaa'.translate({r})"),
     ("UserString", "collections.UserString('a')", "collections.UserString('b')", "str({r})"),
     ("UserList", "collections.UserList(['a'])", "collections.UserList(['b'])", "str({r}.data)"),
@@ -141,13 +162,23 @@ SCALARS = [
     ("iterator", "iter(['polite', 'kind'])", "iter(['rude', 'kind'])", "next(copy.copy({r}))"),
     ("count", "itertools.count(5)", "itertools.count(6)", "str(next(copy.copy({r})))"),
     ("partial", "functools.partial(str.replace, 'abc', 'a')", "functools.partial(str.replace, 'abc', 'b')", "{r}('_')"),
-    ("partial's keyword", "functools.partial(sorted, reverse=True)", "functools.partial(sorted, reverse=False)", "str({r}('bca'))"),
+    (
+        "partial's keyword",
+        "functools.partial(sorted, reverse=True)",
+        "functools.partial(sorted, reverse=False)",
+        "str({r}('bca'))",
+    ),
     ("lambda", "(lambda t: t + ' please')", "(lambda t: t + ' now')", "{r}(x)"),
     ("lambda's default", "(lambda t, n=2: t * n)", "(lambda t, n=3: t * n)", "{r}(x)"),
     ("msgspec raw", "msgspec.Raw(b'1')", "msgspec.Raw(b'2')", "bytes({r}).decode()"),
     ("keys of a dict", "{'a': 1}.keys()", "{'b': 1}.keys()", "','.join({r})"),
     ("zip in a list", "list(zip('ab', (1, 2)))", "list(zip('ab', (2, 1)))", "str({r})"),
-    ("nested comprehension", "[[n * m for n in range(2)] for m in (1, 2)]", "[[n * m for n in range(2)] for m in (1, 3)]", "str({r})"),
+    (
+        "nested comprehension",
+        "[[n * m for n in range(2)] for m in (1, 2)]",
+        "[[n * m for n in range(2)] for m in (1, 3)]",
+        "str({r})",
+    ),
     ("template of format", "'{{}} please'.format", "'{{}} now'.format", "{r}(x)"),
     ("bound method of a text", "'polite'.join", "'rude'.join", "{r}(('a', 'b'))"),
     ("bound method of a dict", "{{'k': 'polite'}}.get", "{{'k': 'rude'}}.get", "{r}('k')"),
@@ -155,7 +186,12 @@ SCALARS = [
     ("bound method of a pattern", "re.compile('a').sub", "re.compile('b').sub", "{r}('_', 'aabb')"),
     ("property's function", "property(lambda self: 'polite')", "property(lambda self: 'rude')", "{r}.fget(None)"),
     ("staticmethod", "staticmethod(lambda: 'polite')", "staticmethod(lambda: 'rude')", "{r}()"),
-    ("cmp_to_key", "functools.cmp_to_key(lambda a, b: (a > b) - (a < b))", "functools.cmp_to_key(lambda a, b: (a < b) - (a > b))", "str(sorted('bca', key={r}))"),
+    (
+        "cmp_to_key",
+        "functools.cmp_to_key(lambda a, b: (a > b) - (a < b))",
+        "functools.cmp_to_key(lambda a, b: (a < b) - (a > b))",
+        "str(sorted('bca', key={r}))",
+    ),
 ]
 
 
@@ -322,7 +358,9 @@ def tools(d: Draw, depth: int) -> DrawnValue:
         f"class {cls}:\n    def __init__(self, given):\n        self.{name} = given\n",
         f"    def {run}(self, x):\n        return {inner.read(f'self.{name}')}\n",
     )
-    literal = d.pick([f"[{cls}({inner.expression})]", f"({cls}({inner.expression}),)", f"{{'a': {cls}({inner.expression})}}"])
+    literal = d.pick(
+        [f"[{cls}({inner.expression})]", f"({cls}({inner.expression}),)", f"{{'a': {cls}({inner.expression})}}"]
+    )
     each = ".values()" if literal.startswith("{") else ""
     return DrawnValue(literal, lambda r: f"''.join(tool.{run}(x) for tool in {r}{each})")
 
@@ -380,7 +418,9 @@ def context_variable(d: Draw, depth: int) -> DrawnValue:
 def subclass_of_builtin(d: Draw, depth: int) -> DrawnValue:
     """A text, a list or a dict with an attribute of its own."""
     cls, made = d.name("Special"), d.name("special")
-    base, given = d.pick([("str", "'a'"), ("dict", "{'a': 1}"), ("list", "['a']"), ("int", "3"), ("tuple", "(1,)"), ("Exception", "'a'")])
+    base, given = d.pick(
+        [("str", "'a'"), ("dict", "{'a': 1}"), ("list", "['a']"), ("int", "3"), ("tuple", "(1,)"), ("Exception", "'a'")]
+    )
     name, inner = _attribute(d, depth)
     d.add(f"class {cls}({base}):\n    pass\n{made} = {cls}({given})\n{made}.{name} = {inner.expression}")
     return DrawnValue(made, lambda r: inner.read(f"{r}.{name}"))
@@ -494,7 +534,9 @@ def cached_function(d: Draw, depth: int) -> DrawnValue:
     fn = d.name("cached")
     with d.within(fn):
         literal = d.text("text in a cached function")
-    d.add(f"@functools.{d.pick(['cache', 'lru_cache(maxsize=4)', 'lru_cache'])}\ndef {fn}(x):\n    return x + {literal}\n")
+    d.add(
+        f"@functools.{d.pick(['cache', 'lru_cache(maxsize=4)', 'lru_cache'])}\ndef {fn}(x):\n    return x + {literal}\n"
+    )
     return DrawnValue(fn, lambda r: f"{r}(x)")
 
 
@@ -565,8 +607,28 @@ def transparent_wrapper(d: Draw, depth: int) -> DrawnValue:
 
 
 NESTED = [
-    *(plain_object, plain_object, private_object, slotted_object, dataclass_object, hidden_field, attrs_object, struct_object),
-    *(named_tuple, namespace, module_object, mapping, mapping, keyed_by_object, sequence, sequence, tools, bound_method),
+    *(
+        plain_object,
+        plain_object,
+        private_object,
+        slotted_object,
+        dataclass_object,
+        hidden_field,
+        attrs_object,
+        struct_object,
+    ),
+    *(
+        named_tuple,
+        namespace,
+        module_object,
+        mapping,
+        mapping,
+        keyed_by_object,
+        sequence,
+        sequence,
+        tools,
+        bound_method,
+    ),
     *(closure, closure, context_variable, subclass_of_builtin, class_attribute, proxy_object, property_object),
     *(cyclic_object, weak_reference, partial_of_function, descriptor),
 ]

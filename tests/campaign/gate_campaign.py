@@ -1,14 +1,17 @@
 """One seed of the campaign against the gate: a task, a change, what the change does, and what the gate says to it.
 
-    python tests/campaign/gate_campaign.py harmful 17 --keep DIR    # one seed, its files in DIR/before and DIR/after
-    python tests/campaign/gate_campaign.py neutral 0 500            # many, in two processes
+python tests/campaign/gate_campaign.py harmful 17 --keep DIR    # one seed, its files in DIR/before and DIR/after
+python tests/campaign/gate_campaign.py neutral 0 500            # many, in two processes
 """
 
+# ruff: noqa: E402, E501 - a program as well as a module: it has to find its neighbours first
 from __future__ import annotations
 
 import argparse
+import base64
 import collections
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
@@ -25,10 +28,10 @@ from typing import Any, NamedTuple
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import zstandard
-
 from drawn_program import HARMFUL, NEUTRAL, DrawnProgram
 from drawn_task import draw_program
 from neutral_changes import TEXT_CHANGES, WHOLE_CHANGES, change_text
+
 from observed import Zygote
 
 OBSERVER = Path(__file__).with_name("observed_task.py")
@@ -59,6 +62,8 @@ class Case:
     place: Path
     hash_seeds: tuple[str, str] = ("0", "0")
     is_moved: bool = False
+    has_env_file: bool = False
+    """Whether keys are in a file `.env` instead of the environment."""
 
     @property
     def run(self) -> Path:
@@ -83,9 +88,7 @@ class Finding:
 
     def __str__(self) -> str:
         said = "\n      ".join(self.verdict.said.strip().splitlines()[:12])
-        return (
-            f"{self.case.kind} seed {self.case.seed} ({self.case.what}): {self.problem}; names {self.case.names}\n      {said}"
-        )
+        return f"{self.case.kind} seed {self.case.seed} ({self.case.what}): {self.problem}; names {self.case.names}\n      {said}"
 
 
 @dataclass
@@ -95,19 +98,18 @@ class Bench:
     zygote: Zygote = field(default_factory=Zygote)
 
     def run(self, *words: object, directory: Path, environment: dict[str, str], hash_seed: str = "0") -> Verdict:
-        clean = {name: "" for name in ()} | environment
         if hash_seed != "0":  # a hash seed is chosen when a program starts
             done = subprocess.run(
                 [sys.executable, "-m", "holdfast", *map(str, words)],
                 cwd=directory,
-                env={**os.environ, **clean, "PYTHONHASHSEED": hash_seed},
+                env={**os.environ, **environment, "PYTHONHASHSEED": hash_seed},
                 capture_output=True,
                 text=True,
                 check=False,
                 timeout=120,
             )
             return Verdict(done.returncode, done.stderr)
-        ended = self.zygote.start(words, directory, clean).wait()
+        ended = self.zygote.start(words, directory, environment).wait()
         return Verdict(ended.code, ended.err)
 
 
@@ -146,7 +148,9 @@ def make_case(kind: str, seed: int, place: Path) -> Case:
         write_files(place / "before", before.files)
         seen = observe(place / "before", before)
         if isinstance(seen, str):
-            raise RuntimeError(f"the drawn task of {key} cannot be executed:\n{seen[-1500:]}")
+            raise RuntimeError(  # noqa: TRY004 - a defect of the generator
+                f"the drawn task of {key} cannot be executed:\n{seen[-1500:]}"
+            )
         for _ in range(3):
             case = _changed(kind, seed, key, before, place, rng)
             if case is None:
@@ -189,6 +193,7 @@ def _changed(kind: str, seed: int, key: str, before: DrawnProgram, place: Path, 
 def _whole(kind: str, seed: int, key: str, before: DrawnProgram, place: Path, what: str) -> Case:
     after = draw_program(key, keys="two" if what == "rotated keys" else "one")
     case = Case(kind, seed, what, (), before, after, place, is_moved=what == "another directory")
+    case.has_env_file = seed % 2 == 0
     if what == "another hash seed":
         case.hash_seeds = ("1", "77")
     if what == "another file":
@@ -199,19 +204,29 @@ def _whole(kind: str, seed: int, key: str, before: DrawnProgram, place: Path, wh
 # ---- the gate
 
 
+def installed(case: Case, program: DrawnProgram, directory: Path) -> dict[str, str]:
+    """Writes the program's files; the environment that is left to be set."""
+    write_files(directory, program.files)
+    if not case.has_env_file:
+        return program.environment
+    keys = {name: value for name, value in program.environment.items() if is_secret(name)}
+    (directory / ".env").write_text("".join(f"{name}={value}\n" for name, value in keys.items()))
+    return {name: value for name, value in program.environment.items() if name not in keys}
+
+
 def real_gate(case: Case, bench: Bench) -> Verdict:
     """The program: a run of the task as it was, then a resume with the task as it is."""
-    write_files(case.first, case.before.files)
+    environment = installed(case, case.before, case.first)
     shutil.rmtree(case.run, ignore_errors=True)
     words = ("run", "eval.yaml", "--run-dir", case.run)
-    ran = bench.run(*words, directory=case.first, environment=case.before.environment, hash_seed=case.hash_seeds[0])
+    ran = bench.run(*words, directory=case.first, environment=environment, hash_seed=case.hash_seeds[0])
     if ran.code != 0:
         raise RuntimeError(f"seed {case.seed}: the run itself failed: {ran}")
     if case.second != case.first:
         shutil.rmtree(case.first)
-    write_files(case.second, case.after.files)
+    environment = installed(case, case.after, case.second)
     words = ("resume", case.run, *(["--config", "eval.yaml"] if case.is_moved or case.seed % 3 == 0 else []))
-    return bench.run(*words, directory=case.second, environment=case.after.environment, hash_seed=case.hash_seeds[1])
+    return bench.run(*words, directory=case.second, environment=environment, hash_seed=case.hash_seeds[1])
 
 
 def accepts_everything(case: Case, bench: Bench) -> Verdict:
@@ -226,7 +241,7 @@ def judge(case: Case, verdict: Verdict) -> str:
     """What is wrong with the verdict; empty if nothing is."""
     if verdict.code not in {ACCEPTED, REFUSED}:
         return f"the program ended with {verdict.code}"
-    if case.kind == NEUTRAL:
+    if case.kind != HARMFUL:
         return "" if verdict.code == ACCEPTED else "a neutral change was refused"
     if verdict.code == ACCEPTED:
         return "a harmful change was accepted"
@@ -245,14 +260,26 @@ def check_seed(kind: str, seed: int, place: Path, bench: Bench, gate: Gate = rea
 # ---- keys
 
 
+def is_secret(name: str) -> bool:
+    return any(word in name for word in ("KEY", "TOKEN", "SECRET", "PASSWORD"))
+
+
+def check_keys(seed: int, place: Path, bench: Bench) -> Finding:
+    """A task that holds keys in every way it can think of: none of them is in any byte of its run."""
+    program = draw_program(f"keys {seed}", holders=3)
+    case = Case("keys", seed, "keys held at import", (), program, program, place, has_env_file=seed % 2 == 0)
+    verdict = real_gate(case, bench)
+    leaked = sorted(find_secrets(case))
+    return Finding(case, verdict, f"keys in the run: {leaked}" if leaked else judge(case, verdict))
+
+
 def find_secrets(case: Case) -> Iterator[str]:
     """Variables whose value, or a plain digest of it, is in a byte of the run."""
-    secret = ("KEY", "TOKEN", "SECRET", "PASSWORD")
     values = {
         (name, value)
         for program in (case.before, case.after)
         for name, value in program.environment.items()
-        if any(word in name for word in secret)
+        if is_secret(name)
     }
     if values:
         content = list(_contents(case.run))
@@ -271,6 +298,8 @@ def _forms(value: str) -> Iterator[tuple[str, bytes]]:
             for size in (8, 10, 12, 16):
                 yield f"{shape}{name}", whole.hexdigest()[: size * 2].encode()
                 yield f"{shape}{name} bytes", whole.digest()[:size]
+        yield f"{shape}base64", base64.b64encode(data).rstrip(b"=")
+        yield f"{shape}base64 of user:key", base64.b64encode(b"user:" + data).rstrip(b"=")
         for size in (8, 10, 12, 16, 20, 32):
             yield f"{shape}blake2b of {size}", hashlib.blake2b(data, digest_size=size).hexdigest().encode()
 
@@ -295,7 +324,7 @@ def _block(kind: str, seeds: list[int], keep: str) -> list[tuple[int, str, str, 
         for seed in seeds:
             place = Path(tempfile.mkdtemp(prefix=f"{kind}-{seed}-", dir=keep or None))
             try:
-                finding = check_seed(kind, seed, place, bench)
+                finding = check_keys(seed, place, bench) if kind == "keys" else check_seed(kind, seed, place, bench)
                 told.append((seed, finding.problem, str(finding), [finding.case.what, *finding.case.before.shapes]))
             except (RuntimeError, AssertionError, subprocess.TimeoutExpired) as error:
                 told.append((seed, "the campaign failed", f"{kind} seed {seed}: {error}", []))
@@ -314,14 +343,15 @@ def run_seeds(kind: str, seeds: list[int], processes: int = 2) -> list[tuple[int
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=[HARMFUL, NEUTRAL])
+    parser.add_argument("kind", choices=[HARMFUL, NEUTRAL, "keys"])
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int, nargs="?", default=1)
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
     if given.keep:
         given.keep.mkdir(parents=True, exist_ok=True)
-        finding = check_seed(given.kind, given.first, given.keep.resolve(), Bench())
+        check = check_keys if given.kind == "keys" else functools.partial(check_seed, given.kind)
+        finding = check(given.first, given.keep.resolve(), Bench())
         print(finding, f"\nenvironment: {finding.case.before.environment} -> {finding.case.after.environment}")
         print(f"exit code {finding.verdict.code}; compare {given.keep}/before and {given.keep}/after")
         write_files(given.keep / "before", finding.case.before.files)
@@ -331,7 +361,9 @@ def main() -> None:
     for _, _, text, shapes in wrong:
         print(f"{text}\n      shapes: {shapes}\n")
     print(collections.Counter(problem.split(" [")[0].split("names none")[0] for _, problem, _, _ in wrong))
-    print(f"{len(told) - len(wrong)} of {len(told)} {given.kind} seeds as they should be; wrong: {[one[0] for one in wrong]}")
+    print(
+        f"{len(told) - len(wrong)} of {len(told)} {given.kind} seeds as they should be; wrong: {[one[0] for one in wrong]}"
+    )
     sys.exit(bool(wrong))
 
 

@@ -1,5 +1,6 @@
 """Changes that alter nothing a task asks or scores: of its text, and of where and how it is loaded."""
 
+# ruff: noqa: ARG005, E501 - every change is given the same
 from __future__ import annotations
 
 import ast
@@ -149,7 +150,7 @@ TEXT_CHANGES: dict[str, Callable[[str, random.Random], str]] = {
     "an encoding": lambda text, rng: "# -*- coding: utf-8 -*-\n" + text,
     "annotations of the future": lambda text, rng: "from __future__ import annotations\n" + text,
 }
-WHOLE_CHANGES = ("nothing", "another directory", "another hash seed", "rotated keys", "another file", "times of files", "another session's use")
+WHOLE_CHANGES = ("nothing", "another directory", "another hash seed", "rotated keys", "another file", "times of files")
 """What is not in the text; `gate_campaign.py` carries it out."""
 
 
