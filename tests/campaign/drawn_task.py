@@ -8,6 +8,7 @@ import re
 
 from drawn_code import CODE_SHAPES
 from drawn_program import Draw, DrawnProgram
+from drawn_structure import STRUCTURE_SHAPES
 from drawn_values import IMPORTS
 
 TASK = "task.py"
@@ -72,7 +73,7 @@ def _module(d: Draw, folder: str = "") -> tuple[str, str]:
     """The text of a module with one function to be called, and that function's name."""
     outer, d.top = d.top, []
     before = set(d.files)
-    shapes = [d.pick(CODE_SHAPES) for _ in range(d.pick([1, 1, 2]))]
+    shapes = [d.pick([*CODE_SHAPES, *STRUCTURE_SHAPES]) for _ in range(d.pick([1, 1, 2]))]
     pieces = []
     for shape in shapes:
         d.shapes.append(shape.__name__)
@@ -555,6 +556,7 @@ def _scorer(d: Draw, calls: list[str]) -> str:
     joined = " + '~' + ".join(calls)
     d.add(f"def {mark}(text):\n    return (zlib.crc32(text.encode('utf-8', 'replace')) % 997) / 997\n")
     given = d.spot("'strict'", "'loose'", (fn, cls, word), what=f"scorer's own value: {form}")
+    threshold = d.spot("0.0", "1.0", (word, fn), what="threshold of a scorer") if form == "threshold" else ""
     doc = d.calm("'''Judges.'''", "'''Judges the answer.'''", "a docstring")
     sign = d.calm("answer, sample", "answer: 'object', sample: 'object'", "a type annotation")
     start = f"{doc}\n    x = answer.text"
@@ -569,7 +571,7 @@ def _scorer(d: Draw, calls: list[str]) -> str:
             "partial": f"def {fn}({sign}, {word}='none'):\n    {start}\n    return {mark}({joined} + {word})\n",
             "decorated": f"def deco_{fn}(function):\n    @functools.wraps(function)\n    def inner({sign}):\n        return {mark}(str(function(answer, sample)) + {given})\n    return inner\n@deco_{fn}\ndef {fn}({sign}):\n    {start}\n    return {mark}({joined})\n",
             "scorer": f"@scorer(name='judged')\ndef {fn}({sign}):\n    {start}\n    return {mark}({joined} + {given})\n",
-            "threshold": f"{word} = {d.spot('0.0', '1.0', (word, fn), what='threshold of a scorer')}\ndef {fn}({sign}):\n    {start}\n    return float({mark}({joined}) >= {word}) + {mark}({joined})\n",
+            "threshold": f"{word} = {threshold}\ndef {fn}({sign}):\n    {start}\n    return float({mark}({joined}) >= {word}) + {mark}({joined})\n",
             "score": f"def {fn}({sign}):\n    {start}\n    return Score({mark}({joined} + {given}), explanation='because')\n",
         }[form]
     )  # fmt: skip

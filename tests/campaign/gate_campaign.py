@@ -29,7 +29,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import zstandard
 from drawn_program import HARMFUL, NEUTRAL, DrawnProgram
-from drawn_task import draw_program
+from drawn_task import TASK, draw_program
 from neutral_changes import TEXT_CHANGES, WHOLE_CHANGES, change_text
 
 from observed import Zygote
@@ -62,6 +62,8 @@ class Case:
     place: Path
     hash_seeds: tuple[str, str] = ("0", "0")
     is_moved: bool = False
+    works_elsewhere: bool = False
+    """Whether the resume is started in another directory than the run was."""
     has_env_file: bool = False
     """Whether keys are in a file `.env` instead of the environment."""
 
@@ -196,6 +198,10 @@ def _whole(kind: str, seed: int, key: str, before: DrawnProgram, place: Path, wh
     case.has_env_file = seed % 2 == 0
     if what == "another hash seed":
         case.hash_seeds = ("1", "77")
+    # A task that keeps the working directory holds another value there.
+    case.works_elsewhere = what == "another working directory" and "cwd()" not in before.files[TASK]
+    if what == "another variable":
+        after.environment["CAMPAIGN_UNRELATED"] = "1"
     if what == "another file":
         after.files["added_neighbour.py"] = "WORD = 5\n"
     return case
@@ -225,8 +231,10 @@ def real_gate(case: Case, bench: Bench) -> Verdict:
     if case.second != case.first:
         shutil.rmtree(case.first)
     environment = installed(case, case.after, case.second)
-    words = ("resume", case.run, *(["--config", "eval.yaml"] if case.is_moved or case.seed % 3 == 0 else []))
-    return bench.run(*words, directory=case.second, environment=environment, hash_seed=case.hash_seeds[1])
+    given = case.is_moved or (case.seed % 3 == 0 and not case.works_elsewhere)
+    words = ("resume", case.run, *(["--config", "eval.yaml"] if given else []))
+    where = case.place if case.works_elsewhere else case.second
+    return bench.run(*words, directory=where, environment=environment, hash_seed=case.hash_seeds[1])
 
 
 def accepts_everything(case: Case, bench: Bench) -> Verdict:

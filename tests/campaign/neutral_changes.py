@@ -150,7 +150,16 @@ TEXT_CHANGES: dict[str, Callable[[str, random.Random], str]] = {
     "an encoding": lambda text, rng: "# -*- coding: utf-8 -*-\n" + text,
     "annotations of the future": lambda text, rng: "from __future__ import annotations\n" + text,
 }
-WHOLE_CHANGES = ("nothing", "another directory", "another hash seed", "rotated keys", "another file", "times of files")
+WHOLE_CHANGES = (
+    "nothing",
+    "another directory",
+    "another hash seed",
+    "rotated keys",
+    "another file",
+    "another working directory",
+    "another variable",
+    "times of files",
+)
 """What is not in the text; `gate_campaign.py` carries it out."""
 
 
