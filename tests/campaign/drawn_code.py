@@ -491,12 +491,12 @@ def inherited(d: Draw) -> str:
     """What a class has from its bases: a method, an attribute, the order of bases, super()."""
     base, mixin, leaf, fn, say = (d.name(stem) for stem in ("Base", "Mixin", "Leaf", "piece", "say"))
     form = d.pick(["method", "attribute", "order", "super", "abstract", "generic", "new", "post_init", "classmethod", "property", "nested"])  # fmt: skip
-    t = lambda: d.spot("'polite'", "'rude'", (base, mixin, leaf, say), what=f"class: {form}")  # noqa: E731
+    t = lambda: d.spot("'polite'", "'rude'", (base, mixin, leaf, say, fn), what=f"class: {form}")  # noqa: E731
     two = f"class {base}:\n    def {say}(self, x):\n        return x + 'base'\nclass {mixin}:\n    def {say}(self, x):\n        return x + 'mixin'\n"
     code = {
         "method": lambda: f"class {base}:\n    def {say}(self, x):\n        return x + {t()}\nclass {mixin}({base}):\n    pass\nclass {leaf}({mixin}):\n    pass\n",
         "attribute": lambda: f"class {base}:\n    word = {t()}\nclass {leaf}({base}):\n    def {say}(self, x):\n        return x + self.word\n",
-        "order": lambda: f"{two}class {leaf}({d.spot(f'{base}, {mixin}', f'{mixin}, {base}', (leaf, base, mixin), what='order of bases')}):\n    pass\n",
+        "order": lambda: f"{two}class {leaf}({d.spot(f'{base}, {mixin}', f'{mixin}, {base}', (leaf, base, mixin, fn), what='order of bases')}):\n    pass\n",
         "super": lambda: f"class {base}:\n    def {say}(self, x):\n        return x + {t()}\nclass {leaf}({base}):\n    def {say}(self, x):\n        return super().{say}(x) + '.'\n",
         "abstract": lambda: f"import abc\nclass {base}(abc.ABC):\n    @abc.abstractmethod\n    def part(self): ...\n    def {say}(self, x):\n        return x + self.part()\nclass {leaf}({base}):\n    def part(self):\n        return {t()}\n",
         "generic": lambda: f"import typing\nT_{fn} = typing.TypeVar('T_{fn}')\nclass {base}(typing.Generic[T_{fn}]):\n    def {say}(self, x):\n        return x + {t()}\nclass {leaf}({base}[str]):\n    pass\n",

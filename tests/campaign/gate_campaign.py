@@ -149,23 +149,41 @@ def make_case(kind: str, seed: int, place: Path) -> Case:
         before = draw_program(key)
         write_files(place / "before", before.files)
         seen = observe(place / "before", before)
-        if isinstance(seen, str):
-            raise RuntimeError(  # noqa: TRY004 - a defect of the generator
-                f"the drawn task of {key} cannot be executed:\n{seen[-1500:]}"
-            )
+        if isinstance(seen, str):  # shapes that do not go together, such as the source of what `exec` made
+            continue
         for _ in range(3):
             case = _changed(kind, seed, key, before, place, rng)
             if case is None:
                 break
             write_files(place / "after", case.after.files)
             now = observe(place / "after", case.after)
-            if isinstance(now, str):
-                if kind == HARMFUL:
-                    raise RuntimeError(f"the changed task of {key} ({case.what}) cannot be executed:\n{now[-1500:]}")
-                continue
-            if (now != seen) == (kind == HARMFUL):
+            if not isinstance(now, str) and (now != seen) == (kind == HARMFUL) and not is_in_sight(case):
                 return case
     raise RuntimeError(f"no {kind} change in {TRIES} tasks of seed {seed}")
+
+
+SEARCHED = (
+    "globals()[",
+    "sys.modules[__name__], 'style_",
+    "getattr(ME_",
+    "eval('style_",
+    "vars(",
+    "getattr(settings_",
+    "__dict__[",
+)
+TOLD = ("__doc__", "getdoc", "__annotations__", "get_type_hints", "signature(", "getsource(")
+
+
+def is_in_sight(case: Case) -> bool:
+    """Whether the task itself looks at what a neutral change touches: a module that it searches by a computed name is
+    used whole, and where it reads docstrings, annotations or source of whatever it is given, they are no decoration.
+    """
+    if case.kind == HARMFUL:
+        return False
+    text = "".join(case.before.files.values())
+    unused = any(word in case.what for word in ("added", "unused", "module-level"))
+    words = any(word in case.what for word in ("docstring", "annotat", "comment", "renamed", "reformatted"))
+    return (unused and any(word in text for word in SEARCHED)) or (words and any(word in text for word in TOLD))
 
 
 def _changed(kind: str, seed: int, key: str, before: DrawnProgram, place: Path, rng: random.Random) -> Case | None:

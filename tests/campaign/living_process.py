@@ -120,7 +120,15 @@ def check_mutation(seed: int, place: Path) -> Finding | None:
     done = in_process({"directory": str(place / "before"), "name": "task", "steps": steps}, place)
     if done["asked"][0] == done["asked"][1]:
         return None
-    case = Case(HARMFUL, seed, f"{how} in a living process: {lines[0]} -> {lines[1]}", ((root,),), None, None, place)  # type: ignore[arg-type]
+    case = Case(
+        HARMFUL,
+        seed,
+        f"{how} in a living process: {lines[0]} -> {lines[1]}",
+        ((root,), ("kernel", "restart")),
+        None,
+        None,
+        place,
+    )  # type: ignore[arg-type]
     verdict = Verdict(*done["verdicts"][1])
     return Finding(case, verdict, judge(case, verdict))
 
