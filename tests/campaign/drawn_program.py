@@ -16,6 +16,7 @@ from typing import NamedTuple
 Names = tuple[tuple[str, ...], ...]
 """For every group, one of its names has to be in the message."""
 HARMFUL, NEUTRAL = "harmful", "neutral"
+FROM_OUTSIDE = "read at import from"
 LETTERS = "bcdfghjkmnpqrstvwxz"
 WORDS = ("polite", "rude", "brief", "long", "formal", "plain", "kind", "stern", "exact", "loose", "calm", "loud")
 
@@ -53,6 +54,8 @@ class Draw:
         self.environment: dict[str, str] = {}
         self.top: list[str] = []
         """The statements of the module that is being written."""
+        self.reads_files = True
+        """Whether a text may come from a file or a variable that is read at import."""
         self._path: list[tuple[str, ...]] = []
         self._used: set[str] = set()
 
@@ -89,18 +92,34 @@ class Draw:
         before, after = self.words()
         return self.spot(repr(before), repr(after), what=what)
 
+    def text_at_import(self) -> str:
+        """An expression for a text: a literal, or what a file or the environment holds when the module is loaded."""
+        if not self.reads_files or self.chance(0.6):
+            return self.text()
+        before, after = self.words()
+        if self.chance(0.25):
+            variable = self.name("CAMPAIGN").upper()
+            self.environment[variable] = self.spot(before, after, what=f"text {FROM_OUTSIDE} the environment")
+            return f"__import__('os').environ['{variable}']"
+        name = f"{self.name('leaf')}.txt"
+        self.files[f"@/{name}"] = self.spot(before, after, what=f"text {FROM_OUTSIDE} a file")
+        return f"__import__('pathlib').Path(__file__).with_name('{name}').read_text()"
+
     def add(self, *lines: str) -> None:
         """Statements of the module."""
         self.top += lines
 
     @contextlib.contextmanager
-    def within(self, *group: str) -> Iterator[None]:
-        """What is drawn inside belongs to a thing of one of these names."""
-        self._path.append(group)
+    def within(self, *group: str, is_global: bool = False) -> Iterator[None]:
+        """What is drawn inside belongs to a thing of one of these names; one that the module itself knows by this
+        name needs no other to be found.
+        """
+        outer, self._path = self._path, [] if is_global else self._path
+        self._path = [*self._path, group]
         try:
             yield
         finally:
-            self._path.pop()
+            self._path = outer
 
     def groups(self) -> Names:
         """The outermost thing and the innermost: the object and its attribute."""

@@ -172,7 +172,7 @@ def pipeline(d: Draw) -> str:
 def unusual_class(d: Draw) -> str:
     """Machinery of classes: metaclasses, descriptors' hooks, enums by number, mappings of one's own, singletons."""
     cls, fn = d.name("Odd"), d.name("piece")
-    form = d.pick(["meta call", "set_name", "class_getitem", "instancecheck", "auto", "mapping", "singleton", "kw_only", "init_subclass", "nested property", "total", "callable member", "enum method", "exception", "typeddict", "slots default"])  # fmt: skip
+    form = d.pick(["meta call", "set_name", "class_getitem", "instancecheck", "auto", "mapping", "singleton", "kw_only", "init_subclass", "nested property", "total", "callable member", "enum method", "exception", "typeddict", "slots default", "prepare", "match_args", "option", "field type", "annotations of a subclass", "init_subclass later", "new later", "set", "struct type", "post_init default"])  # fmt: skip
     named = (cls, f"Base{cls}", f"Meta{cls}", fn)
     t = lambda a="'polite'", b="'rude'": d.spot(a, b, named, what=f"class machinery: {form}")  # noqa: E731
     d.add("import abc, collections.abc, dataclasses, enum, functools, typing")
@@ -192,6 +192,16 @@ def unusual_class(d: Draw) -> str:
         "enum method": lambda: (f"class {cls}(enum.Enum):\n    A = 1\n    def told(self):\n        return {t()}\n", f"{cls}.A.told()"),
         "exception": lambda: (f"class {cls}(Exception):\n    def __str__(self):\n        return {t()}\ndef raise_{fn}():\n    try:\n        raise {cls}\n    except {cls} as error:\n        return str(error)\n", f"raise_{fn}()"),
         "typeddict": lambda: (f"class {cls}(typing.TypedDict):\n    {t('city', 'town')}: str\n", f"str(list({cls}.__annotations__))"),
+        "prepare": lambda: (f"class Meta{cls}(type):\n    @classmethod\n    def __prepare__(mcs, name, bases):\n        return {{'word': {t()}}}\ndef {cls}():\n    class Made(metaclass=Meta{cls}):\n        pass\n    return Made.word\n", f"{cls}()"),
+        "match_args": lambda: (f"class {cls}:\n    __match_args__ = {t(repr(('a', 'b')), repr(('b', 'a')))}\n    a = 'first'\n    b = 'second'\ndef take_{fn}(one):\n    match one:\n        case {cls}(found):\n            return found\n", f"take_{fn}({cls}())"),
+        "option": lambda: (f"@dataclasses.dataclass({t('eq=True', 'eq=False')})\nclass {cls}:\n    a: int = 1\n", f"str({cls}() == {cls}())"),
+        "field type": lambda: (f"@dataclasses.dataclass\nclass {cls}:\n    a: {t('int', 'float')} = 1\n", f"str([one.type('3') for one in dataclasses.fields({cls})])"),
+        "annotations of a subclass": lambda: (f"class Base{cls}:\n    @classmethod\n    def make(cls):\n        return str([kind('3') for kind in cls.__annotations__.values()])\nclass {cls}(Base{cls}):\n    n: {t('int', 'float')}\n", f"{cls}.make()"),
+        "init_subclass later": lambda: (f"class {cls}:\n    def __init_subclass__(cls):\n        cls.word = {t()}\ndef make_{fn}():\n    class Made({cls}):\n        pass\n    return Made.word\n", f"make_{fn}()"),
+        "new later": lambda: (f"class {cls}(str):\n    def __new__(cls, given):\n        return super().__new__(cls, given + {t()})\n", f"{cls}('a')"),
+        "set": lambda: (f"class Base{cls}:\n    def __set__(self, owner, given):\n        owner.__dict__['word'] = given + {t()}\n    def __get__(self, owner, kind):\n        return owner.__dict__['word']\nclass {cls}:\n    word = Base{cls}()\n    def __init__(self):\n        self.word = 'a'\n", f"{cls}().word"),
+        "struct type": lambda: (f"import msgspec\nclass {cls}(msgspec.Struct):\n    n: {t('int', 'float')}\n", f"str(msgspec.json.decode(b'{{\"n\": 1}}', type={cls}).n)"),
+        "post_init default": lambda: (f"@dataclasses.dataclass\nclass {cls}:\n    a: str = 'a'\n    b: dataclasses.InitVar[str] = {t()}\n    def __post_init__(self, b):\n        self.a += b\n", f"{cls}().a"),
         "slots default": lambda: (f"class {cls}:\n    __slots__ = ('a',)\n    word = {t()}\n", f"{cls}().word"),
     }[form]()  # fmt: skip
     d.add(code, f"def {fn}(x):\n    return x + {read}\n")
@@ -231,7 +241,26 @@ def two_values(d: Draw) -> str:
     return f"{fn}(x)"
 
 
+def planted_key(d: Draw) -> str:
+    """A text in the prompt that looks like a key, as evals about secrets have it; or a variable whose name says token."""
+    root, fn = d.name("PLANTED"), d.name("piece")
+    first, second = ("".join(d.random.choices("ABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=32)) for _ in range(2))
+    form = d.pick(["literal", "sentence", "variable"])
+    if form == "variable":
+        variable = d.pick(["STOP_TOKENS", "TOKENIZER_NAME", "KEYWORDS", "SPECIAL_TOKENS", "KEYBOARD_LAYOUT"])
+        d.environment[variable] = d.spot(
+            "<stop>,</s>,<first>", "<stop>,</s>,<second>", (root, fn), what="a variable that is no key"
+        )
+        d.add("import os", f"{root} = os.environ['{variable}']")
+    else:
+        shown = "'sk-proj-{}'" if form == "literal" else "'The password is ghp_{}. Keep it.'"
+        d.add(f"{root} = {d.spot(shown.format(first), shown.format(second), (root, fn), what='a literal like a key')}")
+    d.add(f"def {fn}(x):\n    return x + {root}\n")
+    return f"{fn}(x)"
+
+
 STRUCTURE_SHAPES = [
+    planted_key,
     added_thing,
     added_thing,
     swapped_import,

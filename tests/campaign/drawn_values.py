@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - a shape is read as one line, whatever its length
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -202,13 +203,13 @@ def scalar(d: Draw) -> DrawnValue:
 
 
 def text(d: Draw) -> DrawnValue:
-    return DrawnValue(d.text(), lambda r: r)
+    return DrawnValue(d.text_at_import(), lambda r: r)
 
 
-def _attribute(d: Draw, depth: int, stem: str = "tone"):
-    """An attribute's name and the value in it."""
+def _attribute(d: Draw, depth: int, stem: str = "tone", owner: str = ""):
+    """An attribute's name and the value in it; `owner` is a name of the module that has the attribute."""
     name = d.name(stem)
-    with d.within(name):
+    with d.within(owner, is_global=True) if owner else contextlib.nullcontext(), d.within(name):
         return name, value(d, depth - 1)
 
 
@@ -261,7 +262,7 @@ def hidden_field(d: Draw, depth: int) -> DrawnValue:
 def default_field(d: Draw, depth: int) -> DrawnValue:
     """The default of a field, or of its factory."""
     cls, name = d.name("Config"), d.name("tone")
-    with d.within(name):
+    with d.within(cls, is_global=True), d.within(name):
         literal = d.text("default of a field")
     made = d.pick([literal, f"field(default_factory=lambda: {literal})"])
     d.add(f"@dataclass\nclass {cls}:\n    {name}: str = {made}\n")
@@ -300,8 +301,8 @@ def namespace(d: Draw, depth: int) -> DrawnValue:
 
 def module_object(d: Draw, depth: int) -> DrawnValue:
     """A module made by hand, as a place for settings."""
-    name, inner = _attribute(d, depth)
     made = d.name("settings")
+    name, inner = _attribute(d, depth, owner=made)
     d.add(f"{made} = types.ModuleType('{made}')\n{made}.{name} = {inner.expression}")
     return DrawnValue(made, lambda r: inner.read(f"{r}.{name}"))
 
@@ -421,7 +422,7 @@ def subclass_of_builtin(d: Draw, depth: int) -> DrawnValue:
     base, given = d.pick(
         [("str", "'a'"), ("dict", "{'a': 1}"), ("list", "['a']"), ("int", "3"), ("tuple", "(1,)"), ("Exception", "'a'")]
     )
-    name, inner = _attribute(d, depth)
+    name, inner = _attribute(d, depth, owner=made)
     d.add(f"class {cls}({base}):\n    pass\n{made} = {cls}({given})\n{made}.{name} = {inner.expression}")
     return DrawnValue(made, lambda r: inner.read(f"{r}.{name}"))
 
@@ -448,7 +449,7 @@ def enum_member(d: Draw, depth: int) -> DrawnValue:
         first, second = d.words()
         d.add(f"class {cls}({base}):\n    ONE = {first!r}\n    TWO = {second!r}\n")
         return DrawnValue(d.spot(f"{cls}.ONE", f"{cls}.TWO", what="which member of an enum"), lambda r: f"{r}.value")
-    with d.within(cls):
+    with d.within(cls, is_global=True):
         d.add(f"class {cls}({base}):\n    ONE = {d.text('value of a member')}\n")
     return DrawnValue(f"{cls}.ONE", lambda r: f"{r}.value")
 
@@ -469,9 +470,7 @@ def class_itself(d: Draw, depth: int) -> DrawnValue:
 
 def class_attribute(d: Draw, depth: int) -> DrawnValue:
     cls = d.name("Settings")
-    name = d.name("tone")
-    with d.within(name):
-        inner = value(d, depth - 1)
+    name, inner = _attribute(d, depth, owner=cls)
     made = d.pick(
         [
             f"class {cls}:\n    {name} = {inner.expression}\n",
@@ -525,14 +524,14 @@ def cyclic_object(d: Draw, depth: int) -> DrawnValue:
 
 def weak_reference(d: Draw, depth: int) -> DrawnValue:
     cls, made = d.name("Kept"), d.name("kept")
-    name, inner = _attribute(d, depth)
+    name, inner = _attribute(d, depth, owner=made)
     d.add(f"class {cls}:\n    pass\n{made} = {cls}()\n{made}.{name} = {inner.expression}")
     return DrawnValue(f"weakref.ref({made})", lambda r: inner.read(f"{r}().{name}"))
 
 
 def cached_function(d: Draw, depth: int) -> DrawnValue:
     fn = d.name("cached")
-    with d.within(fn):
+    with d.within(fn, is_global=True):
         literal = d.text("text in a cached function")
     d.add(
         f"@functools.{d.pick(['cache', 'lru_cache(maxsize=4)', 'lru_cache'])}\ndef {fn}(x):\n    return x + {literal}\n"
@@ -543,7 +542,7 @@ def cached_function(d: Draw, depth: int) -> DrawnValue:
 def dispatched(d: Draw, depth: int) -> DrawnValue:
     """A function of several bodies, chosen by type."""
     fn, body = d.name("told"), d.name("told_text")
-    with d.within(fn, body):
+    with d.within(fn, body, is_global=True):
         literal = d.text("body chosen by type")
     d.add(
         f"@functools.singledispatch\ndef {fn}(x):\n    return ''\n",
@@ -564,7 +563,7 @@ def partial_of_function(d: Draw, depth: int) -> DrawnValue:
 def descriptor(d: Draw, depth: int) -> DrawnValue:
     """A class attribute whose own `__get__` answers."""
     cls, owner, shown = d.name("Field"), d.name("Owner"), d.name("shown")
-    name, inner = _attribute(d, depth)
+    name, inner = _attribute(d, depth, owner=owner)
     d.add(
         f"class {cls}:\n    def __init__(self, given):\n        self.{name} = given\n"
         f"    def __get__(self, instance, owner):\n        return self.{name}\n",
@@ -576,7 +575,7 @@ def descriptor(d: Draw, depth: int) -> DrawnValue:
 def deep_list(d: Draw, depth: int) -> DrawnValue:
     """Lists in lists, made by a loop."""
     made = d.name("nested")
-    with d.within(made):
+    with d.within(made, is_global=True):
         literal = d.text("text far down")
     levels = d.pick([5, 60, 400])
     d.add(f"{made} = [{literal}]\nfor _ in range({levels}):\n    {made} = [{made}]")

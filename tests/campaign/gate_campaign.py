@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import zstandard
-from drawn_program import HARMFUL, NEUTRAL, DrawnProgram
-from drawn_task import TASK, draw_program
+from drawn_program import FROM_OUTSIDE, HARMFUL, NEUTRAL, DrawnProgram
+from drawn_task import KEY_NAMES, TASK, draw_program
 from neutral_changes import TEXT_CHANGES, WHOLE_CHANGES, change_text
 
 from observed import Zygote
@@ -270,9 +270,15 @@ def judge(case: Case, verdict: Verdict) -> str:
     if case.kind != HARMFUL:
         return "" if verdict.code == ACCEPTED else "a neutral change was refused"
     if verdict.code == ACCEPTED:
-        return "a harmful change was accepted"
+        return "" if _is_named_as_opaque(case, verdict) else "a harmful change was accepted"
     missing = [group for group in case.names if not any(name in verdict.said for name in group)]
     return f"the message names none of {missing}" if missing else ""
+
+
+def _is_named_as_opaque(case: Case, verdict: Verdict) -> bool:
+    """Resume 57: of a value that cannot be compared, the statements count; where those are the same, it is named."""
+    lines = [line for line in verdict.said.splitlines() if "cannot be compared" in line]
+    return FROM_OUTSIDE in case.what and any(name in line for line in lines for group in case.names for name in group)
 
 
 def check_seed(kind: str, seed: int, place: Path, bench: Bench, gate: Gate = real_gate) -> Finding:
@@ -287,7 +293,7 @@ def check_seed(kind: str, seed: int, place: Path, bench: Bench, gate: Gate = rea
 
 
 def is_secret(name: str) -> bool:
-    return any(word in name for word in ("KEY", "TOKEN", "SECRET", "PASSWORD"))
+    return name in KEY_NAMES
 
 
 def check_keys(seed: int, place: Path, bench: Bench) -> Finding:

@@ -136,6 +136,7 @@ def check_mutation(seed: int, place: Path) -> Finding | None:
 def _valued(seed: int, flip: int | None) -> tuple[str, str]:
     """A module with one value in a name."""
     d = Draw(f"living {seed}", flip)
+    d.reads_files = False
     root = d.name("ROOT")
     with d.within(root):
         made = value(d, d.pick([0, 1, 1, 2]))

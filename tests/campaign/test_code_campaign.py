@@ -12,7 +12,7 @@ import hashlib
 import pytest
 import zstandard
 from drawn_program import HARMFUL, NEUTRAL
-from drawn_task import draw_program
+from drawn_task import KEY_NAMES, draw_program
 from gate_campaign import (
     Bench,
     Case,
@@ -100,6 +100,6 @@ def test_a_key_in_the_run_is_found(tmp_path, bench, form):
     case = Case("keys", 0, "", (), program, program, tmp_path)
     real_gate(case, bench)
     assert not list(find_secrets(case))
-    value = next(value for name, value in program.environment.items() if "KEY" in name or len(value) >= 28)
+    value = next(value for name, value in program.environment.items() if name in KEY_NAMES)
     (case.run / "artifacts" / "note").write_bytes(PLANTED[form](value))
     assert list(find_secrets(case))
