@@ -233,9 +233,9 @@ class ReachedValues:
     def _is_own_type(self, found: type) -> bool:
         module = type_module(found)
         if is_of_python(module) or is_of_holdfast(module):
-            # A class may say that it is of another module than its methods.
-            methods = (item for item in type_dict(found).values() if type(item) is FunctionType)
-            return any(_is_own_source(method.__code__.co_filename) for method in methods)
+            # A class may say that it is of another module than all its methods; one method may only be patched.
+            methods = [item for item in type_dict(found).values() if type(item) is FunctionType]
+            return bool(methods) and all(_is_own_source(method.__code__.co_filename) for method in methods)
         loaded = sys.modules.get(module)
         filename = vars(loaded).get("__file__") if loaded is not None else None
         if isinstance(filename, str):
