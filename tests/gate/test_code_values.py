@@ -312,6 +312,67 @@ HELD = {
         "'two'",
         "C.p[0] in tk.py has changed",
     ),
+    "wrapped by an object": (
+        code(
+            "import functools\nclass Deco:\n    def __init__(self, f): functools.update_wrapper(self, f)\n    def __call__(self): return self.__wrapped__()\n@Deco\ndef p(): return 'one'\n"
+            + SOLVE.format("p()")
+        ),
+        "'one'",
+        "'two'",
+        "the code of p() in tk.py has changed",
+    ),
+    "dunder of a class": (
+        code("class C:\n    __prompt__ = 'one'\n" + SOLVE.format("C.__prompt__")),
+        "'one'",
+        "'two'",
+        "C.__prompt__ in tk.py has changed",
+    ),
+    "dunder of a module": (
+        code("__version__ = 'one'\n" + SOLVE.format("__version__")),
+        "'one'",
+        "'two'",
+        "__version__ in tk.py has changed",
+    ),
+    "values of a thread": (
+        code("import threading\nC = threading.local()\nC.p = 'one'\n" + SOLVE.format("getattr(C, 'p', '')")),
+        "'one'",
+        "'two'",
+        "C.p in tk.py has changed",
+    ),
+    "literal type": (
+        code("import typing\nC = typing.Literal['one']\n" + SOLVE.format("typing.get_args(C)[0]")),
+        "'one'",
+        "'two'",
+        "has changed: 'one' → 'two'",
+    ),
+    "context manager": (
+        code(
+            "import contextlib\nC = contextlib.nullcontext('one')\nasync def solve(trial):\n    with C as p:\n        return (await trial.generate(p)).text\n"
+        ),
+        "'one'",
+        "'two'",
+        "C.enter_result in tk.py has changed",
+    ),
+    "queue": (
+        code("import queue\nC = queue.Queue()\nC.put('one')\n" + SOLVE.format("C.queue[0]")),
+        "'one'",
+        "'two'",
+        "C.queue[0] in tk.py has changed",
+    ),
+    "long sum": (
+        code("def p():\n    return (" + " + ".join(["'x'"] * 700) + " + 'one')\n" + SOLVE.format("p()")),
+        "'one'",
+        "'two'",
+        "the code of p() in tk.py has changed",
+    ),
+    "print of one's own": (
+        code(
+            "S = []\ndef print(x): S.append(x)\nasync def solve(trial):\n    print('one')\n    return (await trial.generate(S[-1])).text\n"
+        ),
+        "print('one')",
+        "print('two')",
+        "the code of solve() in tk.py has changed",
+    ),
     "docstring that is read": (
         code("def tool():\n    '''one'''\n" + SOLVE.format("tool.__doc__")),
         "'''one'''",

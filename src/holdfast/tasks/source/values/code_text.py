@@ -7,8 +7,10 @@ Comments, docstrings, formatting, type annotations, the names of local variables
 from __future__ import annotations
 
 import ast
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from holdfast.tasks.source.syntax import Chain
@@ -27,6 +29,7 @@ _READS_DEFINITIONS = frozenset({"__doc__", "getdoc", "__annotations__", "get_typ
 _READS_ALL = frozenset({(("globals",), 0), (("vars",), 0), (("eval",), 1), (("exec",), 1)})
 """Calls, and their number of arguments, that reach any name of a module."""
 _IMPORTERS = frozenset({("importlib", "import_module"), ("import_module",), ("__import__",)})
+_DEEPEST = 10_000
 _MUTATORS = frozenset(
     {"add", "append", "appendleft", "extend", "extendleft", "insert", "update", "setdefault", "pop", "popitem"}
     | {"popleft", "clear", "remove", "discard", "__setitem__", "put", "put_nowait", "increment", "subtract"}
@@ -66,16 +69,25 @@ class CodeText(NamedTuple):
 
 
 def code_text(
-    nodes: Iterable[ast.AST], free: Iterable[str] = (), mask: Mask = str, *, documented: bool = False
+    nodes: Iterable[ast.AST],
+    free: Iterable[str] = (),
+    mask: Mask = str,
+    *,
+    documented: bool = False,
+    prints: bool = True,
 ) -> CodeText:
-    """What code says; `free` are the names of the functions around it, `documented` adds docstrings and annotations."""
-    listed = list(nodes)
-    writer = _Writer(frozenset(free), mask, documented=documented, renames=True)
-    text = " ".join(writer.write(node, ()) for node in listed)
-    if writer.mentioned & _READS_NAMES:
-        # The names of its variables are part of what it does.
-        writer = _Writer(frozenset(free), mask, documented=documented, renames=False)
+    """What code says; `free` are the names of the functions around it.
+
+    `documented` adds docstrings and annotations; `prints` says that `print` is Python's own.
+    """
+    listed, options = list(nodes), _Options(frozenset(free), mask, documented, prints)
+    with _deep_recursion():
+        writer = _Writer(options, renames=True)
         text = " ".join(writer.write(node, ()) for node in listed)
+        if writer.mentioned & _READS_NAMES:
+            # The names of its variables are part of what it does.
+            writer = _Writer(options, renames=False)
+            text = " ".join(writer.write(node, ()) for node in listed)
     return CodeText(
         text,
         sorted(writer.references),
@@ -87,6 +99,24 @@ def code_text(
         reads_definitions=bool(writer.mentioned & _READS_DEFINITIONS),
         reads_namespace=writer.reads_namespace or ("sys", "modules") in writer.references,
     )
+
+
+class _Options(NamedTuple):
+    free: frozenset[str]
+    mask: Mask
+    documented: bool
+    prints: bool
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Long sums and chains of `elif` are nested as deeply in the syntax as they are long."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 class _LocalNames(NamedTuple):
@@ -104,8 +134,9 @@ _Scopes = tuple[_LocalNames, ...]
 
 
 class _Writer:
-    def __init__(self, free: frozenset[str], mask: Mask, *, documented: bool, renames: bool) -> None:
-        self._free, self._mask, self._documented, self._renames = free, mask, documented, renames
+    def __init__(self, options: _Options, *, renames: bool) -> None:
+        self._free, self._mask, self._documented, self._prints = options
+        self._renames = renames
         self._numbers: dict[tuple[int, str], int] = {}
         self.references: set[Chain] = set()
         self.imports: set[tuple[LocalImport, Chain]] = set()
@@ -194,7 +225,7 @@ class _Writer:
             self.written.update(item.names)
         # Where a name is declared to belong shows in how the name itself is written.
         return isinstance(item, ast.Pass | ast.Global | ast.Nonlocal) or (
-            _is_plain_print(item) and self._is_global("print", scopes)
+            self._prints and _is_plain_print(item) and self._is_global("print", scopes)
         )
 
     def _is_global(self, name: str, scopes: _Scopes) -> bool:

@@ -66,7 +66,20 @@ _CLASS_INTERNALS = frozenset(
 )
 _READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir", "getmembers"})
 """Names by which code may read any attribute of a module; a text that is a literal is a name that it mentions."""
-_SPELLED_DUNDERS = frozenset({"__struct_fields__", "__struct_defaults__"})
+_CLASS_DUNDERS = frozenset(
+    {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__", "__slots__"}
+    | {"__annotate_func__", "__annotations_cache__", "__static_attributes__", "__firstlineno__", "__match_args__"}
+    | {"__parameters__", "__orig_bases__", "__abstractmethods__", "__dataclass_fields__", "__dataclass_params__"}
+    | {"__hash__", "__type_params__", "__struct_config__", "__struct_encode_fields__", "__signature__", "__total__"}
+    | {"__required_keys__", "__optional_keys__", "__readonly_keys__", "__mutable_keys__", "__protocol_attrs__"}
+    | {"__non_callable_proto_members__", "__callable_proto_members_only__", "__attrs_attrs__", "__attrs_own_setattr__"}
+    | {"__attrs_props__", "__class_vars__", "__private_attributes__", "__fields__"}
+)
+"""What Python and the makers of classes keep in a class: it follows from the rest, or changes nothing."""
+_MODULE_DUNDERS = frozenset(
+    {"__name__", "__file__", "__spec__", "__loader__", "__package__", "__path__", "__cached__", "__builtins__"}
+    | {"__annotations__", "__holdfast_source__"}
+)
 
 
 class HeldValue(NamedTuple):
@@ -133,6 +146,7 @@ class ReachedValues:
         """By identity: equal code of two files is not the same."""
         self._classes: dict[int, str] = {}
         self._wholes: dict[int, tuple[_Names, bool]] = {}
+        self._own_types: dict[int, bool] = {}
         self._functions: dict[int, str] = {}
         self._named_functions: set[str] = set()
         self._kept: list[object] = []
@@ -157,7 +171,7 @@ class ReachedValues:
         if type(root) is MethodType and type(root.__func__) is FunctionType:
             owner = root.__self__
             label = type_qualname(owner) if _is_class(owner) else f"{type_qualname(type(owner))}(…)"
-            return [(label, owner), (root.__func__.__qualname__, root.__func__)]
+            return [(label, owner), (self._function_key(root.__func__), root.__func__)]
         if type(root) is FunctionType:
             return [(self._function_key(root), root)]
         if type(root) is functools.partial:
@@ -211,9 +225,17 @@ class ReachedValues:
         return TakenNode(VALUE, f"module {self._module_label(value)}".encode(), self._module_label(value))
 
     def is_own(self, found: type) -> bool:
+        if id(found) not in self._own_types:
+            self._kept.append(found)
+            self._own_types[id(found)] = self._is_own_type(found)
+        return self._own_types[id(found)]
+
+    def _is_own_type(self, found: type) -> bool:
         module = type_module(found)
         if is_of_python(module) or is_of_holdfast(module):
-            return False
+            # A class may say that it is of another module than all its methods; one method may only be patched.
+            methods = [item for item in type_dict(found).values() if type(item) is FunctionType]
+            return bool(methods) and all(_is_own_source(method.__code__.co_filename) for method in methods)
         loaded = sys.modules.get(module)
         filename = vars(loaded).get("__file__") if loaded is not None else None
         if isinstance(filename, str):
@@ -263,7 +285,7 @@ class ReachedValues:
             return
         if type(values[name]) is ModuleType:
             self._module_chain(values[name], chain[1:], ".".join(chain))
-        elif not (name.startswith("__") and name.endswith("__")):
+        elif name not in _MODULE_DUNDERS:
             self._name(space, name)
 
     def _builtin_name(self, name: str) -> None:
@@ -375,8 +397,8 @@ class ReachedValues:
         function = value.__func__ if type(value) is MethodType else value
         if type(function) is FunctionType:
             name = (
-                function.__qualname__.partition(".<locals>")[0].rpartition(".")[2]
-                if "<locals>" in function.__qualname__
+                function.__code__.co_qualname.partition(".<locals>")[0].rpartition(".")[2]
+                if "<locals>" in function.__code__.co_qualname
                 else ""
             )
         else:
@@ -441,13 +463,13 @@ class ReachedValues:
     def _function_key(self, value: FunctionType) -> str:
         code = value.__code__
         if id(code) not in self._codes:
-            module = str(value.__module__ or "")
+            module = _module_of_code(value)
             if is_of_holdfast(module):
-                base = f"holdfast.{value.__qualname__}"
+                base = f"holdfast.{code.co_qualname}"
             elif self._is_own_code(code, module):
-                base = f"{self._space(value.__globals__).prefix}{value.__qualname__}"
+                base = f"{self._space(value.__globals__).prefix}{code.co_qualname}"
             else:
-                base = f"{module}.{value.__qualname__}"
+                base = f"{module}.{code.co_qualname}"
             self._codes[id(code)] = code, self._unique(base, code)
         return self._codes[id(code)][1]
 
@@ -464,7 +486,7 @@ class ReachedValues:
 
     def _define(self, value: FunctionType, key: str, path: str) -> None:
         """The text of a function, and what it holds."""
-        module = str(value.__module__ or "")
+        module = _module_of_code(value)
         own = self._is_own_code(value.__code__, module)
         text = self._define_own(value, key) if own else None
         if not own:
@@ -485,7 +507,8 @@ class ReachedValues:
         source, definition = found
         if code.co_filename and Path(code.co_filename).is_absolute():
             self._files.add(code.co_filename)
-        text = code_text([definition], code.co_freevars, self._mask.without_keys)
+        prints = "print" not in space.values
+        text = code_text([definition], code.co_freevars, self._mask.without_keys, prints=prints)
         if name not in self._nodes:
             self._written.append(_Written(name, definition, code.co_freevars))
             self._put(name, TakenNode(CODE, text.text.encode(errors="surrogatepass"), ""), space)
@@ -496,7 +519,7 @@ class ReachedValues:
     def _hold(self, value: FunctionType, path: str, order: Iterable[str]) -> None:
         """What a function closes over, its defaults and its attributes."""
         around = functools.partial(self._around, value)
-        own = self._is_own_code(value.__code__, str(value.__module__ or ""))
+        own = self._is_own_code(value.__code__, _module_of_code(value))
         space = self._space(value.__globals__) if own else None
         cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
         for name in dict.fromkeys((*order, *cells)):
@@ -661,6 +684,15 @@ def _defaults(value: FunctionType) -> list[tuple[str, Any]]:
     return [*zip(names, given, strict=False), *sorted((value.__kwdefaults__ or {}).items())]
 
 
+def _module_of_code(value: FunctionType) -> str:
+    """The module that a function was written in; `functools.wraps` gives it the name of another."""
+    return str(value.__globals__.get("__name__") or "")
+
+
+def _is_own_source(filename: str) -> bool:
+    return not filename.startswith("<") and is_own_file(filename)
+
+
 def _is_class(value: object) -> TypeGuard[type]:
     """Whether a value is a class; it is not asked."""
     return issubclass_of(type(value), type)
@@ -700,11 +732,14 @@ def _counts_in_class(owner: type, name: str, item: object) -> bool:
     """Whether a member of a class is a person's doing, and not Python's."""
     if type(item) is MemberDescriptorType or type(item) is GetSetDescriptorType or name in _CLASS_INTERNALS:
         return False
+    if type_label(type(item)) == "_collections._tuplegetter":
+        # A field of a named tuple, whose names are in `_fields`.
+        return False
     if issubclass_of(owner, enum.Enum) and name in type_dict(owner)["_member_map_"]:
         return False
     if type(item) is FunctionType:
         return not _is_generated(owner, item)
-    return not (name.startswith("__") and name.endswith("__")) or name in _SPELLED_DUNDERS
+    return name not in _CLASS_DUNDERS and not name.startswith("__pydantic")
 
 
 def _is_generated(owner: type, item: FunctionType) -> bool:

@@ -18,6 +18,7 @@ import operator
 import pathlib
 import re
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
@@ -71,10 +72,17 @@ _type_qualname: Callable[[type], str] = type.__dict__["__qualname__"].__get__
 _SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
 _FLAT = frozenset(map(id, _SCALARS - {bytes}))
 _BY_TYPE_ONLY = frozenset(
-    {"_thread", "threading", "asyncio", "logging", "concurrent", "queue", "_queue", "multiprocessing", "weakref"}
-    | {"_weakref", "_weakrefset", "_asyncio", "contextlib", "_abc", "abc", "select", "selectors", "typing"}
+    {"_thread", "threading", "logging", "concurrent", "multiprocessing", "weakref", "_weakref", "_weakrefset"}
+    | {"_asyncio", "_abc", "abc", "select", "selectors"}
 )
 """Modules of Python whose objects hold no setting that an answer depends on."""
+_LOCKS = frozenset({"Lock", "Event", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"})
+"""Of asyncio, those that hold none either."""
+_TYPING_PARTS = ("_name", "__origin__", "__args__", "__metadata__")
+_OBJECT_INTERNALS = frozenset(
+    {"__doc__", "__module__", "__name__", "__qualname__", "__annotations__", "__weakref__", "__orig_class__"}
+)
+"""What Python, or `functools.update_wrapper`, keeps among the attributes of an object."""
 
 
 def type_dict(found: type) -> Mapping[str, Any]:
@@ -134,6 +142,7 @@ class ValueSpelling:
             types.BuiltinFunctionType: self._builtin,
             functools.partial: self._partial,
             types.ModuleType: self._module,
+            threading.local: self._thread_values,
             contextvars.ContextVar: self._context_variable,
             **dict.fromkeys((property, staticmethod, classmethod, functools.cached_property), self._descriptor),
             type(functools.lru_cache(lambda: None)): self._cached_function,
@@ -435,6 +444,11 @@ class ValueSpelling:
         if value in (now := contextvars.copy_context()):
             self._value(f"{path}.value", now[value], depth + 1)
 
+    def _thread_values(self, path: str, value: threading.local, depth: int) -> None:
+        self._emit(path, b"local", "threading.local")
+        for name, held in sorted(threading.local.__getattribute__(value, "__dict__").items()):
+            self._bounded(f"{path}.{name}", held, depth + 1)
+
     def _random(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002
         state = blake2b(repr(value.getstate()).encode(), digest_size=16).digest()
         self._emit(path, b"random " + state, "random.Random with another state")
@@ -500,7 +514,10 @@ class ValueSpelling:
     def _attributes(self, value: Any, found: type) -> list[tuple[str, Any]]:
         """What an object holds, by name; values that Python remembers for a property are none of it."""
         held, cached = _held_by_object(value, found)
-        names = [name for name in held if name not in cached and not name.startswith("__")]
+        internal = cached | _OBJECT_INTERNALS
+        names = [name for name in held if name not in internal and not name.startswith("__pydantic")]
+        if type_module(found) == "typing":
+            names = [name for name in names if name in _TYPING_PARTS]
         if is_of_holdfast(type_module(found)):
             # What a later version adds to a class of ours changes nothing where it is not used.
             defaults = _defaults_of_ours(found)
@@ -580,7 +597,7 @@ _PRINTED: dict[type, Callable[[Any], str]] = {
     array.array: lambda value: f"{value.typecode} {value.tobytes().hex()}",
 }
 """Types of Python whose own spelling is complete, and the same everywhere."""
-_PRINTED_IF_LOADED = ("decimal.Decimal", "fractions.Fraction", "uuid.UUID")
+_PRINTED_IF_LOADED = ("decimal.Decimal", "fractions.Fraction", "uuid.UUID", "zoneinfo.ZoneInfo")
 """Such types in modules that take time to load: without the module there is no such value."""
 
 
@@ -616,6 +633,8 @@ def _builtin_content(found: type) -> type | None:
 
 def _is_leaf_of_python(found: type) -> bool:
     module = type_module(found)
+    if module.partition(".")[0] == "asyncio":
+        return _type_qualname(found) in _LOCKS
     return is_of_python(module) and module.partition(".")[0] in _BY_TYPE_ONLY
 
 
