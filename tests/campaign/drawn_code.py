@@ -665,28 +665,11 @@ def async_helper(d: Draw) -> str:
 
 
 CODE_SHAPES = [
-    *(held_value,) * 12,
-    *(
-        default_of_function,
-        attribute_of_function,
-        changed_body,
-        changed_body,
-        call_chain,
-        recursion,
-        generator_function,
-    ),
-    *(built_by_control_flow,) * 2,
-    *(mutated_state,) * 2,
-    *(made_by_text, function_made_by_text, found_by_text, registry, registry, registration_removed, patched, patched),
-    *(patched_package, decorated, decorated, decorated_function, special_method, special_method, inherited, inherited),
-    *(
-        class_from_factory,
-        described,
-        file_at_import,
-        file_at_import,
-        variable_at_import,
-        seeded_choice,
-        computed_constant,
-    ),
-    *(rebound, async_helper),
+    *(held_value,) * 24,
+    *(default_of_function, attribute_of_function, call_chain, recursion, generator_function, registration_removed),
+    *(changed_body, built_by_control_flow, special_method, inherited, decorated, registry, described, file_at_import)
+    * 3,
+    *(mutated_state,) * 5,
+    *(made_by_text, function_made_by_text, patched, patched_package, rebound, async_helper) * 2,
+    *(found_by_text, decorated_function, class_from_factory, variable_at_import, seeded_choice, computed_constant),
 ]

@@ -260,13 +260,11 @@ def planted_key(d: Draw) -> str:
 
 
 STRUCTURE_SHAPES = [
-    planted_key,
-    added_thing,
-    added_thing,
-    swapped_import,
-    settings_module,
-    settings_module,
-    beside_unsteady,
-    pipeline,
+    *(added_thing,) * 4,
+    *(swapped_import,) * 2,
+    *(settings_module,) * 3,
+    *(pipeline,) * 3,
+    *(unusual_class,) * 8,
+    *(filled_at_import,) * 2,
+    *(beside_unsteady, two_values, planted_key, planted_key),
 ]
-STRUCTURE_SHAPES += [unusual_class, unusual_class, filled_at_import, two_values]
