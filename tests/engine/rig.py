@@ -39,16 +39,11 @@ def prompt_of(request) -> str:
     return request.messages[-1].content
 
 
-def _constant() -> None:
-    """Stands for the code of whatever holds it."""
-
-
 class State:
-    """Something that a solver looks at and a test changes between sessions; no part of the solver's code."""
+    """Something that a solver looks at and a test changes between sessions, as a machine or a service changes."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
-        self.function = _constant
 
 
 class Solver(State):
