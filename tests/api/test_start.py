@@ -259,7 +259,9 @@ def events(monkeypatch) -> list[str]:
 
 RESUMES = {
     "resume": lambda _spec, place: resume_session(place),
-    "resume with a setting": lambda _spec, place: resume_session(place, lambda saved: Offer(override(saved, {"seed": 0}))),
+    "resume with a setting": lambda _spec, place: resume_session(
+        place, lambda saved: Offer(override(saved, {"seed": 0}))
+    ),
     "run or resume": lambda spec, place: start_session(RunRequest(spec, place, or_resume=True)),
 }
 

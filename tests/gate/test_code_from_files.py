@@ -238,7 +238,7 @@ def test_a_killed_run_in_real_processes_sees_changed_code(holdfast, own):
 
 
 def test_a_copy_that_was_tampered_with_is_not_loaded(holdfast, own):
-    """Code runs from a run only if it is what the run recorded; a process that has not read the copy before reads it."""
+    """Code runs from a run only if it is what the run recorded; a process that has not read it before reads it."""
     own.begin()
     with_copy = RunReader(own.run_dir)
     copy = with_copy.layout.inputs / with_copy.sessions[-1].inputs["sources/t/my.py"].digest
