@@ -331,14 +331,14 @@ def python(code: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_task_of_a_repl_goes_on_from_python_and_the_command_line_says_so(tmp_path):
-    """`holdfast resume` cannot make it again: exit 2, evaluate(..., run=PATH) named, and nothing written."""
+    """`holdfast resume` cannot make it again: exit 2, evaluate(tasks, models, run=PATH) named, and nothing written."""
     assert python(REPL, tmp_path).returncode == -signal.SIGKILL
     before = snapshot(tmp_path / "r")
     resumed = subprocess.run(
         [sys.executable, "-m", "holdfast", "resume", "r"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert resumed.returncode == 2
-    assert "evaluate(..., run=PATH)" in resumed.stderr
+    assert "evaluate(tasks, models, run=PATH)" in resumed.stderr
     assert {**snapshot(tmp_path / "r"), "lease": None} == {**before, "lease": None}
     assert python(REPL.replace("os.kill", "print"), tmp_path).returncode != 0
     assert python(f"import os\nopen('well', 'w').close()\n{REPL}", tmp_path).stdout == "2\n"

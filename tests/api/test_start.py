@@ -20,6 +20,7 @@ from holdfast import NotARun, ResumeAborted, Run, RunHeld, Sample, Task, UsageEr
 from holdfast.api import start
 from holdfast.api.start import RunRequest, resume_session, start_session
 from holdfast.engine.opening import remote_run
+from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.session import open as session_open
@@ -258,7 +259,9 @@ def events(monkeypatch) -> list[str]:
 
 RESUMES = {
     "resume": lambda _spec, place: resume_session(place),
-    "resume with a setting": lambda _spec, place: resume_session(place, lambda saved: override(saved, {"seed": 0})),
+    "resume with a setting": lambda _spec, place: resume_session(
+        place, lambda saved: Offer(override(saved, {"seed": 0}))
+    ),
     "run or resume": lambda spec, place: start_session(RunRequest(spec, place, or_resume=True)),
 }
 

@@ -45,7 +45,9 @@ def test_a_task_of_a_process_is_run_from_there():
     """The command line cannot load its code."""
     first = made_by([], "Python", {"tasks": {"a": {"use": "python:a"}}})
     counts = StateCounts(planned=1, failed=1, remaining_by_reason={TASK_ERROR: 1})
-    assert next(NextSteps(counts, "r", first).lines()) == "After fixing the code: evaluate(..., run=NEW, reuse='r')"
+    assert next(NextSteps(counts, "r", first).lines()) == (
+        "After fixing the code: evaluate(tasks, models, reuse='r')  # in Python, with all other arguments as before"
+    )
 
 
 def test_an_eval_file_is_found_from_another_directory(tmp_path, monkeypatch):

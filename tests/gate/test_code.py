@@ -449,7 +449,7 @@ def test_a_task_of_a_process_is_resumed_from_python_only(world):
     """The command line cannot make such a task again: it says how to go on."""
     evaluate(capitals(), ["scripted/echo"], run="r").close()
     told = world("resume", "r", "--set", "concurrency_limit=2", code=2)
-    assert "evaluate(..., run=PATH)" in told.err
+    assert "evaluate(tasks, models, run=PATH)" in told.err
 
 
 NOTEBOOK = """

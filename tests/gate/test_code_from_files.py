@@ -237,15 +237,15 @@ def test_a_killed_run_in_real_processes_sees_changed_code(holdfast, own):
     own.check_complete(4)
 
 
-def test_a_copy_that_was_tampered_with_is_not_loaded(own):
-    """Code runs from a run only if it is what the run recorded."""
+def test_a_copy_that_was_tampered_with_is_not_loaded(holdfast, own):
+    """Code runs from a run only if it is what the run recorded; a process that has not read it before reads it."""
     own.begin()
     with_copy = RunReader(own.run_dir)
     copy = with_copy.layout.inputs / with_copy.sessions[-1].inputs["sources/t/my.py"].digest
     with_copy.close()
     copy.write_text(copy.read_text() + "\nprint('tampered')\n")
     (own.directory / "my.py").unlink()
-    told = own("resume", "r")
+    told = holdfast("resume", "r")
     assert told.code != 0 and "has changed" in told.err and "tampered" not in told.out
 
 

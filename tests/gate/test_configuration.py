@@ -453,7 +453,7 @@ def test_set_finds_its_key(world, setting, entry):
         ("nonsense=1", "nonsense is not a known key"),
         ("models.m.nonsense=1", "models.m.nonsense is not a known key"),
         ("tasks.t.concurrency_limt=1", "did you mean concurrency_limit?"),
-        ("models.other.concurrency_limit=1", "models.other.provider is missing"),
+        ("models.other.concurrency_limit=1", "The eval has no model 'other'. It has m."),
         ("concurrency_limit=many", 'concurrency_limit is "many"; allowed: a whole number'),
         ("concurrency_limit=0", "concurrency_limit is 0; allowed: "),
         ("concurrency_limit=", "has no value"),

@@ -23,7 +23,7 @@ def over_http(world, server, **keys):
 
 
 def test_every_session_is_told_with_its_end(holdfast, server, world):
-    """Killed, interrupted, finished with failures, completed: each with what it did, in order."""
+    """Killed, interrupted, incomplete without a failed trial, completed: each with what it did, in order."""
     over_http(world, server, retry_deadline=0.01, grace_period=0)
     server.behave(hold=True, **{"pass": 1})
     started = holdfast.start("run", world.write(), "--run-dir", "r")
@@ -43,7 +43,7 @@ def test_every_session_is_told_with_its_end(holdfast, server, world):
     assert [session["ended_as"] for session in sessions] == [
         "killed",
         "interrupted",
-        "finished with failures",
+        "incomplete",
         "completed",
     ]
     assert [session["exit_code"] for session in sessions] == [None, 130, 1, 0]

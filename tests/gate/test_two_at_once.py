@@ -44,7 +44,9 @@ def race(starter, server, directory, rounds):
 
 def check_loser(ended, holder):
     assert ended.code == 4, ended
-    told = rf"is in use by process {holder} on {re.escape(socket.gethostname())} since \d{{4}}-\d\d-\d\dT[\d:]+"
+    told = (
+        rf"is in use by process {holder} on {re.escape(socket.gethostname())} since \d{{4}}-\d\d-\d\d [\d:]{{8}} UTC\."
+    )
     assert re.search(told, ended.err), ended.err
     assert "Wait until it ends, or stop it, then resume." in ended.err and ended.out == ""
 

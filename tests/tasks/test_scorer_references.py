@@ -252,7 +252,7 @@ def test_the_choices_follow_the_prompt_of_a_solver(base):
     [
         ("sovle", "my.py has no solver 'sovle'"),
         ("plain_solver", "my.py:plain_solver is not an async function. A solver is an async function of a trial"),
-        ("LIMIT", "my.py:LIMIT is int, not a solver"),
+        ("LIMIT", "my.py:LIMIT is of the type int, not a solver"),
         ("t", "my.py:t is a task, not a solver. Name it with use"),
     ],
 )

@@ -21,7 +21,7 @@ _NONE = ("input", "")
 
 
 class MissingField(ConfigurationError):  # noqa: N818 - reads as a sentence where it is raised
-    """A template names a field that is not there; the message ends with those that are."""
+    """A template names a field that does not exist; the message ends with those that do."""
 
     def __init__(self, fault: str, path: str, known: Sequence[str]) -> None:
         hint = did_you_mean(path, known) or "For literal braces, write {{ and }}."

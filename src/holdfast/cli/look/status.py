@@ -188,7 +188,7 @@ def _calls_text(status: RunStatus) -> str:
     calls = status.calls
     text = f"{calls.made} made, {calls.replayed} replayed"
     # Whatever the last session left in flight has not been made again yet.
-    left = status.sessions[-1].in_flight_at_kill if status.state == "incomplete" else 0
+    left = status.sessions[-1].in_flight_at_kill if status.state == "incomplete" and status.sessions else 0
     if earlier := calls.in_flight_at_kill - left:
         text += f"; up to {quantity(earlier, 'call')} may have been billed twice"
     return text + (f"; up to {quantity(left, 'call')} in flight at the end, which a resume makes again" if left else "")

@@ -51,7 +51,7 @@ def run_commands(first: SessionRecord | None, place: str) -> RunCommands:
     return RunCommands(
         f"holdfast resume {run}",
         f"holdfast resume {run} --redo 'status=failed'",
-        rerun_command(first, place),
+        rerun_command(first, place) or f"holdfast fork {run}",
         f"holdfast fork {run} --run-dir NEW, then: holdfast resume NEW  (keeps the answers)",
         f"holdfast fork {run} --config EVAL  (the new run keeps what is finished)",
     )
@@ -115,7 +115,7 @@ class NextSteps:
             return f"A resume would send the same requests. With {setting}: {self._commands.rerun}"
         word = shlex.quote(setting)
         if _may_change_on_resume(setting.partition("=")[0]):
-            return f"Resume with another {_field(setting)}: {self._commands.resume} --set {word}"
+            return f"Resume with another {_last_key(setting)}: {self._commands.resume} --set {word}"
         forked = f"holdfast fork {shell_word(self._place)} --set {word} --run-dir NEW"
         return f"A resume would send the same requests. Change them in a new run: {forked}, then: holdfast resume NEW"
 
@@ -139,7 +139,7 @@ class NextSteps:
         yield f"  {self._commands.corrected}"
 
 
-def _field(setting: str) -> str:
+def _last_key(setting: str) -> str:
     return setting.partition("=")[0].rpartition(".")[2]
 
 
@@ -150,7 +150,7 @@ def _may_change_on_resume(key: str) -> bool:
     from holdfast.spec.schema.drift import Drift  # noqa: PLC0415
     from holdfast.spec.schema.introspect import schema_fields  # noqa: PLC0415
 
-    field = schema_fields(ModelSpec).get(_field(key))
+    field = schema_fields(ModelSpec).get(_last_key(key))
     return field is not None and field.drift is Drift.LOCATION
 
 
