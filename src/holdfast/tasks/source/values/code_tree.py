@@ -45,7 +45,7 @@ class TakenCode(NamedTuple):
                 for name, code in self.codes[root].items()
                 if name in before and before[name].kind == BYTECODE
             }
-            roots[root] = {_as_text(name): _salted_node(compiled.get(name, nodes[name]), key) for name in sorted(nodes)}
+            roots[root] = {_legible(name): _salted_node(compiled.get(name, nodes[name]), key) for name in sorted(nodes)}
         return CodeTree(salt, roots)
 
 
@@ -80,9 +80,11 @@ def _take_code(roots: Mapping[str, object]) -> TakenCode:
 
 
 def _salted_node(node: TakenNode, key: bytes) -> ValueNode:
-    return ValueNode(node.kind, blake2b(node.spelled, digest_size=_DIGEST_BYTES, key=key).hexdigest(), _as_text(node.text))
+    return ValueNode(
+        node.kind, blake2b(node.spelled, digest_size=_DIGEST_BYTES, key=key).hexdigest(), _legible(node.text)
+    )
 
 
-def _as_text(name: str) -> str:
+def _legible(name: str) -> str:
     """What can be written in a record: halves of characters, which a text of Python may have, are spelled out."""
     return name.encode(errors="backslashreplace").decode()
