@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from holdfast.spec.canonical import plain_data
 from holdfast.spec.code_reference import is_moved, split_reference
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.drift import Block, Drift
@@ -306,3 +307,13 @@ def prompt_variants(prompt: Any) -> dict[str, str] | None:
     if isinstance(prompt, list):
         return {str(number): text for number, text in enumerate(prompt, start=1)}
     return None
+
+
+def model_identity(model: ModelSpec) -> bytes:
+    """What makes two models the same one: who serves it, its name and the provider's options; not where it is
+    reached.
+    """
+    kept = {
+        name: value for name, value in plain_data(model).items() if name in {"provider", "model", "headers", "args"}
+    }
+    return msgspec.json.encode(kept, order="sorted")

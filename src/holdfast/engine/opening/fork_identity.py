@@ -13,11 +13,11 @@ import msgspec
 
 from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval, other_models
-from holdfast.engine.trials.reuse import model_identity
 from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT, TaskCode
 from holdfast.run.drift.code_changes import code_changes
 from holdfast.run.drift.gate import UnsteadyNames
 from holdfast.spec import plain_data
+from holdfast.spec.compare import model_identity
 from holdfast.tasks.solver import Generate
 
 _NO_MATTER_TO_ANSWERS = {"target", "operations"}

@@ -22,20 +22,8 @@ from holdfast.run.core.codec import decode
 from holdfast.run.core.records import StepRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.remote.recover_without_steps import recovered_from
-from holdfast.spec import ModelSpec, plain_data
-
-
-def model_identity(model: ModelSpec, weights: str = "") -> bytes:
-    """What makes two models the same one: who serves it, its name and the provider's options; not where it is
-    reached. Of a model that is a file, the digest of its weights, if that is known, and not where it lies.
-    """
-    kept = {
-        name: value for name, value in plain_data(model).items() if name in {"provider", "model", "headers", "args"}
-    }
-    if weights:
-        args = {name: value for name, value in model.args.items() if name != "path"}
-        kept |= {"args": args, "weights": weights}
-    return msgspec.json.encode(kept, order="sorted")
+from holdfast.spec import ModelSpec
+from holdfast.spec.compare import model_identity
 
 
 class ReusableReplies:

@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.trials.reuse import model_identity
 from holdfast.run.core.display_text import list_text
 from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import refused_difference
 from holdfast.spec import Drift, EvalSpec, ModelSpec, TaskSpec, plain_data
-from holdfast.spec.compare import Difference, prompt_variants, scorer_parts, scorers_by_name
+from holdfast.spec.compare import Difference, model_identity, prompt_variants, scorer_parts, scorers_by_name
 from holdfast.spec.loading.error_messages import key_path
 
 _NO_MATTER_TO_ANSWERS = {"target", "operations"}

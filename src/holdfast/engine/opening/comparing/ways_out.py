@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from holdfast.engine.opening.comparing.offer import Offer
-from holdfast.engine.opening.fork import ForkForecast, forecast_fork
 from holdfast.errors import HoldfastError
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.drift.gate import Decision
@@ -21,6 +21,9 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.spec import Drift, EvalSpec
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.tasks.task import Task
+
+if TYPE_CHECKING:
+    from holdfast.engine.opening.fork import ForkForecast
 
 _NEW_RUN = "a new run, in which identical requests are answered from this one"
 
@@ -56,6 +59,9 @@ class WaysOut:
 
     def _forecast(self) -> ForkForecast | None:
         """What a fork would keep; None where that is not known."""
+        # Slow to load, and needed only where a resume is refused.
+        from holdfast.engine.opening.fork import forecast_fork  # noqa: PLC0415
+
         spec = self._saved if self._offer is None else self._offer.spec
         with contextlib.suppress(HoldfastError, OSError):
             return forecast_fork(self._reader, spec, self._given)
