@@ -111,11 +111,11 @@ class Draw:
 
     @contextlib.contextmanager
     def within(self, *group: str, is_global: bool = False) -> Iterator[None]:
-        """What is drawn inside belongs to a thing of one of these names; one that the module itself knows by this
-        name needs no other to be found.
+        """What is drawn inside belongs to a thing of one of these names; one that the module itself knows by its
+        name is found by that or by the name of what holds it.
         """
-        outer, self._path = self._path, [] if is_global else self._path
-        self._path = [*self._path, group]
+        outer = self._path
+        self._path = [(*group, *(outer[0] if outer else ()))] if is_global else [*outer, group]
         try:
             yield
         finally:

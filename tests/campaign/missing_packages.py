@@ -84,6 +84,11 @@ class MissingModule(types.ModuleType):
             raise AttributeError(name)
         return Missing(f"{self.__name__}.{name}")
 
+    def __setattr__(self, name, value):
+        """A module inside it is not kept as an attribute: which of them were imported says nothing about a task."""
+        if not isinstance(value, MissingModule):
+            super().__setattr__(name, value)
+
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Found after everything else."""

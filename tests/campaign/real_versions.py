@@ -241,7 +241,8 @@ def compare(pair: VersionPair, directory: Path, stubs: str, place: Path, bench: 
         return Comparison(pair, "both refuse" if refused else "both accept", " ".join(differs))
     if not refused:
         return Comparison(pair, "hole", f"{differs} differ; result {before['result']!r} -> {after['result']!r}")
-    mentioned = [name for name in before["mentioned"] if before["mentioned"][name] != after["mentioned"].get(name)]
+    names = {*before["mentioned"], *after["mentioned"]}
+    mentioned = sorted(name for name in names if before["mentioned"].get(name) != after["mentioned"].get(name))
     said = "; ".join(line.strip() for line in verdict.said.splitlines() if "(identity)" in line or "(scoring)" in line)
     return Comparison(pair, "over-strict: mentioned" if mentioned else "over-strict", f"{mentioned} | {said}")
 

@@ -94,4 +94,4 @@ def test_a_hundred_pairs_of_neighbouring_versions():
     assert len(files) >= 100
     assert counts["hole"] == 0, told
     assert counts["both refuse"] >= 20 and counts["both accept"] >= 20
-    assert counts["over-strict"] <= 2, told
+    assert counts["over-strict"] <= 3, told

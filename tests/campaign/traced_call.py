@@ -188,7 +188,11 @@ class Reached:
         if isinstance(value, type):
             return [one for inner in vars(value).values() for one in self._code_of(getattr(inner, "__func__", inner))]
         code = getattr(value, "__code__", None)
-        return [(code, value.__globals__)] if isinstance(code, types.CodeType) and own_file(code, self.root) else []
+        if not isinstance(code, types.CodeType):
+            return []
+        held = [cell.cell_contents for cell in getattr(value, "__closure__", None) or () if cell != types.CellType()]
+        inner = [one for found in held if isinstance(found, types.FunctionType) for one in self._code_of(found)]
+        return [*inner, *([(code, value.__globals__)] if own_file(code, self.root) else [])]
 
 
 def main(root: str, module: str, function: str, arguments: str) -> None:
