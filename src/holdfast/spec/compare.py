@@ -309,11 +309,14 @@ def prompt_variants(prompt: Any) -> dict[str, str] | None:
     return None
 
 
-def model_identity(model: ModelSpec) -> bytes:
+def model_identity(model: ModelSpec, weights: str = "") -> bytes:
     """What makes two models the same one: who serves it, its name and the provider's options; not where it is
-    reached.
+    reached. Of a model that is a file, the digest of its weights, if that is known, and not where it lies.
     """
     kept = {
         name: value for name, value in plain_data(model).items() if name in {"provider", "model", "headers", "args"}
     }
+    if weights:
+        args = {name: value for name, value in model.args.items() if name != "path"}
+        kept |= {"args": args, "weights": weights}
     return msgspec.json.encode(kept, order="sorted")
