@@ -54,16 +54,18 @@ def again():
 
 if __name__ == "__main__":
     from holdfast.storage import crashpoints
-    crashpoints.reach = lambda name: (interrupt(), time.sleep(0.05)) if name == "{point}" else None
+    crashpoints.reach = lambda name: (interrupt(), time.sleep(0.05)) if name == os.environ["POINT"] else None
     print(({call}).finished)
 """
 
 
 def run_program(directory, times=1, **parts) -> subprocess.CompletedProcess[str]:
-    text = PROGRAM.format(**{"task": "letters()", "point": "", "call": "work()", **parts})
+    # The program is the same whatever the point is: a patch of its own would be a change of its code.
+    point = parts.pop("point", "")
+    text = PROGRAM.format(**{"task": "letters()", "call": "work()", **parts})
     (directory / "work.py").write_text(text)
     command = [sys.executable, "work.py"]
-    environment = {**os.environ, "TIMES": str(times)}
+    environment = {**os.environ, "TIMES": str(times), "POINT": point}
     return subprocess.run(
         command, cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=60
     )

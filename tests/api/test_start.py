@@ -89,6 +89,15 @@ def without(names: set[str], record: dict) -> dict:
     return {key: value for key, value in record.items() if key not in names}
 
 
+def without_salt(session: dict) -> list[list[str]]:
+    """What the code reaches, and of what kinds it is; takes the tree out of the record, as its digests are salted."""
+    trees = [code.pop("tree") for code in session["code"].values()]
+    return [
+        [f"{root} {name} {node[0]}" for root in sorted(tree["roots"]) for name, node in tree["roots"][root].items()]
+        for tree in trees
+    ]
+
+
 def evaluated(directory: Path, url: str) -> list[str]:
     """What a process tells that calls evaluate(): the run, how it ended, and how many trials and sessions it has."""
     command = [sys.executable, "code.py", url]
@@ -110,6 +119,7 @@ def test_evaluate_and_the_command_line_make_the_same_run(holdfast, store, place,
     assert evaluated(tmp_path, place.url) == [place.url, "completed", "3", "1"]
     holdfast("run", f"{code}:letters", *FLAGS, "--run-dir", other.url, code=0)
     ours, theirs = holdfast.records(place.url), holdfast.records(other.url)
+    assert without_salt(ours[0]) == without_salt(theirs[0])
     assert without(OWN_OF_EACH_RUN, ours[0]) == without(OWN_OF_EACH_RUN, theirs[0])
     assert ours[0]["source"] == "Python" and theirs[0]["source"] == f"{code}:letters"
     assert [without(OWN_OF_EACH_RECORD, r) for r in ours[1:-1]] == [

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from program_fixtures import holdfast, observed, server, server_process, zygote
+from same_code import same_code
 from seeded_server import seeded_server
 
-__all__ = ["drawing", "holdfast", "observed", "server", "server_process", "zygote"]
+__all__ = ["drawing", "holdfast", "observed", "same_code", "server", "server_process", "zygote"]
 
 
 def pytest_collection_modifyitems(items):

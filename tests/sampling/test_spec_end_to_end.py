@@ -138,7 +138,7 @@ def test_resume_12_the_code_of_a_requirement_is_compared(holdfast, drawing, tmp_
     holdfast("run", eval_file, "--run-dir", "r", "--limit", "2", code=0)
     (tmp_path / "checks.py").write_text(CHECKS.replace("02468", "0246"))
     said = holdfast("resume", "r", code=3).err
-    assert "tasks.t.sampling (identity): the code of requirements in checks.py has changed" in said
+    assert "tasks.t.sampling (identity): the code of ends_even() in checks.py has changed" in said
     (tmp_path / "checks.py").write_text(f"# A comment.\n{CHECKS}")
     holdfast("resume", "r", "--config", eval_file, code=0)
     assert holdfast.json("status", "r")["finished"] == 12
@@ -184,7 +184,10 @@ def t():
     assert holdfast.json("run", eval_file, "--dry-run")["forecast"][0]["sampling"]["turns"] == 3
     holdfast("run", eval_file, "--run-dir", "r", code=0)
     (tmp_path / "task.py").write_text(source.replace("02468", "0246"))
-    assert "sampling in task.py has changed" in holdfast("resume", "r", "--set", "tasks.t.epochs=2", code=3).err
+    assert (
+        "the code of ends_even() in task.py has changed"
+        in holdfast("resume", "r", "--set", "tasks.t.epochs=2", code=3).err
+    )
 
 
 @pytest.mark.parametrize("command", [["--dry-run"], ["--run-dir", "r"]])
