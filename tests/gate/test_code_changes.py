@@ -511,7 +511,7 @@ def test_a_fork_scores_again_with_a_changed_scorer_object(project):
     assert status["calls"]["made"] == 0
     assert (
         json.loads(project.holdfast("report", "other", "--json", code=0).out)["tasks"]["t"]["m"]["metrics"]["longer"][
-            "accuracy"
+            "mean"
         ]["value"]
         == 0.0
     )
