@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from holdfast.run.core.records import OPAQUE, VALUE
 from holdfast.tasks.source.values.hidden_texts import TextMask
 from holdfast.tasks.source.values.installed_packages import is_of_holdfast, is_of_python
@@ -454,8 +456,8 @@ class ValueSpelling:
         self._emit(path, b"random " + state, "random.Random with another state")
 
     def _printed(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002
-        if type(value) in {bytearray, array.array}:
-            self._check_size(0, len(value))
+        if type(value) in {bytearray, array.array, msgspec.Raw}:
+            self._check_size(0, memoryview(value).nbytes)
         spelled = self._mask.spelled(_PRINTED.get(type(value), str)(value))
         name = type(value).__name__.removeprefix("Posix").removeprefix("Windows")
         self._emit(path, f"{name} {spelled}".encode(errors="surrogatepass"), shown_text(spelled, f"{name} "))
@@ -593,7 +595,7 @@ _PRINTED: dict[type, Callable[[Any], str]] = {
     **dict.fromkeys((dt.datetime, dt.time), _moment_text),
     **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath), str),
     re.Pattern: _pattern_text,
-    bytearray: lambda value: bytes(value).decode("latin-1"),
+    **dict.fromkeys((bytearray, msgspec.Raw), lambda value: bytes(value).decode("latin-1")),
     array.array: lambda value: f"{value.typecode} {value.tobytes().hex()}",
 }
 """Types of Python whose own spelling is complete, and the same everywhere."""
