@@ -377,7 +377,7 @@ def patched(d: Draw) -> str:
 def patched_package(d: Draw) -> str:
     """A function or a class of the standard library that the task replaces."""
     fn, new = d.name("piece"), d.name("replacement")
-    literal = d.spot("'polite'", "'rude'", (new, fn), what="patched package")
+    literal = d.spot("'polite'", "'rude'", (new, fn, "campaign_word"), what="patched package")
     form = d.pick(["function", "class attribute", "builtin", "method"])
     code, read = {
         "function": (
