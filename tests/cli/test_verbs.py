@@ -191,6 +191,7 @@ def test_json_of_status_has_its_contract(holdfast, tmp_path):
         "replayed": 0,
         "in_flight_at_kill": 0,
         "repeated": {"retried": 0, "diverged": 0, "interrupted": 0, "takeover": 0},
+        "refused_model": 0,
         "unused": 0,
         "saved": {"calls": 0, "tokens": 0, "cost": None},
     }

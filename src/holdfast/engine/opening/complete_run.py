@@ -101,6 +101,6 @@ def _put_right(reader: RunReader, plan: ResumePlan) -> Iterator[str]:
         try:
             if plan.note:
                 write_config(reader.fs, reader.layout.config, reader.sessions)
-            yield from restorer.restore(known)
+            yield from restorer.restore(known, lease.check)
         finally:
             lease.release()

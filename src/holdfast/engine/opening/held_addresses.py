@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.run.core.config_file import write_config
-from holdfast.run.core.records import AppliedRecord, Change
-from holdfast.run.core.session_contents import with_applied
+from holdfast.run.core.records import AppliedRecord, Change, with_applied
 from holdfast.run.drift.gate import Decision
 from holdfast.run.drift.served_names import names_on_record
 from holdfast.run.fold.reader import RunReader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.digests import file_digest
@@ -23,14 +23,16 @@ class InputRestorer:
         self._reader, self._inputs, self._spec = reader, inputs, spec
         self._asking = {input_name(name, spec.tasks[name]): task for name, task in tasks.items()}
 
-    def restore(self, known: Mapping[str, Input]) -> Iterator[str]:
-        """Makes copies again; a note about each.
+    def restore(self, known: Mapping[str, Input], check_place: Callable[[], None]) -> Iterator[str]:
+        """Makes copies again; a note about each. `check_place` raises if the run is no longer where it was.
 
         Raises:
             OSError: a copy could not be stored.
         """
         for name, damage in self.damaged(known).items():
             if (source := self._source(name, known[name])) is not None:
+                # Where another run has taken the path, it is that one which lacks the copy.
+                check_place()
                 self._reader.inputs.put_file(source)
                 what = name.rpartition("/")[2]
                 yield f"The run's copy of {what} ({damage.where}) was damaged or missing; it was made again."

@@ -102,7 +102,7 @@ class _Resumption:
         self._plan: ResumePlan | None = None
         self._prepared: PreparedEval | None = None
         self._growth: Growth | None = None
-        self._notes: list[str] = []
+        self._known: Mapping[str, Input] = {}
         self._held: HeldAddresses | None = None
 
     def make_record(self, reader: RunReader, number: int, pins: list[SegmentPin]) -> SessionRecord:
@@ -116,7 +116,7 @@ class _Resumption:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
         self._growth = measure_growth(last.plan, prepared, reader)
-        self._notes = list(InputRestorer(reader, plan.inputs, plan.decision.spec, plan.tasks).restore(last.inputs))
+        self._known = last.inputs
         _check_weights(plan, prepared)
         held = self._held = HeldAddresses(plan.decision, saved_eval(last), reader)
         contents = replace(
@@ -152,6 +152,9 @@ class _Resumption:
         if self._plan is None or self._prepared is None:
             raise RuntimeError("the session was opened without its record being made")
         self._plan.inputs.keep_cache(session.layout)
+        plan = self._plan
+        restorer = InputRestorer(session.reader, plan.inputs, plan.decision.spec, plan.tasks)
+        notes = list(restorer.restore(self._known, session.lease.check))
         return StartedSession(
             session,
             self._prepared,
@@ -160,6 +163,6 @@ class _Resumption:
             warnings=[*session.lease.notes, *self._prepared.warnings],
             selection=self._selection,
             growth=self._growth,
-            notes=self._notes,
+            notes=notes,
             held=self._held,
         )

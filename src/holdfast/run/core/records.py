@@ -5,6 +5,7 @@ that this version does not know is skipped by it and kept in the journal.
 """
 
 import enum
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -510,3 +511,15 @@ RECORD_TYPES: tuple[type[Record], ...] = (
 
 ARTIFACT = "artifact"
 """The source of a record that `repair` made from a result file."""
+
+
+def with_applied(
+    sessions: Sequence[SessionRecord], applied: Sequence[tuple[int, AppliedRecord]]
+) -> list[SessionRecord]:
+    """The records of sessions with the changes that each has applied later, which come with its number, in order."""
+    found = {session.number: session for session in sessions}
+    for number, record in applied:
+        if (session := found.get(number)) is not None:
+            changes = [*session.changes, *record.changes]
+            found[number] = msgspec.structs.replace(session, config=record.config, changes=changes)
+    return [found[session.number] for session in sessions] if applied else list(sessions)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import msgspec
 
 from holdfast.journal import SegmentId, SegmentPin
 from holdfast.models.redaction import known_secrets
 from holdfast.run.core.provenance import environment, utc_timestamp
-from holdfast.run.core.records import AppliedRecord, Change, Input, PlanEntry, SessionRecord, TaskCode
+from holdfast.run.core.records import Change, Input, PlanEntry, SessionRecord, TaskCode
 from holdfast.version import __version__
 
 
@@ -82,18 +80,6 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
         weights=contents.weights,
         takes_seed=contents.takes_seed,
     )
-
-
-def with_applied(
-    sessions: Sequence[SessionRecord], applied: Sequence[tuple[int, AppliedRecord]]
-) -> list[SessionRecord]:
-    """The records of sessions with the changes that each has applied later, which come with its number, in order."""
-    found = {session.number: session for session in sessions}
-    for number, record in applied:
-        if (session := found.get(number)) is not None:
-            changes = [*session.changes, *record.changes]
-            found[number] = msgspec.structs.replace(session, config=record.config, changes=changes)
-    return [found[session.number] for session in sessions] if applied else list(sessions)
 
 
 def _invocation(config: Mapping[str, Any]) -> list[str]:

@@ -32,9 +32,9 @@ from holdfast.run.core.records import (
     NoteRecord,
     SessionEndRecord,
     SessionRecord,
+    with_applied,
 )
 from holdfast.run.core.run_id import identify_run, refuse_newer
-from holdfast.run.core.session_contents import with_applied
 from holdfast.run.core.task_stops import TaskDecision, newest_decisions
 from holdfast.run.fold.acknowledged_frames import missing_acknowledged
 from holdfast.run.fold.cut import Cut

@@ -31,9 +31,8 @@ from holdfast.journal.segment_scan import SegmentScan
 from holdfast.journal.segment_state import unseen_successors
 from holdfast.run.core.codec import cited_blob, decode
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import AppliedRecord, NoteRecord, SessionEndRecord, SessionRecord
+from holdfast.run.core.records import AppliedRecord, NoteRecord, SessionEndRecord, SessionRecord, with_applied
 from holdfast.run.core.run_id import refuse_newer
-from holdfast.run.core.session_contents import with_applied
 from holdfast.run.fold.entries import AnyEntry, StepEntry, entry_of_line
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.rows.fold_tables import SCHEMA
