@@ -179,7 +179,7 @@ def test_resume_68_in_python(world):
     ):
         with pytest.raises(ResumeAborted, match=words) as caught:
             evaluate(tasks, models, run="r", progress=False)
-        assert "evaluate(..., run='r')" in str(caught.value)
+        assert "evaluate(tasks, models, run='r')" in str(caught.value)
 
 
 FILE_TASK = """

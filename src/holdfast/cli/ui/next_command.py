@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.task_stops import TaskStop
-from holdfast.run.drift.rerun_command import rerun_command
+from holdfast.run.drift.rerun_command import evaluate_line, rerun_command
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED, StateCounts
 from holdfast.spec.code_reference import IN_MEMORY
@@ -58,13 +58,13 @@ def run_commands(first: SessionRecord | None, place: str) -> RunCommands:
 
 
 def _python_lines(place: str) -> RunCommands:
-    same = "  # in Python, with all other arguments as before"
+    forked = f"fork({place!r}, run='NEW', tasks=tasks); {evaluate_line('NEW', 'run')}"
     return RunCommands(
-        f"evaluate(tasks, models, run={place!r}){same}",
-        f"evaluate(tasks, models, run={place!r}, redo='status=failed'){same}",
-        f"evaluate(tasks, models, reuse={place!r}){same}",
-        f"fork({place!r}, run='NEW', tasks=tasks); evaluate(tasks, models, run='NEW'){same}; keeps the answers",
-        f"evaluate(tasks, models, reuse={place!r}){same}; pays for nothing that is finished",
+        evaluate_line(place, "run"),
+        evaluate_line(place, "run", redo="status=failed"),
+        evaluate_line(place, "reuse"),
+        f"{forked}; keeps the answers",
+        f"{evaluate_line(place, 'reuse')}; pays for nothing that is finished",
         is_python=True,
     )
 

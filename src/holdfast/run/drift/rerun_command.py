@@ -30,6 +30,12 @@ def rerun_command(first: SessionRecord | None, place: str, words: Sequence[str] 
     return f"holdfast run {shlex.join(words)} --reuse {shell_word(place)}"
 
 
+def evaluate_line(place: str, keyword: str, **others: str) -> str:
+    """The line of Python for the program whose tasks exist only there; `keyword` is what the run is given as."""
+    given = "".join(f", {name}={value!r}" for name, value in {keyword: place, **others}.items())
+    return f"evaluate(tasks, models{given})  # in Python, with all other arguments as before"
+
+
 def rerun_words(first: SessionRecord) -> list[str] | None:
     """The words after `holdfast run` that start the eval of a run, given its first session; None if there are none."""
     words = _words_after_run(first.invocation)

@@ -16,7 +16,7 @@ from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.errors import HoldfastError
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.drift.gate import Decision
-from holdfast.run.drift.rerun_command import rerun_command, rerun_words
+from holdfast.run.drift.rerun_command import evaluate_line, rerun_command, rerun_words
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import Drift, EvalSpec
 from holdfast.spec.code_reference import IN_MEMORY
@@ -54,8 +54,8 @@ class WaysOut:
         """Tasks that exist in a process only are resumed from there."""
         place = self._reader.place
         if self._offer is not None:
-            yield f"with the tasks and settings as they were: evaluate(..., run={place!r})"
-        yield f"{_NEW_RUN}: evaluate(..., run=NEW, reuse={place!r})"
+            yield f"with the tasks and settings as they were: {evaluate_line(place, 'run')}"
+        yield f"{_NEW_RUN}: {evaluate_line(place, 'reuse')}"
 
     def _forecast(self) -> ForkForecast | None:
         """What a fork would keep; None where that is not known."""
