@@ -14,8 +14,6 @@ from holdfast.spec import eval_text
 _TRIALS = 20
 _ROUNDS = 9
 _TARGET = Target("value", "at most", 0.12)
-_TARGET_WITH_EVAL = Target("value", "at most", 0.15)
-"""Of `diff`, which also reads an eval file and builds its tasks."""
 _PROGRAM = "from holdfast.cli import main; main()"
 
 
@@ -30,7 +28,7 @@ def measure(setting: Setting) -> list[Figure]:
     *costs, floor = median_of(*sides, _side("import click"), rounds=_ROUNDS)
     what = f"of {_TRIALS} trials, CPU (floor: import click)"
     return [
-        Figure("verbs", f"{words[0]} {what}", cost, "s", floor, _TARGET_WITH_EVAL if words[0] == "diff" else _TARGET)
+        Figure("verbs", f"{words[0]} {what}", cost, "s", floor, _TARGET)
         for words, cost in zip(calls, costs, strict=True)
     ]
 

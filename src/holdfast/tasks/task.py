@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sized
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import msgspec
 
@@ -27,11 +27,9 @@ from holdfast.tasks.solver import AXIS, Generate
 from holdfast.tasks.source.arguments import fit_arguments
 from holdfast.tasks.source.digest import source_digest
 from holdfast.tasks.source.unpacked_copies import original_path
+from holdfast.tasks.source.values.taken_code import NO_CODE, TakenCode
 from holdfast.tasks.template import MissingField
 from holdfast.tasks.trial_interface import Solver
-
-if TYPE_CHECKING:
-    from holdfast.tasks.source.values.code_tree import TakenCode
 
 
 class TaskOptions(TypedDict, total=False):
@@ -133,10 +131,12 @@ class Task:
     @functools.cached_property
     def taken(self) -> TakenCode:
         """Everything that the person's own code in the task reaches, taken once."""
-        # Most commands compare no code.
-        from holdfast.tasks.source.values.code_tree import take_code  # noqa: PLC0415
+        roots = self._code_roots()
+        if not roots:
+            return NO_CODE
+        from holdfast.tasks.source.values.code_tree import take_code  # noqa: PLC0415 - most commands compare no code
 
-        return take_code(self._code_roots())
+        return take_code(roots)
 
     def _code_roots(self) -> dict[str, object]:
         """The parts of the task that are a person's own, by the names that they have in the tree."""

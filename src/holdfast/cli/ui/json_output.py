@@ -10,9 +10,8 @@ import msgspec
 
 from holdfast.version import SCHEMA_VERSION
 
-_TERMINAL_CONTROLS = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
+_TERMINAL_CONTROLS = r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+"""Compiled when it is first used: most commands print no JSON."""
 _OF_PLAN = ("planned", "not_started", "remaining", "remaining_by_reason")
 _ONLY_WHERE_ANY = {"sampling", "samplings"}
 """Keys that are there only in runs that have sampled."""
@@ -83,4 +82,4 @@ def print_json(value: Any) -> None:
 
 def escape_terminal_controls(text: str) -> str:
     """JSON whose characters that act on a terminal are written as escapes; parsers read the same value."""
-    return _TERMINAL_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(_TERMINAL_CONTROLS, lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -20,7 +20,6 @@ from holdfast.digests import file_digest
 from holdfast.engine.opening.comparing.explicit_defaults import same_formats, spelled_as_saved
 from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.comparing.renamed_members import MemberComparison
-from holdfast.engine.opening.comparing.ways_out import WaysOut
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
 from holdfast.engine.opening.second_load import unsteady_values
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
@@ -257,6 +256,8 @@ class ResumeComparison:
                 )
 
     def _ways_out(self, decision: Decision) -> list[str]:
+        from holdfast.engine.opening.comparing.ways_out import WaysOut  # noqa: PLC0415 - for a refusal only
+
         ways = WaysOut(self._reader, self._saved, self._offer, self._given)
         return list(ways.lines(decision, is_accepted_unchanged=self._is_accepted_unchanged()))
 

@@ -8,7 +8,6 @@ goes nowhere.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -106,6 +105,8 @@ def _unexplained(changes: Mapping[str, list[CodeChange]], found: Mapping[str, se
 
 def _loaded_trees(request: bytes, seed: str) -> dict[str, CodeTree]:
     """Empty where the code could not be loaded a second time."""
+    import subprocess  # noqa: PLC0415 - few comparisons load anything again
+
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     command = [sys.executable, "-m", "holdfast.engine.opening.second_load"]
     try:

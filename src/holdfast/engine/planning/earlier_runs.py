@@ -8,8 +8,8 @@ resumed any more. The names that the code of such a run may still use are accept
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -67,7 +67,7 @@ def comparable_code(task: Task, saved: TaskCode | None) -> TaskCode:
 
 def new_salt() -> str:
     """What the digests in a run's trees are salted with."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 class _EarlierSpelling(Spelling):

@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.digests import canonical_json, packed_digest
 from holdfast.engine.planning.source_copies import unpack_copy
@@ -23,6 +23,9 @@ from holdfast.tasks.datasets.ingest import ingest, ingest_samples
 from holdfast.tasks.datasets.row_content import content_at
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 
 class Inputs(Protocol):
@@ -58,16 +61,14 @@ class FreshInputs:
     """
 
     def __init__(self) -> None:
-        import tempfile  # noqa: PLC0415 - readers of a run copy nothing
-
-        self._directory = tempfile.TemporaryDirectory(prefix="holdfast-")
+        self._directory: TemporaryDirectory[str] | None = None
         self._cache = DerivedCache()
         self.files: dict[str, Path] = {}
         self._rows: dict[str, Rows] = {}
 
     def rows(self, name: str, task: Task) -> Rows:
         if name not in self._rows:
-            path = Path(self._directory.name) / f"{len(self.files)}.jsonl"
+            path = self._place() / f"{len(self.files)}.jsonl"
             with path.open("wb") as stream:
                 if isinstance(task.dataset, DatasetSpec):
                     ingest(Path(task.dataset.path), task.dataset.format, stream)
@@ -77,6 +78,13 @@ class FreshInputs:
             source = Path(task.dataset.path).name if isinstance(task.dataset, DatasetSpec) else task.name
             self._rows[name] = Rows.open(path, source=source, cache=self._cache)
         return self._rows[name]
+
+    def _place(self) -> Path:
+        if self._directory is None:
+            from tempfile import TemporaryDirectory  # noqa: PLC0415 - readers of a run copy nothing
+
+            self._directory = TemporaryDirectory(prefix="holdfast-")
+        return Path(self._directory.name)
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - all are
         return True
@@ -103,7 +111,8 @@ class FreshInputs:
         self._rows[name] = Rows.open(path, source=fresh.source, cache=self._cache)
 
     def close(self) -> None:
-        self._directory.cleanup()
+        if self._directory is not None:
+            self._directory.cleanup()
 
 
 def _row_identity(row: Mapping[str, Any], task: Task) -> tuple[str, bytes]:

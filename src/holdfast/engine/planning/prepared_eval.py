@@ -6,9 +6,9 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.engine.planning.early_warnings import SampleWatch, task_warnings
 from holdfast.engine.planning.inputs import Inputs, input_name
 from holdfast.engine.planning.plan import PlannedTask, axis_values
 from holdfast.engine.planning.source_copies import files_to_copy, key_warning
@@ -25,6 +25,9 @@ from holdfast.tasks.source.code_files import CodeFiles
 from holdfast.tasks.source.keys_in_code import holds_key
 from holdfast.tasks.task import Task
 from holdfast.tasks.task_reference import load_use
+
+if TYPE_CHECKING:
+    from holdfast.engine.planning.early_warnings import SampleWatch
 
 T = TypeVar("T")
 
@@ -121,8 +124,15 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
         planned, watch = _plan_task(name, entry, spec, inputs, (given or {}).get(name))
         prepared.tasks.append(planned)
         if watch is not None:
-            prepared.warnings += task_warnings(planned, watch)
+            prepared.warnings += _early_warnings().task_warnings(planned, watch)
     return prepared
+
+
+def _early_warnings() -> ModuleType:
+    """Loaded for new samples only: it knows every scorer, and `diff` needs none of them."""
+    from holdfast.engine.planning import early_warnings  # noqa: PLC0415
+
+    return early_warnings
 
 
 def _plan_task(
@@ -134,7 +144,7 @@ def _plan_task(
     dataset = task.bind(inputs.rows(input_name(name, entry), task), entry.limit)
     if entry.sample_ids:
         dataset.keep_only(entry.sample_ids)
-    watch = SampleWatch(task) if inputs.is_new(input_name(name, entry)) else None
+    watch = _early_warnings().SampleWatch(task) if inputs.is_new(input_name(name, entry)) else None
     if watch is not None:
         task.check(dataset, watch.see)
     if not len(dataset):

@@ -15,7 +15,6 @@ import yaml
 
 from holdfast.errors import ConfigurationError
 from holdfast.spec.loading.error_messages import describe_value
-from holdfast.spec.loading.yaml_errors import yaml_refusal
 
 MAX_BYTES = 2 * 2**20
 MAX_VALUES = 200_000
@@ -66,6 +65,8 @@ def read_document(text: str, source: str) -> Any:
         line = text.count("\n", 0, error.position) + 1
         raise ConfigurationError(f"{source}, line {line}: {error.reason}.") from None
     except yaml.MarkedYAMLError as error:
+        from holdfast.spec.loading.yaml_errors import yaml_refusal  # noqa: PLC0415 - for files that are not YAML
+
         raise yaml_refusal(source, text, error) from None
 
 

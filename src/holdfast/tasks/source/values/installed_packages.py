@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
-import json
 import os
 import re
 import sys
@@ -17,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
+
+import msgspec
 
 from holdfast.tasks.source.origin import is_local
 
@@ -164,8 +165,8 @@ def _local_places() -> tuple[str, ...]:
 
 def _is_local_package(entry: Path) -> bool:
     try:
-        said = json.loads((entry / "direct_url.json").read_text())
-    except (OSError, ValueError):
+        said = msgspec.json.decode((entry / "direct_url.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
         return False
     if not isinstance(said, dict) or not str(said.get("url", "")).startswith("file:"):
         return False
