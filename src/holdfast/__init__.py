@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from holdfast.api.evaluate import evaluate, evaluate_async
     from holdfast.api.fork import fork
     from holdfast.api.model_set import ModelSet
+    from holdfast.api.rescore import rescore, rescore_async
     from holdfast.api.run import Run
     from holdfast.api.sample import sample
     from holdfast.errors import (
@@ -91,6 +92,8 @@ _HOMES = {
     "recover": "holdfast.run.remote.recover",
     "recover_async": "holdfast.run.remote.recover",
     "regex": "holdfast.tasks.scorers.regex",
+    "rescore": "holdfast.api.rescore",
+    "rescore_async": "holdfast.api.rescore",
     "sample": "holdfast.api.sample",
     "scorer": "holdfast.tasks.scorers.function",
     "task": "holdfast.tasks.task",
@@ -144,6 +147,8 @@ __all__ = [
     "recover",
     "recover_async",
     "regex",
+    "rescore",
+    "rescore_async",
     "sample",
     "scorer",
     "task",

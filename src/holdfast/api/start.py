@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from holdfast.api.observers import find_observers
 from holdfast.engine.events import Observer
 from holdfast.engine.opening.comparing.offer import Offer
@@ -162,6 +164,45 @@ def resume_session(
         observers = find_observers()
         started = _resume(place, offer, selection=selection, check_plan=check_plan)
         return started if isinstance(started, CompleteRun) else _attach_replies(replace(started, observers=observers))
+
+
+def rescore_session(
+    run: str,
+    offer: OfferEval | None = None,
+    where: str | None = None,
+    check_plan: CheckPlan = accept_plan,
+    *,
+    tasks: Mapping[str, Task] | None = None,
+    option_prefix: str = "--",
+) -> StartedSession | CompleteRun:
+    """Has the answers of a run scored by the scorers that it has now, or that are offered; no solver runs.
+
+    With `where`, only the score slots that it matches. Where nothing is missing, no session is opened.
+
+    Raises:
+        NotARun: there is no such run.
+        UsageError: more than one run fits the name, the offer is wrong, or the expression matches nothing.
+        ConfigurationError: an observer cannot be loaded.
+        ResumeAborted: the offer changes more than how answers are judged.
+        RunHeld: another session executes it.
+        StorageFailure: the disk or the store failed.
+        StartInterrupted: Ctrl-C.
+    """
+    place = run if is_url(run) else str(find_run(run))
+    selection = SelectionRequest(where, option_prefix=option_prefix, rescoring=True)
+    with naming_run_at(place):
+        observers = find_observers()
+        started = _resume(place, _rescoring(offer), tasks, selection, check_plan)
+        return started if isinstance(started, CompleteRun) else _attach_replies(replace(started, observers=observers))
+
+
+def _rescoring(offer: OfferEval | None) -> OfferEval:
+    """The offer, or else the run's own eval, with leave to judge answers differently."""
+
+    def make(saved: EvalSpec) -> Offer:
+        return msgspec.structs.replace(Offer(saved) if offer is None else offer(saved), rescoring=True)
+
+    return make
 
 
 def _refuse_unknown_scheme(place: str | None) -> None:

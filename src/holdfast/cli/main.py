@@ -26,6 +26,7 @@ GROUPS = {
         "init": "Write an eval file, a task and a dataset to start from.",
         "run": "Start a run of an eval file or a Python task.",
         "resume": "Resume a run; no other arguments needed.",
+        "rescore": "Score the answers of a run again, with other scorers.",
         "diff": "Show what a resume with an edited eval would change.",
         "fork": "Start a run with an edited eval, and keep unaffected trials.",
     },

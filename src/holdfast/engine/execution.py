@@ -274,6 +274,7 @@ class Execution:
             seed=self._prepared.spec.seed,
             deterministic=self._prepared.spec.deterministic is True,
             reuse=reuse,
+            slots=self._selection.slots,
         )
         return TrialRunner(environment, self._models, history, self._fail_fast)
 

@@ -60,16 +60,19 @@ _CHANGES = {Drift.THROUGHPUT, Drift.LOCATION, Drift.DERIVED}
 _WAYS_OUT = {
     Drift.IDENTITY: "`holdfast fork` starts a run with it and keeps the trials it does not affect",
     Drift.RECORDED: "`holdfast fork` starts a run with it",
-    Drift.SCORING: "`holdfast fork` starts a run with it, keeps the answers and scores them again",
+    Drift.SCORING: "`holdfast rescore` scores the recorded answers again with it, beside the scores that they have",
 }
 
 
-def merge_evals(saved: EvalSpec, offered: EvalSpec, freely: Collection[str] = ()) -> MergedEval:
+def merge_evals(
+    saved: EvalSpec, offered: EvalSpec, freely: Collection[str] = (), *, rescoring: bool = False
+) -> MergedEval:
     """The saved eval with every change that may be made, and all differences with their verdicts.
 
     `freely` are the paths of what may change whatever its class is: members that no trial uses, titles set by hand.
+    With `rescoring`, how answers are judged may change too.
     """
-    merger = _EvalMerger(freely)
+    merger = _EvalMerger(freely, rescoring=rescoring)
     spec = merger.block(saved, offered, "")
     return MergedEval(spec, _without_inherited(merger.differences))
 
@@ -89,14 +92,18 @@ def _without_inherited(differences: list[Difference]) -> list[Difference]:
     ]
 
 
+def _verdict(*, is_free: bool) -> DriftVerdict:
+    return DriftVerdict.APPLIED if is_free else DriftVerdict.REFUSED
+
+
 def way_out_of(drift: Drift) -> str:
     """What a person can do about a refused change of this class."""
     return _WAYS_OUT.get(drift, "")
 
 
 class _EvalMerger:
-    def __init__(self, freely: Collection[str]) -> None:
-        self._freely = set(freely)
+    def __init__(self, freely: Collection[str], *, rescoring: bool) -> None:
+        self._freely, self._rescoring = set(freely), rescoring
         self.differences: list[Difference] = []
 
     def block(self, saved: B, offered: B, path: str) -> B:
@@ -134,13 +141,16 @@ class _EvalMerger:
         return None if joined == kind() else joined
 
     def _leaf(self, drift: Drift, old: Any, new: Any, path: str) -> Any:
-        is_free = path in self._freely
+        is_free = path in self._freely or self._is_rescored(drift)
         if drift is Drift.UNMATCHED and not is_free:
             return old
-        verdict = DriftVerdict.APPLIED if drift in _CHANGES or is_free else DriftVerdict.REFUSED
+        verdict = _verdict(is_free=drift in _CHANGES or is_free)
         # Where a text is empty there is none.
         self._add(path, drift, None if old == "" else old, new, verdict)
         return new if verdict is DriftVerdict.APPLIED else old
+
+    def _is_rescored(self, drift: Drift) -> bool:
+        return self._rescoring and drift is Drift.SCORING
 
     def _map(self, field: Field, old: dict[str, Any], new: dict[str, Any], path: str) -> dict[str, Any]:
         joined = dict(old)
@@ -185,6 +195,8 @@ class _EvalMerger:
             self._add(f"{path}.{name}", Drift.LOCATION, *kinds, DriftVerdict.APPLIED)
             joined[name] = before[name] = after[name]
         self._members(field.drift, before, after, path, _scorer_arguments)
+        if self._is_rescored(field.drift):
+            joined |= after
         return [joined[name] for name in [*before, *(name for name in after if name not in before)]]
 
     def prompt(self, field: Field, old: Any, new: Any, path: str) -> Any:
@@ -199,7 +211,9 @@ class _EvalMerger:
     def _members(
         self, drift: Drift, before: dict[str, Any], after: dict[str, Any], path: str, show: Callable[[Any], Any]
     ) -> None:
-        """Members that have names: more may come, those that are left out stay, and none may change."""
+        """Members that have names: more may come, those that are left out stay, and none may change but for scorers
+        that score once more.
+        """
         for name in [*before, *(name for name in after if name not in before)]:
             place = f"{path}.{name}"
             if name not in after:
@@ -210,7 +224,7 @@ class _EvalMerger:
                 old, new = show(before[name]), show(after[name])
                 # Where a scorer of the same name is another one, its arguments may well be the same.
                 shown = (before[name], after[name]) if same_value(old, new) else (old, new)
-                self._add(place, drift, *shown, DriftVerdict.REFUSED)
+                self._add(place, drift, *shown, _verdict(is_free=self._is_rescored(drift)))
 
     def local_args(self, field: Field, old: dict[str, Any], new: dict[str, Any], path: str) -> dict[str, Any]:
         """Where the weights of a local model lie may change: the gate compares their bytes."""

@@ -205,8 +205,8 @@ def plan_entries(prepared: PreparedEval) -> list[PlanEntry]:
             task.name,
             model,
             task.planned_by_model,
-            [scorer.name for scorer in task.task.scorers],
-            [scorer.name for scorer in task.task.scorers if is_binary(scorer)],
+            task.slots,
+            [task.slot_of(scorer.name) for scorer in task.task.scorers if is_binary(scorer)],
         )
         for task in prepared.tasks
         for model in task.models

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from holdfast.engine.opening.resume_plan import ResumePlan
 from holdfast.engine.planning.earlier_runs import new_salt
 from holdfast.engine.planning.prepared_eval import PreparedEval
-from holdfast.run.core.records import TaskCode
+from holdfast.engine.planning.versioned_slots import changed_targets
+from holdfast.run.core.records import SessionRecord, TaskCode
 from holdfast.run.drift.code_changes import recorded_code, with_unsteady
 from holdfast.run.fold.reader import RunReader
 from holdfast.tasks.task_code import code_of
@@ -21,6 +24,9 @@ def next_code(reader: RunReader, plan: ResumePlan, prepared: PreparedEval) -> di
     for planned in prepared.tasks:
         before = saved.get(planned.name)
         code = code_of(planned.task, salt, before.tree if before is not None else None)
+        if before is not None:
+            targets = changed_targets(planned, plan.decision) or before.targets
+            code = msgspec.structs.replace(code, targets=targets)
         if before is not None and before.tree is not None and code.tree is not None:
             tree = with_unsteady(code.tree, before.tree, plan.unsteady.get(planned.name, {}))
             holder = last.code[planned.name].tree_session or last.number
@@ -28,3 +34,12 @@ def next_code(reader: RunReader, plan: ResumePlan, prepared: PreparedEval) -> di
             code = msgspec.structs.replace(code, tree=None if same else tree, tree_session=holder if same else 0)
         found[planned.name] = code
     return found
+
+
+def with_trees(code: Mapping[str, TaskCode], sessions: Sequence[SessionRecord]) -> dict[str, TaskCode]:
+    """The code of the next session, with the trees that an earlier one has recorded."""
+    saved = recorded_code(sessions)
+    return {
+        name: one if one.tree is not None or name not in saved else msgspec.structs.replace(one, tree=saved[name].tree)
+        for name, one in code.items()
+    }

@@ -16,12 +16,13 @@ from holdfast.engine.opening.comparing.growth import Growth, measure_growth
 from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_entries, planned_contents, raw_digests
-from holdfast.engine.opening.next_code import next_code
+from holdfast.engine.opening.next_code import next_code, with_trees
 from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.selection import EVERYTHING, SelectionRequest, TrialSelection, select_trials
+from holdfast.engine.planning.versioned_slots import name_slots
 from holdfast.errors import ResumeAborted
 from holdfast.journal import SegmentPin
 from holdfast.run import open_session, session_record
@@ -111,6 +112,8 @@ class _Resumption:
         plan = ResumeComparison(reader, self._offer, self._tasks).plan()
         self._plan = plan
         prepared = self._prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
+        code = next_code(reader, plan, prepared)
+        name_slots(prepared, reader.sessions, with_trees(code, reader.sessions), plan.decision)
         self._selection = select_trials(self._request, reader, prepared, plan_entries(prepared))
         if self._selection.is_finished and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)
@@ -120,9 +123,7 @@ class _Resumption:
         _check_weights(plan, prepared)
         held = self._held = HeldAddresses(plan.decision, saved_eval(last), reader)
         contents = replace(
-            planned_contents(
-                plan.decision.spec.name or last.name, held.config(), prepared, next_code(reader, plan, prepared)
-            ),
+            planned_contents(plan.decision.spec.name or last.name, held.config(), prepared, code),
             inputs={**last.inputs, **self._copy_inputs(reader, plan, prepared)},
             source=last.source,
             serving=last.serving,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,6 +36,7 @@ from holdfast.engine.planning.source_copies import copy_of
 from holdfast.errors import ConfigurationError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.records import TaskCode
+from holdfast.run.core.slot_versions import judge_of
 from holdfast.run.drift.code_changes import recorded_code
 from holdfast.run.drift.code_notes import CodeNotes
 from holdfast.run.drift.gate import (
@@ -97,6 +99,7 @@ class ResumeComparison:
         self._tasks: dict[str, Task] = {}
         self._code = recorded_code(reader.sessions)
         self._unsteady: UnsteadyNames = {}
+        self._rescoring = offer is not None and offer.rescoring
         self._offered = self._saved if offer is None else self._respelled(offer.spec)
         self._used_models = _models_used(self._saved, reader)
         self._weights: dict[str, str] = {}
@@ -129,7 +132,7 @@ class ResumeComparison:
         Raises:
             ConfigurationError: a task or a dataset of the eval cannot be loaded here.
         """
-        joined = merge_evals(self._saved, self._offered, self._freely())
+        joined = merge_evals(self._saved, self._offered, self._freely(), rescoring=self._rescoring)
         try:
             return self._decide(joined.spec)
         except UsageError:
@@ -184,7 +187,7 @@ class ResumeComparison:
             {name: task.taken.mutated for name, task in made.items()},
             self._unsteady,
         )
-        decision = decide(saved, now, self._freely())
+        decision = decide(saved, now, self._freely(), rescoring=self._rescoring)
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
         notes = CodeNotes(self._session, self._code, now).lines()
         differences = self._without_digests(spec, self._with_cost_limits(spec, decision.differences))
@@ -204,7 +207,18 @@ class ResumeComparison:
         asked = {task.dataset for task in self._saved.tasks.values()}
         datasets = {key_path("datasets", name) for name in self._saved.datasets if name not in asked}
         titles = self._offer.titles if self._offer is not None else frozenset()
+        if self._rescoring:
+            models |= {key_path("models", name) for name in self._judges}
         return {*models, *datasets, *titles, *same_formats(self._offered, self._saved)}
+
+    @functools.cached_property
+    def _judges(self) -> set[str]:
+        """The judges of the run whose replies are in no answer."""
+        named = {judge_of(slot) for entry in self._session.plan for slot in entry.scorers} - {""}
+        judges = named - _models_solving(self._saved)
+        is_changed = any(self._saved.models.get(name) != self._offered.models.get(name) for name in judges)
+        # The code of a solver may have asked them too: that is known from its replies alone.
+        return judges - _models_that_answered(self._reader) if is_changed else judges
 
     def _shares_samples(self, old: str, new: str) -> bool:
         """Whether most samples that a task of the run was asked about are asked about by a task that is added."""
@@ -348,7 +362,7 @@ class ResumeComparison:
             elif state == "changed":
                 selections = {name: self._selection(name, spec) for name in names}
                 offered = self._inputs.fresh.rows(source, self._tasks[names[0]])
-                self._inputs.choose(source, list(selections.values()))
+                self._inputs.choose(source, list(selections.values()), prefers_fresh=self._rescoring)
                 for name, selection in selections.items():
                     saved = self._inputs.saved.rows(source, selection.task)
                     rows = self._inputs.rows(source, selection.task)
@@ -392,10 +406,24 @@ class ResumeComparison:
 
 def _models_used(saved: EvalSpec, reader: RunReader) -> set[str]:
     """The models that trials of the run ask or have asked: those under test, in samplings, and by name from code."""
+    asked = {model for spent in reader.fold.spent().values() for model, _ in spent.shares}
+    return _models_solving(saved) | asked
+
+
+def _models_that_answered(reader: RunReader) -> set[str]:
+    """The models whose replies solvers have got, beside those under test."""
+    found: set[str] = set()
+    for trial in reader.fold.trials():
+        found.update(reply.model for reply in trial.row.replies)
+        found.update(share.model for end in trial.row.spent for share in end.shares)
+    return found
+
+
+def _models_solving(saved: EvalSpec) -> set[str]:
+    """The models under test, and those that samplings ask."""
     named = {model for task in saved.tasks.values() for model in task.models or saved.models}
     drawn = {model for task in saved.tasks.values() if task.sampling for _, model in task.sampling.other_models()}
-    asked = {model for spent in reader.fold.spent().values() for model, _ in spent.shares}
-    return named | drawn | asked
+    return named | drawn
 
 
 def _relative(path: str, spec: EvalSpec) -> str:

@@ -55,8 +55,11 @@ class ResumedInputs:
             return None
         return rows if rows.digest == self.saved.digest(name) else None
 
-    def choose(self, name: str, selections: "Sequence[SampleSelection]") -> None:
-        """Decides which rows of a changed dataset are used by the tasks that ask about it."""
+    def choose(self, name: str, selections: "Sequence[SampleSelection]", *, prefers_fresh: bool = False) -> None:
+        """Decides which rows of a changed dataset are used by the tasks that ask about it.
+
+        With `prefers_fresh`, those of now also where the same samples are chosen: their targets may be others.
+        """
         before = [selection.keys_before(self.saved.rows(name, selection.task)) for selection in selections]
         for merge in (False, True):
             if merge:
@@ -64,7 +67,7 @@ class ResumedInputs:
                 self.fresh.append_to_saved(name, self.saved.rows(name, task), task)
             after = [selection.keys_now(self.fresh.rows(name, selection.task)) for selection in selections]
             if all(old <= new for old, new in zip(before, after, strict=True)):
-                if before != after:
+                if before != after or (prefers_fresh and not merge):
                     self._grown.add(name)
                 return
 

@@ -38,6 +38,17 @@ class PlannedTask(NamedTuple):
     """The name of the input that its rows come from."""
     fail_fast: bool = True
     """Whether the task is stopped if its first trials all fail with the same error."""
+    versions: Mapping[str, str] = {}
+    """By scorer, the slots that have another name than the scorer: those of a version that came later."""
+
+    def slot_of(self, scorer: str) -> str:
+        """The name of a scorer's slot."""
+        return self.versions.get(scorer, scorer)
+
+    @property
+    def slots(self) -> list[str]:
+        """The names of all slots, in the order of the scorers."""
+        return [self.slot_of(scorer.name) for scorer in self.task.scorers]
 
     @property
     def planned(self) -> int:

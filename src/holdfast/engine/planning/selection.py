@@ -6,7 +6,7 @@ new attempt has one. Both are computed once, under the lease, before anything is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,9 +30,11 @@ class SelectionRequest:
     redo: str | None = None
     option_prefix: str = "--"
     """What stands before the names of the two where they are given."""
+    rescoring: bool = False
+    """Whether only answers that are on record are scored, and nothing else is run."""
 
     def __bool__(self) -> bool:
-        return self.where is not None or self.redo is not None
+        return self.where is not None or self.redo is not None or self.rescoring
 
 
 class TrialSelection(NamedTuple):
@@ -54,6 +56,8 @@ class TrialSelection(NamedTuple):
     """How many of the trials that are attempted once more have failed."""
     redone_tasks: frozenset[str] = frozenset()
     """The tasks of which a trial is attempted once more: none of them is stopped any longer."""
+    slots: Mapping[str, KeySet] | None = None
+    """Of a rescoring, by the name of a slot, the trials in which it is filled."""
 
     def takes(self, planned: PlannedTrial) -> bool:
         """Whether a trial that is not finished is run in this session."""
@@ -77,26 +81,33 @@ def select_trials(
     Raises:
         UsageError: an expression is not valid, or matches no trial.
     """
+    if request.rescoring:
+        # Only this command selects slots.
+        from holdfast.engine.planning.slot_selection import select_slots  # noqa: PLC0415
+
+        return select_slots(request, reader, prepared, plan)
     if not request:
         return EVERYTHING
-    names = _names(reader, prepared)
+    names = known_names(reader, prepared)
     prefix = request.option_prefix
     where = parse_where(request.where, names, f"{prefix}where") if request.where is not None else None
     redo = parse_where(request.redo, names, f"{prefix}redo") if request.redo is not None else None
     selecting = _Selecting(reader, reader.fold.with_plan(plan), where, redo)
-    for planned in _all_trials(prepared):
+    for planned in all_trials(prepared):
         selecting.look_at(planned)
     return selecting.selection(request)
 
 
-def _names(reader: RunReader, prepared: PreparedEval) -> Names:
+def known_names(reader: RunReader, prepared: PreparedEval) -> Names:
+    """What an expression about a plan may name: the axes and scorers on record, and those that come with it."""
     known = names_of(reader.fold)
     axes = {axis for task in prepared.tasks for axes in task.axes for axis in axes}
     scorers = {scorer.name for task in prepared.tasks for scorer in task.task.scorers}
     return Names(known.axes | axes, known.scorers | scorers)
 
 
-def _all_trials(prepared: PreparedEval) -> Iterator[PlannedTrial]:
+def all_trials(prepared: PreparedEval) -> Iterator[PlannedTrial]:
+    """Every trial of a plan, finished or not."""
     none = KeySet([])
     for task in prepared.tasks:
         for model in task.models:
@@ -120,7 +131,7 @@ class _Selecting:
 
     def look_at(self, planned: PlannedTrial) -> None:
         trial = self._fold.find(planned.key) if bytes.fromhex(planned.key) in self._started else None
-        candidate = _candidate(self._reader, self._fold, planned, trial)
+        candidate = candidate_of(self._reader, self._fold, planned, trial)
         is_redone = self._redo is not None and self._redo.matches(candidate)
         if self._where is not None and self._where.matches(candidate):
             self._take(planned, trial, is_redone=is_redone)
@@ -166,7 +177,8 @@ class _Selecting:
         )
 
 
-def _candidate(reader: RunReader, fold: RunFold, planned: PlannedTrial, trial: FoldedTrial | None) -> TrialCandidate:
+def candidate_of(reader: RunReader, fold: RunFold, planned: PlannedTrial, trial: FoldedTrial | None) -> TrialCandidate:
+    """A trial of a plan as an expression sees it."""
     about = Coordinates(planned.task.name, planned.model, planned.sample, planned.epoch, dict(planned.axes))
     return TrialCandidate(
         reader, fold, planned.key, about, trial, lambda: planned.task.dataset[planned.position].metadata or {}

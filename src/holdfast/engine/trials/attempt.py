@@ -111,6 +111,9 @@ class Attempt:
             return self._unscored_end(Status.UNFINISHED, scoring.unfinished)
         if scoring.failed:
             return self._unscored_end(Status.FAILED, scoring.failed)
+        if any(scorer.name not in scoring.filled for scorer in self._scorers.all):
+            # Slots that another session fills: nothing has gone wrong, and the trial is not scored in full.
+            return self._end_record(Status.UNFINISHED, stage="score")
         scores = {scorer.name: scoring.filled[scorer.name].value for scorer in self._scorers.all}
         return self._end_record(Status.VALID, scores=scores)
 

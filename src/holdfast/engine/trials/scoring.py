@@ -35,6 +35,7 @@ class TaskScorer(NamedTuple):
 
     scorer: Scorer
     name: str
+    """Of its slot."""
     is_awaited: bool
     """It may take long or cost money."""
     takes_scope: bool
@@ -49,15 +50,15 @@ class TaskScorers(NamedTuple):
 
 def scorers_of(task: PlannedTask) -> TaskScorers:
     """The scorers of a task."""
-    scorers = tuple(_task_scorer(scorer) for scorer in task.task.scorers)
+    scorers = tuple(_task_scorer(scorer, task.slot_of(scorer.name)) for scorer in task.task.scorers)
     return TaskScorers(scorers, any(scorer.is_awaited for scorer in scorers))
 
 
-def _task_scorer(scorer: Scorer) -> TaskScorer:
+def _task_scorer(scorer: Scorer, slot: str) -> TaskScorer:
     function = getattr(scorer, "function", scorer)
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
     wants_scope = takes_scope(scorer)
-    return TaskScorer(scorer, scorer.name, is_async or wants_scope, wants_scope)
+    return TaskScorer(scorer, slot, is_async or wants_scope, wants_scope)
 
 
 class _OpenSlot:
@@ -125,7 +126,7 @@ class Scoring:
 
     def _open(self, scorer: TaskScorer, grant: CapacityGrant) -> _OpenSlot | None:
         """The slot of a scorer, if there is anything left to do for it."""
-        if scorer.name in self.filled:
+        if scorer.name in self.filled or not self._takes_slot(scorer.name):
             return None
         known = self._state.slots.get(scorer.name, NEW_SLOT)
         if known.failure is not None:
@@ -133,6 +134,11 @@ class Scoring:
             return None
         retries = self._planned.task.max_retries - (known.attempt - known.first)
         return _OpenSlot(scorer, known.attempt, retries, grant, self._trial.activity)
+
+    def _takes_slot(self, slot: str) -> bool:
+        """Whether this session is to fill the slot; one that it leaves alone stays missing."""
+        chosen = self._environment.slots
+        return chosen is None or (slot in chosen and bytes.fromhex(self._planned.key) in chosen[slot])
 
     async def _fill_side_by_side(self, slots: list[_OpenSlot]) -> None:
         """Fills slots concurrently, each with its own grant; the first uses that of the trial.

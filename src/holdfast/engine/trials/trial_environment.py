@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 from holdfast.engine.events import Events
 from holdfast.engine.model_calls.caller import CallCounts, Caller
 from holdfast.engine.model_calls.open_model import OpenModel
+from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.capacity import CapacityPool
@@ -54,5 +55,7 @@ class TrialEnvironment:
     reuse: ReusableReplies | None = None
     modules: frozenset[str] = field(default_factory=lambda: frozenset(sys.modules))
     """What was imported before the first trial: the same in every session, whatever functions of steps import."""
+    slots: Mapping[str, KeySet] | None = None
+    """By name, the trials whose slots are filled in this session; None where all that are missing are."""
     record_only: RecordOnly | None = None
     """Set where trials only follow their record: nothing else is done."""

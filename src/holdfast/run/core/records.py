@@ -133,6 +133,8 @@ class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
     """None under earlier rules, and where an earlier session has recorded the same."""
     tree_session: int = 0
     """The number of that session."""
+    targets: str = ""
+    """The digest of the targets, if a rescoring has changed them."""
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -82,9 +82,9 @@ class Decision(msgspec.Struct, frozen=True):
         return [item for item in self.differences if item.verdict is DriftVerdict.KEPT]
 
 
-def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = ()) -> Decision:
-    """Whether the run may be resumed with what is offered, and with which eval; `freely` as for `merge_evals`."""
-    joined = merge_evals(saved.spec, offered.spec, freely)
+def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = (), *, rescoring: bool = False) -> Decision:
+    """Whether the run may be resumed with what is offered, and with which eval; the rest as for `merge_evals`."""
+    joined = merge_evals(saved.spec, offered.spec, freely, rescoring=rescoring)
     differences = list(joined.differences)
     for task, samples in offered.samples.items():
         differences += _compare_samples(task, saved.samples[task], samples)
@@ -105,7 +105,14 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = ()) -> 
             else:
                 differences += _compare_sampling(task, saved.code[task], code, offered.files.get(task, []))
     differences += _compare_weights(saved.weights, offered.weights)
-    return Decision(joined.spec, differences)
+    return Decision(joined.spec, list(map(_rescored, differences)) if rescoring else differences)
+
+
+def _rescored(item: Difference) -> Difference:
+    """The difference where answers are scored once more: how they are judged may change."""
+    if item.drift is not Drift.SCORING or item.verdict is not DriftVerdict.REFUSED:
+        return item
+    return msgspec.structs.replace(item, verdict=DriftVerdict.APPLIED, way_out="")
 
 
 def _compare_weights(saved: Mapping[str, str], offered: Mapping[str, str]) -> Iterator[Difference]:

@@ -469,6 +469,10 @@ class RunFold:
         """The keys of valid trials that lack a score of the plan, sorted; without those that have failed in slots."""
         return self._keys_standing(lambda one: bool(one.missing) and one.state is State.UNFINISHED)
 
+    def answered_without_end(self) -> Iterator[str]:
+        """The keys of trials that have their answers and no end that is kept: what is left of them are scores."""
+        return self._keys_standing(lambda one: one.state is State.UNFINISHED and one.reason == NOT_SCORED)
+
     def failed_in_slots(self) -> Iterator[str]:
         """The keys of trials that have their answers and failed in scorers, sorted."""
         return self._keys_standing(lambda one: one.has_failed_in_slots)

@@ -18,6 +18,8 @@ class Names(NamedTuple):
 
     axes: frozenset[str] = frozenset()
     scorers: frozenset[str] = frozenset()
+    has_slots: bool = False
+    """Whether it selects score slots: then it may name their `scorer` and their `judge`."""
 
 
 class Selectable(Protocol):

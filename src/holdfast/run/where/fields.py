@@ -28,6 +28,8 @@ _CHOICES = {"status": STATES, "transcript": ("whole", "lost")}
 _TEXTS = ("reason", "task", "model", "sample", "trial")
 _NUMBERS = ("epoch", "attempt", "cost", "tokens", "seconds")
 _BUILT_IN = (*_CHOICES, *_TEXTS, *_NUMBERS)
+_OF_SLOTS = ("scorer", "judge")
+"""What says of a score slot whose it is."""
 _OTHER_NAMES = {"state": "status"}
 """As tables and JSON call it; an axis or a scorer of this name comes first, for expressions that mean it."""
 _SOURCES = ("axes", "scores", "metadata")
@@ -67,7 +69,7 @@ class FieldCompiler:
         return Clause(_asking(_reader(source, name), tester), frozenset([source]))
 
     def _tester(self, source: str, compared: Compared) -> Tester:
-        if source in _TEXTS:
+        if source in (*_TEXTS, *_OF_SLOTS):
             return self._text_tester(compared)
         if source in _NUMBERS or source == "scores":
             return self._number_tester(compared)
@@ -123,7 +125,7 @@ class FieldCompiler:
 
     def _source_of(self, field: Token) -> tuple[str, str]:
         """Where a field comes from, as `Where.fields` says it, and its name there."""
-        if field.text in _BUILT_IN:
+        if field.text in self._built_in:
             return field.text, field.text
         source, dot, name = field.text.partition(".")
         if dot and source in _SOURCES:
@@ -134,6 +136,10 @@ class FieldCompiler:
         if not found and field.text in _OTHER_NAMES:
             return _OTHER_NAMES[field.text], _OTHER_NAMES[field.text]
         raise self._ambiguous(field) if found else self._unknown_field(field)
+
+    @property
+    def _built_in(self) -> tuple[str, ...]:
+        return (*_BUILT_IN, *_OF_SLOTS) if self._names.has_slots else _BUILT_IN
 
     def _known_in(self, source: str) -> frozenset[str]:
         return self._names.axes if source == "axes" else self._names.scorers
@@ -157,8 +163,8 @@ class FieldCompiler:
     def _unknown_field(self, field: Token) -> UsageError:
         if field.text in _SOURCES:
             return self._nameless(field, field.text)
-        axes, scorers = map(listing, self._names)
-        note = f"Known: {', '.join(_BUILT_IN)}, metadata.NAME; axes: {axes}; scorers: {scorers}"
+        axes, scorers = listing(self._names.axes), listing(self._names.scorers)
+        note = f"Known: {', '.join(self._built_in)}, metadata.NAME; axes: {axes}; scorers: {scorers}"
         return self._unknown(field, "field", self._nearest_field(field.text), note)
 
     def _nearest_field(self, text: str) -> str | None:
@@ -171,7 +177,7 @@ class FieldCompiler:
             found = nearest_name(name, known)
             return None if found is None else known[found]
         metadata = [f"metadata.{name}"] if dot else []
-        return nearest_name(text, [*_BUILT_IN, *axes, *scorers, *axes.values(), *scorers.values(), *metadata])
+        return nearest_name(text, [*self._built_in, *axes, *scorers, *axes.values(), *scorers.values(), *metadata])
 
     def _unknown(self, token: Token, thing: str, nearest: str | None, note: str) -> UsageError:
         way_out = "" if nearest is None else f"did you mean {in_quotes(nearest)}?"

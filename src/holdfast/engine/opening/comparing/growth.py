@@ -42,9 +42,7 @@ def measure_growth(before: Sequence[PlanEntry], prepared: PreparedEval, reader: 
     }
     added = {pair: count for pair, count in added.items() if count > 0}
     scored = sum(
-        _scored_again(known.get((task.name, model)), [s.name for s in task.task.scorers])
-        for task in prepared.tasks
-        for model in task.models
+        _scored_again(known.get((task.name, model)), task.slots) for task in prepared.tasks for model in task.models
     )
     if not added and not scored:
         return None

@@ -15,5 +15,7 @@ class Offer(msgspec.Struct, frozen=True):
     """Which of `name`, `description` and `tags` were set by hand: those are changed, others are not compared."""
     fork_words: tuple[str, ...] | None = None
     """The options with which `holdfast fork RUN` offers the same; None where no options can."""
+    rescoring: bool = False
+    """Whether recorded answers are scored once more: then how they are judged may change."""
     run_words: tuple[str, ...] | None = None
     """The words with which `holdfast run` starts a new run of the same; None where no words can."""

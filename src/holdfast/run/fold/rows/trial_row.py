@@ -285,6 +285,9 @@ def _reason(entry: TrialEntry | TrialRecord) -> str:
         return POLICY
     if entry.status is Status.FAILED:
         return SCORE if entry.stage.startswith(SCORE) else TASK_ERROR
+    if entry.status is Status.UNFINISHED and entry.error is None:
+        # A rescoring was to fill some of its slots only.
+        return NOT_SCORED
     if entry.status is Status.UNFINISHED:
         reason = MODEL_DISABLED if entry.error is not None and entry.error.kind == _CLOSED else NO_REPLY
         return f"{reason} ({entry.stage})" if entry.stage.startswith(SCORE) else reason

@@ -1,0 +1,95 @@
+"""Selecting the score slots that a rescoring fills: of answers on record, those that are missing by the new plan.
+
+An expression may name the `scorer` and the `judge` of a slot beside everything that it may say about a trial. A trial
+without an answer is left alone: nothing is asked of the model under test.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from holdfast.engine.planning.plan import PlannedTrial
+from holdfast.engine.planning.prepared_eval import PreparedEval
+from holdfast.engine.planning.selection import SelectionRequest, TrialSelection, all_trials, candidate_of, known_names
+from holdfast.engine.planning.trial_keys import KeySet
+from holdfast.errors import UsageError
+from holdfast.run.core.records import PlanEntry
+from holdfast.run.core.slot_versions import judge_of, scorer_of
+from holdfast.run.fold.candidate import TrialCandidate
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.rows.trial_row import NOT_SCORED
+from holdfast.run.fold.run_fold import FoldedTrial
+from holdfast.run.fold.states import State
+from holdfast.run.where.expression import Where, parse_where
+
+
+def select_slots(
+    request: SelectionRequest, reader: RunReader, prepared: PreparedEval, plan: list[PlanEntry]
+) -> TrialSelection:
+    """The slots of a plan that the expression selects, or all of them, as far as they are missing.
+
+    Raises:
+        UsageError: the expression is not valid, or matches no slot of an answer.
+    """
+    where = None
+    if request.where is not None:
+        names = known_names(reader, prepared)._replace(has_slots=True)
+        where = parse_where(request.where, names, f"{request.option_prefix}where")
+    fold = reader.fold.with_plan(plan)
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    answered = KeySet([*fold.keys_with_end(), *fold.answered_without_end()])
+    trials: list[str] = []
+    matched = 0
+    for planned in all_trials(prepared):
+        if bytes.fromhex(planned.key) not in answered or (trial := fold.find(planned.key)) is None:
+            continue
+        slots = list(_matching(where, candidate_of(reader, fold, planned, trial), planned))
+        matched += bool(slots)
+        missing = [slot for slot in slots if slot not in trial.standing.scorers] if _is_unscored(trial) else []
+        trials += [planned.key] if missing else []
+        for slot in missing:
+            found[slot].append(planned.key)
+    if where is not None and not matched:
+        raise _no_match(request, reader)
+    return TrialSelection(
+        KeySet(trials), KeySet([]), 0, matched, 0, slots={slot: KeySet(keys) for slot, keys in found.items()}
+    )
+
+
+def _matching(where: Where | None, candidate: TrialCandidate, planned: PlannedTrial) -> Iterator[str]:
+    for slot in planned.task.slots:
+        if where is None or where.matches(_SlotCandidate(candidate, slot)):
+            yield slot
+
+
+def _is_unscored(trial: FoldedTrial) -> bool:
+    """Whether nothing but scores is missing; scorers that have used up their attempts are left to a redo."""
+    return trial.state is State.UNFINISHED and (bool(trial.standing.missing) or trial.standing.reason == NOT_SCORED)
+
+
+class _SlotCandidate:
+    """One slot of a trial as an expression sees it."""
+
+    def __init__(self, trial: TrialCandidate, slot: str) -> None:
+        self._trial, self._slot = trial, slot
+        self.coordinates, self.axis, self.score, self.metadata = (
+            trial.coordinates,
+            trial.axis,
+            trial.score,
+            trial.metadata,
+        )
+
+    def field(self, name: str) -> str | float | int | None:
+        if name == "scorer":
+            return scorer_of(self._slot)
+        if name == "judge":
+            return judge_of(self._slot) or None
+        return self._trial.field(name)
+
+
+def _no_match(request: SelectionRequest, reader: RunReader) -> UsageError:
+    return UsageError(
+        f"{request.option_prefix}where {request.where!r} matches no score of an answer in {reader.place}.",
+        hint="Nothing was scored. `holdfast show RUN --where …` lists matching trials.",
+    )
